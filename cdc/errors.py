@@ -5,6 +5,7 @@
     |-- PatternTimeout       exit 2   a table pattern that goes back and forth without end
     |-- EditRefused          exit 2   the pipeline file was edited in a way that its state cannot follow
     |-- SourceError          exit 3   the source refused, or its log cannot be read
+    |   |-- TableUnknown              the pipeline has no table of that name
     |   |-- SourceUnavailable         no connection; retryable
     |   |-- PositionLost              the log no longer holds the position asked for
     |   |-- CorruptLog                bytes that cannot be a change log: checksum, truncation, bad length
@@ -122,6 +123,10 @@ class SourceError(CdcError):
     """The source refused, or its change log cannot be read."""
 
     exit_code = 3
+
+
+class TableUnknown(SourceError):
+    """The pipeline has no table of that name, or follows it no further."""
 
 
 class SourceUnavailable(SourceError):
@@ -251,7 +256,7 @@ _BY_NAME: dict[str, type[CdcError]] = {
     cls.__name__: cls
     for cls in (
         CdcError, PatternTimeout, EditRefused,
-        SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
+        SourceError, TableUnknown, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
         SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, TransformError, EngineError,
         StateError, StateUnavailable, WorkerLost, PipelineUnknown, NotNow,
     )

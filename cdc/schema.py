@@ -333,7 +333,10 @@ class SwapShadow(_Change):
 
 @dataclass(frozen=True, slots=True)
 class DropShadow(_Change):
-    """The re-snapshot does not count: its shadow table goes with its rows. Comes from the engine alone."""
+    """The re-snapshot does not count: its shadow table goes with its rows.
+
+    Comes from the engine, and from a source that follows the table no further.
+    """
 
     table: TableId
 

@@ -27,6 +27,7 @@ from cdc.schema import (
     CreateShadow,
     CreateTable,
     DropColumn,
+    DropShadow,
     DropTable,
     RenameColumn,
     RenameTable,
@@ -141,6 +142,9 @@ class _Work(Pausing):
             self._copy(change, target, there, source)
         elif isinstance(change, SwapShadow):
             self._copied(change, table)
+        elif isinstance(change, DropShadow):  # the source does not follow the table any more
+            self.over.discard((change.table, table))
+            self._no_part(change.table, table)
         elif table in self.merged:
             self._shared(change, target, there, source)
         elif isinstance(change, TruncateTable) and change.copied:

@@ -5,9 +5,10 @@ What that means is in `cdc.flow.pausing`: here is who may ask for it, and what i
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
-from cdc.errors import NotNow, SourceError, StateError
+from cdc.errors import NotNow, SourceError, StateError, TableUnknown
 from cdc.flow.asking import Asking
 from cdc.flow.held import Held
 from cdc.flow.pausing import TableRequests
@@ -21,6 +22,8 @@ from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+
+_AS_STATUS = "name one as `cdc status` does: database.table"
 
 
 def request_pause(spec: PipelineSpec, table: str, state_dir: Path | None) -> str:
@@ -38,11 +41,7 @@ def request_pause(spec: PipelineSpec, table: str, state_dir: Path | None) -> str
 def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
     source = _source(spec, state)
     found, last = TableId.parse(table), CommitLog(state.commits).last()
-    known = routed_schemas(state.store).at(last)
-    if found not in known:
-        near = ", ".join(sorted(str(each) for each in known if each.table.casefold() == found.table.casefold())[:3])
-        hint = f"is it {near}?" if near else "name one as `cdc status` does: database.table"
-        raise SourceError("the pipeline has no such table", where=table, hint=hint)
+    check_known(state, found)
     if not Asking(source).possible(found):
         hint = "leave it out with the options of the source, or stop the pipeline"
         raise SourceError("it cannot be paused: its source would not copy it anew afterwards", where=table, hint=hint)
@@ -83,6 +82,21 @@ def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:
         raise SourceError("it cannot be resumed: its source does not copy it anew", where=table, hint=hint)
     asking.resume(TableRequests(state.store).add(found, pause=False))
     return f"{table} will be copied anew, and followed again."
+
+
+def check_known(state: StateDir, table: TableId) -> None:
+    """Raise TableUnknown for a name that is no source table of the pipeline, as far as its batches are decided."""
+    known = {
+        str(each).casefold(): str(each) for each in routed_schemas(state.store).at(CommitLog(state.commits).last())
+    }
+    name = str(table).casefold()
+    if known.get(name) == str(table):
+        return
+    same = sorted(each for each in known if each.rpartition(".")[2] == name.rpartition(".")[2])
+    close = [*difflib.get_close_matches(name, sorted(known), n=3), *same]
+    near = [name] if name in known else list(dict.fromkeys(close))[:3]
+    hint = f"did you mean {' or '.join(known[each] for each in near)}?" if near else _AS_STATUS
+    raise TableUnknown("the pipeline has no such table", where=str(table), hint=hint)
 
 
 def _source(spec: PipelineSpec, state: StateDir) -> Source:

@@ -10,6 +10,7 @@ from cdc.flow.held import check_not_paused
 from cdc.flow.route import RouteTable
 from cdc.flow.route_stage import routed_schemas
 from cdc.flow.sink_schemas import SinkSchemas
+from cdc.job.pausing import check_known
 from cdc.job.state_location import changing
 from cdc.schema import TableId
 from cdc.source import Context, CopiesAnew, Resyncs
@@ -20,8 +21,8 @@ from cdc.state.directory import StateDir
 
 
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
-    """Leave the request in the state directory. Raises StateError when the pipeline never ran, SourceError when its
-    source does not capture the table or cannot read it anew, NotNow when it is paused.
+    """Leave the request in the state directory. Raises StateError when the pipeline never ran, TableUnknown for a name
+    that is none of its tables, SourceError when its source cannot read the table anew, NotNow when it is paused.
 
     What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the copy comes later.
     """
@@ -42,6 +43,7 @@ def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
     if not isinstance(source, Resyncs):
         raise SourceError("this source reads a log only, it cannot read a table anew", where=table)
     found, log = TableId.parse(table), CommitLog(state.commits)
+    check_known(state, found)
     check_not_paused(state, found)
     last = log.last()  # before the request: a batch that is decided later may hold the beginning of the copy
     routing = made_routing(spec)

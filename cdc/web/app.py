@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from cdc.errors import CdcError, NotNow, PipelineUnknown
+from cdc.errors import CdcError, NotNow, PipelineUnknown, TableUnknown
 from cdc.serve.control import Control
 from cdc.serve.hints import for_a_server
 from cdc.status.metrics import CONTENT_TYPE, metrics_text
@@ -155,7 +155,7 @@ class Site:
         assert isinstance(error, CdcError), "the application hands no other here"
         name = name_in(request) if "name" in request.path_params else ""
         for_a_server(error, name)
-        status = 404 if isinstance(error, PipelineUnknown) else 409 if isinstance(error, NotNow) else 502
+        status = 404 if isinstance(error, PipelineUnknown | TableUnknown) else 409 if isinstance(error, NotNow) else 502
         if request.url.path.startswith(API):
             told = {"type": type(error).__name__, "message": error.message, "where": error.where, "hint": error.hint}
             return JSONResponse({"error": told}, status)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 
-from cdc.errors import PositionLost, SourceError
+from cdc.errors import PositionLost, SourceError, TableUnknown
 from cdc.finding import Finding
 from cdc.schema import TableId
 from cdc.source import Context, Offset, Source, TablesNow
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.server.server_info import server_info, where_of
 from connectors.mysql.snapshot.plan.requests import Requests
 
@@ -40,7 +41,13 @@ class AskedSource(Source):
         """Ask for a table to be copied anew; a running pipeline takes it up by itself."""
         if not self._wanted(table):
             hint = f"it is not among {self._options.tables}"
-            raise SourceError("the pipeline does not capture this table", where=str(table), hint=hint)
+            raise TableUnknown("the pipeline does not capture this table", where=str(table), hint=hint)
+        history = SchemaHistory(self._context.store)
+        if table not in history.tables(history.count()):
+            hint = "name one as `cdc status` does: database.table"
+            raise TableUnknown(
+                "the source's log, as far as it was read, has no such table", where=str(table), hint=hint
+            )
         Requests(self._context.store).add(table)
 
     def now(self) -> TablesNow:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
-from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.schema import DropShadow, SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Split, TableProgress
 from cdc.timing import in_phase
 from connectors.mysql.asked import AskedSource
@@ -241,8 +241,9 @@ class MySqlSource(AskedSource):
         def schema(table: TableId) -> TableSchema:
             return shown_schema(schemas.history.tables(stop.schemas)[table], self._options)
 
-        changes = schemas.changes(begin.schemas, stop.schemas)
-        return of_captured(self._chunk_splits().with_copies(changes, begin, stop, schema), self._wanted)
+        changes = of_captured(schemas.changes(begin.schemas, stop.schemas), self._wanted)
+        found = self._chunk_splits().with_copies(changes, begin, stop, schema)
+        return [change for change in found if isinstance(change, DropShadow) or self._wanted(change.table)]
 
     def past_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets: copies that tables had since then are through or go on."""
@@ -255,8 +256,7 @@ class MySqlSource(AskedSource):
         if isinstance(split.payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            copied_rows = read_chunks(split, self._by_name, self._context.store, self._streams, count, report)
-            return (block for block in copied_rows if self._wanted(block.table))  # one may be left out by now
+            return read_chunks(split, self._by_name, self._context.store, self._streams, self._wanted, count, report)
         if isinstance(split.payload, CopiedRange):
             from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 

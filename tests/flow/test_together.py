@@ -25,6 +25,7 @@ from cdc.schema import (
     AddColumn,
     CreateShadow,
     CreateTable,
+    DropShadow,
     DropTable,
     RenameTable,
     SwapShadow,
@@ -94,6 +95,26 @@ def test_rows_of_the_log_are_in_the_table_and_in_its_copy(tmp_path: Path) -> Non
     pipeline.source.now[B] = rows(SMALL, 11, 13, table=B, sequence=20)
     pipeline.run(TOGETHER)
     assert pipeline.ids(ALL) == [1, 3, 4, 11, 13]
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["among others", "alone"])
+def test_a_shadow_goes_with_the_table_that_the_source_follows_no_further(tmp_path: Path, whole: bool) -> None:
+    pipeline = merged(tmp_path) if whole else single(tmp_path)
+    pipeline.source.copy_anew = lambda *given, **named: None  # type: ignore[method-assign]
+    pipeline.source.add(CreateShadow(A), *over(A, 1), DropShadow(A))
+    pipeline.run(TOGETHER if whole else to())
+    target = ALL if whole else A
+    if whole:  # the others' rows come with theirs
+        pipeline.source.add(*copied(B, 11))
+        pipeline.run(TOGETHER)
+    assert pipeline.sink.tables == {target}
+    assert pipeline.ids(target) == ([11] if whole else [1, 2])
+
+
+def single(folder: Path) -> Pipeline:
+    pipeline = Pipeline(folder, AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {}))
+    pipeline.run(to())
+    return pipeline
 
 
 @pytest.mark.parametrize("failure", list(FailAt))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cdc.errors import SourceError
+from cdc.errors import SourceError, TableUnknown
 from cdc.flow.offsets import numbered
+from cdc.flow.route_stage import routed_schemas
 from cdc.flow.sink_schemas import Marks, SinkSchemas
 from cdc.job.resync import request_resync
 from cdc.schema import Column, DataType, TableId, TableSchema
@@ -17,6 +19,8 @@ from cdc.spec.model import PipelineOptions, RouteRule
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.testing import ListSource
+
+PLAIN = TableSchema((Column("v", DataType.parse("INT")),))
 
 
 class Copying(ListSource):
@@ -42,6 +46,8 @@ def log(tmp_path: Path) -> CommitLog:
     state.store_initial_offset(numbered({}, 0))
     log = CommitLog(state.commits)
     log.decide(Decision(7, {}, {}, ()))
+    known = dict.fromkeys((TableId("shop", "orders"), TableId("other", "orders")), PLAIN)
+    routed_schemas(state.store).record(7, known, Marks())
     return log
 
 
@@ -63,8 +69,8 @@ def test_one_of_several_that_is_copied_alone_lets_go_of_no_rows_of_the_others(
 
 
 def test_one_of_several_tables_without_a_key_cannot_be_copied_anew(spec: Any, log: CommitLog, tmp_path: Path) -> None:
-    table, plain = TableId("lake", "orders"), TableSchema((Column("v", DataType.parse("INT")),))
-    SinkSchemas(StateDir(tmp_path / "state").store).record(7, {table: plain}, Marks(frozenset({table})))
+    table = TableId("lake", "orders")
+    SinkSchemas(StateDir(tmp_path / "state").store).record(7, {table: PLAIN}, Marks(frozenset({table})))
     with pytest.raises(SourceError, match=r"shop\.orders: its rows in lake\.orders cannot be told from those of other"):
         request_resync(spec, "shop.orders", tmp_path / "state")
     assert log.resyncs(0) == {}
@@ -73,4 +79,23 @@ def test_one_of_several_tables_without_a_key_cannot_be_copied_anew(spec: Any, lo
 def test_a_table_that_is_not_captured_keeps_its_rows(spec: Any, log: CommitLog, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not capture"):
         request_resync(spec, "other.orders", tmp_path / "state")
+    assert log.resyncs(0) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("shop.order", r"did you mean shop\.orders or other\.orders\?"),
+        ("Shop.Orders", r"did you mean shop\.orders\?"),
+        ("shop.zzz", "name one as `cdc status` does"),
+        ("lake.orders", r"did you mean other\.orders or shop\.orders\?"),
+    ],
+)
+def test_a_name_that_the_pipeline_does_not_have_is_refused(
+    spec: Any, log: CommitLog, tmp_path: Path, name: str, hint: str
+) -> None:
+    """A copy would never come, and rows that wait for it would be let go."""
+    with pytest.raises(TableUnknown, match="the pipeline has no such table") as caught:
+        request_resync(spec, name, tmp_path / "state")
+    assert re.search(hint, caught.value.hint)
     assert log.resyncs(0) == {}

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cdc.api import load
-from cdc.errors import NotNow, PipelineUnknown, SourceError
+from cdc.errors import NotNow, PipelineUnknown, TableUnknown
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, Kind, TableId, TableSchema
 from cdc.serve.control import Control, ErrorView, LogLine, PipelineView, RunView
@@ -74,7 +74,7 @@ class FakeControl:
 
     def resync(self, name: str, table: str) -> None:
         if table == "shop.nothing":
-            raise SourceError("the pipeline does not capture this table", where=table, hint="see its tables")
+            raise TableUnknown("the pipeline does not capture this table", where=table, hint="see its tables")
         self.asked.append(("resync", name, table))
 
     def pause(self, name: str, table: str) -> str:

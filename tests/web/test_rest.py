@@ -160,7 +160,7 @@ def test_a_pause_that_the_next_run_takes_in_is_shown_of_one_that_is_stopped(
         ("shop/resync", "{", 409, "is not JSON"),
         ("shop/resync", "[" * 30_000, 409, "is not JSON"),
         ("shop/resync", '{"table": "\\ud800.x"}', 409, "is not JSON"),
-        ("shop/resync", '{"table": "shop.nothing"}', 502, "does not capture"),
+        ("shop/resync", '{"table": "shop.nothing"}', 404, "does not capture"),
         ("shop/explode", "", 404, ""),
     ],
 )

@@ -115,7 +115,8 @@ class Chunk:
 class End:
     """The table is copied no further: it is gone, or begins empty in the log, or all of it is copied.
 
-    `why` is COPIED where a copy beside the table takes its place from here on.
+    `why` is COPIED where a copy beside the table takes its place from here on, LEFT where the table is not captured any
+    more: a copy beside it goes, the sink keeps the rows that it has.
     """
 
     table: TableId
@@ -135,7 +136,7 @@ class Lost:
     """The log between this batch's two offsets is gone and is not read; all tables are copied anew."""
 
 
-COPIED = "copied"
+COPIED, LEFT = "copied", "left"
 
 Entry = Begin | Chunk | End | Rename | Lost
 

@@ -7,12 +7,9 @@ written to disk before. All it needs to know is in the two files and in the offs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
-
-import pymysql
 
 from cdc.errors import SchemaUnknown, SourceUnavailable, StateError
 from cdc.schema import TableId
@@ -24,24 +21,17 @@ from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.schema.table import MySqlTable
-from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.server.server_info import ServerInfo, server_info
 from connectors.mysql.snapshot.cascades import Cascading, Due
-from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
+from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.finder import Finder, to_cut
-from connectors.mysql.snapshot.plan.following import (
-    Arrival,
-    Following,
-    SequencedChange,
-    UncertainRows,
-    begun_behind_a_gap,
-)
-from connectors.mysql.snapshot.plan.requests import Requests, begun_again
+from connectors.mysql.snapshot.plan.following import begun_behind_a_gap
+from connectors.mysql.snapshot.plan.info_session import InfoSession
+from connectors.mysql.snapshot.plan.log_entries import LogEntries
+from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
-from connectors.mysql.snapshot.plan.uncertain import announced
 
 MOST_CHUNKS = 512
 """In one batch: small tables come by the thousand."""
@@ -79,8 +69,7 @@ class Coordinator:
         streams: Streams,
         notices: list[str],
     ) -> None:
-        self._notices = notices
-        self._options, self._history, self._wanted, self._streams = options, history, wanted, streams
+        self._options, self._history, self._streams = options, history, streams
         self._plan, self._marks = ChunkPlan(store), Watermarks(store)
         self._requests = Requests(store)
         self._due = Due(self._requests, options.cascades_interval_s)
@@ -88,7 +77,10 @@ class Coordinator:
         self.hurry = False
         self._finder: Finder | None = None
         self._blocked: dict[TableId, int] = {}
-        self._connection: MySqlConnection | None = None
+        self._session = InfoSession(streams)
+        self._log_entries = LogEntries(
+            options, (self._plan, self._marks, self._requests), history, wanted, self._session, notices
+        )
         self._opened = False
         self._away_since = 0.0
 
@@ -170,11 +162,12 @@ class Coordinator:
         """
         before = start.chunks
         self._cascading.refresh(start, end)
-        entries = self._followed(start, end, before)
-        entries += self._requested(start, end, entries)
-        if start.moved_to(end):
-            entries += self._restarted(start, before)
-            self._disconnect()
+        requests = self._new_requests(before)
+        self._due.begun(requests)
+        moved = start.moved_to(end)
+        entries = self._log_entries.of(start, end, requests, moved=moved)
+        if moved:
+            self._session.close()
             self._blocked.clear()
         count = self._plan.append(entries) if entries else before
         if entries or self._finder is None or self._unblocked(end):
@@ -195,75 +188,11 @@ class Coordinator:
         if self._finder is not None:
             self._finder.stop()
 
-    def _followed(self, start: MySqlOffset, end: MySqlOffset, before: int) -> list[Entry]:
-        """What the log's schema changes mean for tables that are being copied, or come in with rows."""
-        copies = self._plan.copies(before)
-        if start.schemas == end.schemas:
-            return []
-        ahead = end.files_ahead
-        changes = [
-            SequencedChange(sequence_of(entry.at["file"], entry.at["pos"], ahead), change)
-            for entry in self._history.entries(start.schemas, end.schemas)
-            for change in (
-                *entry.changes,
-                *map(Arrival, entry.delta.arrived),
-                *(UncertainRows(table, why) for table, why in entry.delta.uncertain.items()),
-            )
-        ]
-        following = Following(copies, before, self._marks.refresh())
-        entries = following.entries(changes, self._history.tables(start.schemas), self._history.tables(end.schemas))
-        begun = [entry for entry in entries if isinstance(entry, Begin) and entry.why == "uncertain"]
-        untold = {table: f"{why.reason}; the log does not tell" for table, why in following.uncertain.items()}
-        self._announce(begun, untold)
-        return entries
-
-    def _requested(self, start: MySqlOffset, end: MySqlOffset, entries: Sequence[Entry]) -> list[Begin]:
-        """Tables that are asked for: by the user, or as a part of the log was read on another server.
-
-        `entries` are those of the batch before them.
-        """
-        names = self._new_requests(start.chunks)
-        self._due.begun(names)
-        if not names:
-            return []
-        known, copies, marks = self._history.tables(end.schemas), self._plan.copies(start.chunks), self._marks.refresh()
-        begun = {entry.table: entry for entry in entries if isinstance(entry, Begin)}
-        found: list[Begin] = []
-        requests = sorted(map(self._requests.get, sorted(names)), key=lambda request: bool(request.reason))
-        for table, request in ((request.table, request) for request in requests):  # the last one of a table counts
-            if table in known and self._wanted(table):
-                copy = copies.get(table)
-                whole = copy is not None and copy.finished(start.chunks, marks, start.sequence)
-                found.append(begun_again(request, copy, begun.get(table), whole=whole))
-            else:
-                self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
-                self._requests.remove({request.name})
-        limited = {request.table: request.reason for request in requests if request.limited}
-        self._announce([begin for begin in found if begin.table in limited], limited)
-        return found
-
-    def _announce(self, begun: Iterable[Begin], why: Mapping[TableId, str]) -> None:
-        """Say which tables begin though nobody asked for it. Raises UnsupportedChange for one that is too large."""
-        by_table = {begin.table: begin for begin in begun}
-        if by_table:
-            self._server()
-            assert self._connection is not None
-            self._notices += announced(by_table, why, self._connection, self._options.copy_max_rows)
-
     def _new_requests(self, before: int) -> frozenset[str]:
         """Requests that no entry came from yet, and that are due; their files stay until the batch is in the sink."""
         names = self._requests.names()
         new = names - self._plan.requests() if names else names
         return self._due.taken(new, self._plan.copies(before), hurry=self.hurry) if new else new
-
-    def _restarted(self, start: MySqlOffset, before: int) -> list[Entry]:
-        """On another server positions are others: what was copied and is not behind the log is copied anew."""
-        marks, here = self._marks.refresh(), start.sequence
-        return [
-            copy.begun_anew(table)
-            for table, copy in self._plan.copies(before).items()
-            if copy.chunks and not copy.finished(before, marks, here)
-        ]
 
     def _is_whole(self, start: MySqlOffset) -> bool:
         """Whether a copy beside its table can take its place."""
@@ -363,7 +292,7 @@ class Coordinator:
 
     def _block(self, table: TableId, end: MySqlOffset) -> None:
         """The server's table is another one than the log has made it so far: wait for the log."""
-        info = self._server()
+        info = self._session.info()
         here = end.sequence
         if info.identity == end.server:
             here = max(here, sequence_of(info.file, info.position, end.files_ahead))
@@ -371,25 +300,9 @@ class Coordinator:
 
     def _note(self) -> dict[str, Any]:
         """Where the server's log stands now."""
-        info = self._server()
+        info = self._session.info()
         at_ms = time.time_ns() // 1_000_000
         return {"file": info.file, "position": info.position, "gtids": info.executed, "at_ms": at_ms}
-
-    def _server(self) -> ServerInfo:
-        """Asked over a session that is kept, and opened again once when it is gone."""
-        if self._connection is not None:
-            try:
-                return server_info(self._connection)
-            except SourceUnavailable:
-                self._disconnect()
-        self._connection = self._streams.session()
-        return server_info(self._connection)
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            with suppress(pymysql.err.MySQLError, OSError):
-                self._connection.close()
-            self._connection = None
 
     def _forget_finished(self, start: MySqlOffset, before: int, count: int) -> int:
         """Tables whose copy lies behind the log are like any other from here on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -140,6 +140,20 @@ class TableCopy:
             if self._highest is None or mark.sequence > self._highest.sequence:
                 self._highest = mark
         return self._ahead.values()
+
+
+def carried_on(copies: Mapping[TableId, TableCopy], entries: Iterable[Entry]) -> dict[TableId, TableCopy]:
+    """The copies that go on behind more entries, by their names of then: none that has ended, or has begun anew."""
+    found = dict(copies)
+    for entry in entries:
+        match entry:
+            case Begin(table=table) | End(table=table):
+                found.pop(table, None)
+            case Rename(table=table, new_table=new) if table in found:
+                found[new] = found.pop(table)
+            case _:
+                pass
+    return found
 
 
 class Copies:

@@ -79,16 +79,17 @@ class Requests:
             self._store.remove(f"{name}{_SUFFIX}")
 
 
-def begun_again(request: Request, copy: TableCopy | None, begun: Begin | None, *, whole: bool) -> Begin:
+def begun_again(request: Request, table: TableId, copy: TableCopy | None, begun: Begin | None, *, whole: bool) -> Begin:
     """How a table begins that a request asks for: beside its rows, unless the sink has but a part of them so far. Pure.
 
     One of the engine begins beside them whatever there is, as a table with the columns that the source's has then.
 
     Args:
+        table: its name by now.
         copy: the one under way before the batch, `whole` if nothing is missing of it.
         begun: how the batch begins the table for another reason.
     """
-    name, table = request.name, request.table
+    name = request.name
     frozen, altered = (False, False) if copy is None else (copy.frozen, copy.altered)
     if request.fits:
         found = begun or Begin(table, "resync", reason=request.reason, frozen=frozen, altered=altered)

@@ -9,6 +9,7 @@ from cdc.schema import (
     AlterColumnType,
     CreateShadow,
     CreateTable,
+    DropShadow,
     DropTable,
     RenameTable,
     SchemaChange,
@@ -21,7 +22,7 @@ from cdc.source import Split
 from cdc.state.store import Store
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.snapshot.chunk import COPIED, Begin, Chunk, End, Lost
+from connectors.mysql.snapshot.chunk import COPIED, LEFT, Begin, Chunk, End, Lost
 from connectors.mysql.snapshot.options import SnapshotOptions
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
 
@@ -106,6 +107,7 @@ class SnapshotSplits:
             if begin is not None and isinstance(change, AlterColumnType):
                 change = replace(change, copied=True)
             found.append(change)
+        found += [DropShadow(entry.table) for entry in entries if isinstance(entry, End) and entry.why == LEFT]
         later = (table for table, begin in begun.items() if begin.truncate and table not in emptied)
         beside = (begin for begin in begun.values() if begin.beside)
         copies = (CreateShadow(begin.table, schema(begin.table) if begin.altered else None) for begin in beside)

@@ -25,7 +25,7 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import RUNS, Schemas
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import query
-from connectors.mysql.snapshot.chunk import Watermark
+from connectors.mysql.snapshot.chunk import Chunk, Watermark
 from connectors.mysql.snapshot.filter.membership import Inside
 from connectors.mysql.snapshot.filter.tail_filter import TailFilter
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
@@ -96,11 +96,18 @@ def uncertain(wanted: CopiedRange, kept: TailFilter, report: Report) -> None:
 
 
 def read_chunks(
-    split: Split, options: MySqlSourceOptions, store: Store, streams: Streams, count: Count, report: Report
+    split: Split,
+    options: MySqlSourceOptions,
+    store: Store,
+    streams: Streams,
+    captured: Callable[[TableId], bool],
+    count: Count,
+    report: Report,
 ) -> Iterator[ChangeBlock]:
     """The rows of a split's chunks, one after the other; reports each chunk when its last row was given out.
 
-    Raises as `read_chunk`.
+    A chunk of a table that is not captured any more since it was planned is reported as not read: the next plan ends
+    the copy. Raises as `read_chunk`.
     """
     wanted: ChunkRead = split.payload
     tables = Schemas(store, options).history.tables(wanted.schemas)
@@ -114,7 +121,10 @@ def read_chunks(
     try:
         for number in wanted.chunks:
             chunk = _plan(store).chunk(number)
-            table = tables[chunk.table]
+            table = tables.get(chunk.table)
+            if table is None or not captured(chunk.table):
+                report({"chunk": _not_read(chunk, wanted).to_json()})
+                continue
             settings = _settings(options, chunk.table, wanted)
             inside = Inside(chunk, table, asking)
             during = During.NEW if number in wanted.beside else During.NO_COPY
@@ -158,6 +168,11 @@ def _watermark(found: ChunkReport, least: int) -> Watermark:
     """A chunk that was not read is to be tried again behind this batch at the earliest."""
     sequence = found.sequence if found.done else max(found.sequence, least)
     return Watermark(found.number, found.done, sequence, found.file, found.position, found.rows)
+
+
+def _not_read(chunk: Chunk, wanted: ChunkRead) -> Watermark:
+    place = chunk.note
+    return Watermark(chunk.number, False, wanted.least, place.get("file", ""), place.get("position", 0), 0)
 
 
 class _Order:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from servers import source_of
 from cdc.flow.copying import block_for, changes_for
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, TaskAttempt
-from cdc.source import Context, Limits, Offset
+from cdc.source import Context, Limits, Offset, Split
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink
 from cdc.testing.blocks import Row
@@ -79,15 +80,18 @@ class Steps:
             assert time.monotonic() < deadline, f"{end} is not at {last}"
             self.started_on(server)  # it has planned a piece, and has to begin again
 
-    def read(self, end: Offset, tasks: MySqlSource | None = None) -> None:
-        """Read a planned batch to the end and into the sink; `tasks` meet another server than the planner."""
+    def read(self, end: Offset, tasks: MySqlSource | None = None, splits: Sequence[Split] | None = None) -> None:
+        """Read a planned batch to the end and into the sink; `tasks` meet another server than the planner.
+
+        `splits` are those that an earlier process has stored for it.
+        """
         source = tasks or self.source
         if changes := source.schema_changes(self.offset, end):
             self.sink.apply(self.batch, changes_for(self.sink, changes))
             self.changes += changes
         prepared: list[Prepared] = []
         reports: list[dict[str, Any]] = []
-        for split in source.splits(self.offset, end, 2):
+        for split in source.splits(self.offset, end, 2) if splits is None else splits:
             blocks = source.read(split, lambda reason, number: None, reports.append)
             found = (item for block in blocks if (item := block_for(self.sink, block)) is not None)
             prepared += self.sink.prepare(TaskAttempt(self.batch, split.index, attempt=0), found)
@@ -107,6 +111,15 @@ class Steps:
             return False
         self.read(end)
         return True
+
+    def step_until(self, there: Callable[[], bool], limits: Limits = LIMITS) -> None:
+        """Batches until something is so."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not there():
+            assert time.monotonic() < deadline, f"at {self.offset}"
+            end = self.plan(limits)
+            if end != self.offset:
+                self.read(end)
 
     def finish(self, server: MySqlServer) -> None:
         """Batches until all tables are copied and the server's log is read to its end."""

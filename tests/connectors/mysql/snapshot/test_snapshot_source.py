@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from servers import source_of
 
-from cdc.errors import SourceError, UnsupportedChange
+from cdc.errors import SourceError, TableUnknown, UnsupportedChange
 from cdc.schema import CreateShadow, SwapShadow, TableId
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, Run, run_in_memory
 from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.source import MySqlSource
 
 pytestmark = pytest.mark.mysql
@@ -241,11 +242,19 @@ def test_resync_copies_one_table_anew(shop: Shop) -> None:
         shop.source().resync(TableId("elsewhere", "t"))
 
 
-def test_resync_of_a_table_that_is_not_there_is_refused_with_a_notice(shop: Shop) -> None:
+def test_resync_of_a_table_that_is_not_there_is_refused(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.catch_up()
+    with pytest.raises(TableUnknown, match="has no such table"):
+        shop.source().resync(shop.table("missing"))
+    assert shop.catch_up().batches == 0
+
+
+def test_resync_of_a_table_that_is_gone_when_it_is_taken_up_is_left_out_with_a_notice(shop: Shop) -> None:
     shop.run("CREATE TABLE t (id INT PRIMARY KEY)")
     shop.catch_up()
     source = shop.source()
-    source.resync(shop.table("missing"))
+    Requests(LocalStore(shop.folder)).add(shop.table("missing"))
     assert shop.offset is not None
     source.latest_offset(shop.offset, None, 0.0)
     lag = source.lag()

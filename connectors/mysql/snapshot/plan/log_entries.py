@@ -1,0 +1,138 @@
+"""Entries of the plan that schema changes, requests and another server lead to. Stream reader process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from cdc.schema import RenameTable, TableId
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.sequences import sequence_of
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.schema.history import SchemaHistory
+from connectors.mysql.snapshot.chunk import LEFT, Begin, End, Entry
+from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
+from connectors.mysql.snapshot.plan.copies import carried_on
+from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
+from connectors.mysql.snapshot.plan.info_session import InfoSession
+from connectors.mysql.snapshot.plan.requests import Requests, begun_again
+from connectors.mysql.snapshot.plan.uncertain import announced
+
+
+class LogEntries:
+    """Makes the entries that come before a batch's chunks.
+
+    Args:
+        kept: the plan, the watermarks and the requests of the pipeline.
+        history: of schemas; read only.
+        wanted: the captured tables.
+        notices: gets what the user should see.
+    """
+
+    def __init__(
+        self,
+        options: MySqlSourceOptions,
+        kept: tuple[ChunkPlan, Watermarks, Requests],
+        history: SchemaHistory,
+        wanted: Callable[[TableId], bool],
+        session: InfoSession,
+        notices: list[str],
+    ) -> None:
+        self._options, self._history, self._wanted = options, history, wanted
+        self._plan, self._marks, self._requests = kept
+        self._session, self._notices = session, notices
+
+    def of(self, start: MySqlOffset, end: MySqlOffset, requests: Collection[str], *, moved: bool) -> list[Entry]:
+        """The entries of the batch between two offsets, with the named requests. `moved`: it ends on another server.
+
+        Raises UnsupportedChange for a table that is too large to be copied unasked, SourceUnavailable, StateError.
+        """
+        entries = self._without_left(start, end, self._followed(start, end))
+        entries += self._requested(start, end, entries, requests)
+        return [*entries, *self._restarted(start, entries)] if moved else entries
+
+    def _followed(self, start: MySqlOffset, end: MySqlOffset) -> list[Entry]:
+        """What the log's schema changes mean for tables that are being copied, or come in with rows."""
+        before, ahead = start.chunks, end.files_ahead
+        if start.schemas == end.schemas:
+            return []
+        changes = [
+            SequencedChange(sequence_of(entry.at["file"], entry.at["pos"], ahead), change)
+            for entry in self._history.entries(start.schemas, end.schemas)
+            for change in (
+                *entry.changes,
+                *map(Arrival, entry.delta.arrived),
+                *(UncertainRows(table, why) for table, why in entry.delta.uncertain.items()),
+            )
+        ]
+        following = Following(self._plan.copies(before), before, self._marks.refresh())
+        entries = following.entries(changes, self._history.tables(start.schemas), self._history.tables(end.schemas))
+        begun = [entry for entry in entries if isinstance(entry, Begin) and entry.why == "uncertain"]
+        untold = {table: f"{why.reason}; the log does not tell" for table, why in following.uncertain.items()}
+        self._announce(begun, untold)
+        return entries
+
+    def _without_left(self, start: MySqlOffset, end: MySqlOffset, entries: list[Entry]) -> list[Entry]:
+        """The entries, with an end of each copy whose table is not captured any more: renamed out, or left out."""
+        known = self._history.tables(end.schemas)
+
+        def is_left(table: TableId) -> bool:
+            return table not in known or not self._wanted(table)
+
+        kept = [entry for entry in entries if not (isinstance(entry, Begin) and is_left(entry.table))]
+        ended = [table for table in carried_on(self._plan.copies(start.chunks), kept) if is_left(table)]
+        self._notices += [f"{table} is not captured any more: its copying ends where it is" for table in ended]
+        return [*kept, *(End(table, LEFT) for table in ended)]
+
+    def _requested(
+        self, start: MySqlOffset, end: MySqlOffset, entries: Collection[Entry], names: Collection[str]
+    ) -> list[Begin]:
+        """Tables that are asked for: by the user, or as a part of the log was read on another server.
+
+        `entries` are those of the batch before them. A table that is renamed in the batch is asked for by either name.
+        """
+        if not names:
+            return []
+        known, marks = self._history.tables(end.schemas), self._marks.refresh()
+        copies = carried_on(self._plan.copies(start.chunks), (each for each in entries if not isinstance(each, Begin)))
+        begun = {entry.table: entry for entry in entries if isinstance(entry, Begin)}
+        new_names = self._renamed(start, end)
+        found: list[Begin] = []
+        requests = sorted(map(self._requests.get, sorted(names)), key=lambda request: bool(request.reason))
+        limited: dict[TableId, str] = {}
+        for request in requests:  # the last one of a table counts
+            table = new_names.get(request.table, request.table)
+            if table not in known or not self._wanted(table):
+                self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
+                self._requests.remove({request.name})
+                continue
+            copy = copies.get(table)
+            whole = copy is not None and copy.finished(start.chunks, marks, start.sequence)
+            found.append(begun_again(request, table, copy, begun.get(table), whole=whole))
+            limited |= {table: request.reason} if request.limited else {}
+        self._announce([begin for begin in found if begin.table in limited], limited)
+        return found
+
+    def _renamed(self, start: MySqlOffset, end: MySqlOffset) -> Mapping[TableId, TableId]:
+        """The names behind the batch of tables that have another one before it."""
+        names: dict[TableId, TableId] = {}
+        for entry in self._history.entries(start.schemas, end.schemas):
+            for change in entry.changes:
+                if isinstance(change, RenameTable):
+                    old = next((old for old, new in names.items() if new == change.table), change.table)
+                    names[old] = change.new_table
+        return names
+
+    def _announce(self, begun: Iterable[Begin], why: Mapping[TableId, str]) -> None:
+        """Say which tables begin though nobody asked for it. Raises UnsupportedChange for one that is too large."""
+        by_table = {begin.table: begin for begin in begun}
+        if by_table:
+            self._notices += announced(by_table, why, self._session.connection(), self._options.copy_max_rows)
+
+    def _restarted(self, start: MySqlOffset, entries: Collection[Entry]) -> list[Entry]:
+        """On another server positions are others: what was copied and is not behind the log is copied anew."""
+        before, here, marks = start.chunks, start.sequence, self._marks.refresh()
+        return [
+            copy.begun_anew(table)
+            for table, copy in carried_on(self._plan.copies(before), entries).items()
+            if copy.chunks and not copy.finished(before, marks, here)
+        ]
