@@ -27,6 +27,10 @@ class Asking:
         """Whether the source copies this table when it is asked."""
         return isinstance(self._source, CopiesAnew) and self._source.copies_anew(table)
 
+    def possible_when_asked(self, table: TableId) -> bool:
+        """Whether the source copies this table where the user asks for it."""
+        return isinstance(self._source, CopiesAnew) and self._captured(table)
+
     def resume(self, request: TableRequest) -> None:
         """Ask for the copy that a table goes on with. Raises as `ask`."""
         if self._captured(request.table):
@@ -39,8 +43,14 @@ class Asking:
         """
         for table in tables:
             if self._captured(table):
-                name = hashlib.sha256(str(table).encode()).hexdigest()[:16]
-                self._ask(table, f"{batch}-{name}", reason, asked=asked, fits=fits)
+                self._ask(table, _name(batch, table), reason, asked=asked, fits=fits)
+
+    def ask_for_user(self, batch: int, table: TableId, reason: str) -> None:
+        """Ask for a copy that the user wants, also where the source copies nothing unasked: with the table's schema of
+        then. Raises StateError."""
+        if self.possible_when_asked(table):
+            assert isinstance(self._source, CopiesAnew)
+            self._source.copy_anew(table, _name(batch, table), reason, asked=True)
 
     def ask_if_possible(self, batch: int, tables: Iterable[TableId], reason: str) -> None:
         """As `ask`; where a table is not copied, the log says what it is for the user to do. Raises StateError."""
@@ -61,3 +71,8 @@ class Asking:
             hint = "take the edit back, or start anew with another --state-dir"
             raise ChangeRefused(f"{reason}, and its source does not copy it anew", where=str(table), hint=hint)
         self._source.copy_anew(table, request, reason, asked=asked, fits=fits)
+
+
+def _name(batch: int, table: TableId) -> str:
+    """The name of the request that a batch makes for a table."""
+    return f"{batch}-{hashlib.sha256(str(table).encode()).hexdigest()[:16]}"

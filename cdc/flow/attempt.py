@@ -46,18 +46,6 @@ class Tolerance(Protocol):
         """Whether a change that was refused may be left out. EngineError: it builds on one that was."""
 
 
-class TryEvolve:
-    """All: rows are fitted to the tables that there are, those of a table that is not created are left out."""
-
-    def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
-        """Every change is tried."""
-        return False
-
-    def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
-        """See the class."""
-        return True
-
-
 class Attempts:
     """Tries changes of a batch; repeatable after a crash, for the same batch and changes."""
 
@@ -101,7 +89,8 @@ class Attempts:
                     apply([change])
                     schemas = after
             except (ChangeRefused, EngineError) as error:
-                if not self._tolerance.tolerates(change, error):
+                of_the_state = isinstance(error, EngineError) and type(error) is not EngineError
+                if of_the_state or not self._tolerance.tolerates(change, error):
                     raise
                 log.warning("%s: the sink does not take a schema change: %s", change.table, error)
                 left.append(change)

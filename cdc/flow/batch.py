@@ -28,7 +28,6 @@ from cdc.faults import reached
 from cdc.flow.altered import check_expected, check_there
 from cdc.flow.announcing import announce
 from cdc.flow.asking import Asking
-from cdc.flow.attempt import Attempts, TryEvolve
 from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation
@@ -91,13 +90,12 @@ class BatchRunner:
         self._commits = Commits(sink, self._log, retry, lost)
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
         self._policy = routing.policy
-        try_evolve = routing.policy.behavior is Behavior.TRY_EVOLVE
-        self._attempts = Attempts(state.store, TryEvolve()) if try_evolve else None
         self._asking = Asking(source)
         self._routes = RouteStage(
             routing, state.store, self._asking.possible if isinstance(sink, CopiesBeside) else None
         )
-        self._refused = RefusedChanges(sink, self._routes, self._asking, state.store)
+        leaves_out = routing.policy.behavior is Behavior.TRY_EVOLVE
+        self._refused = RefusedChanges(sink, self._routes, self._asking, state, leaves_out=leaves_out)
         self._rules = RuleStage(rules, state.store, self._routes.tables_held)
         self._derivation = Derivation([self._rules, self._routes])
         self._recovered = False
@@ -280,12 +278,7 @@ class BatchRunner:
             self._retry.call(partial(check_there, self._sink, self._policy, some), "schema changes")
             self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, some)), "schema changes")
 
-        if self._attempts is None:
-            return self._refused.apply(batch, changes, apply)
-        done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
-        if refused:
-            self._routes.only(batch, done, refused)
-        return done
+        return self._refused.apply(batch, changes, apply)
 
     def _past(self, batch: int) -> Sequence[SchemaChange]:
         """All schema changes before a batch."""

@@ -18,6 +18,7 @@ from cdc.errors import ChangeRefused, EngineError
 from cdc.flow.asking import Asking
 from cdc.flow.attempt import Apply, Attempts
 from cdc.flow.route_stage import RouteStage
+from cdc.flow.sink_schemas import Pair
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -36,12 +37,14 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.sink import Confirms, CopiesBeside, Sink
-from cdc.state.store import Store
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
 
 _ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn)
 _WITH_COPY = (*_ALTERS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
 
 
+_WHY = "the sink does not take a change of its schema"
 _LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out that the sink refuses"
 
 
@@ -101,50 +104,102 @@ def _without_alters(
     return kept[::-1]
 
 
-def _with_way_out(error: ChangeRefused) -> ChangeRefused:
-    """What stops the run names what lets it go on, whatever the sink says of it."""
-    hint = "; or " * bool(error.hint) + _LEAVE_OUT
-    return ChangeRefused(error.message, where=error.where, hint=f"{error.hint}{hint}", curable=error.curable)
-
-
 class RefusedChanges:
-    """Carries changes out, one after the other, and has tables copied whose changes are refused. A `Tolerance`."""
+    """Carries changes out one by one. A refused one leads to a copy of its table, or is left out. A `Tolerance`.
 
-    def __init__(self, sink: Sink, routes: RouteStage, asking: Asking, store: Store) -> None:
-        self._sink, self._routes, self._asking = sink, routes, asking
-        self._attempts = Attempts(store, self)
+    | refused | with try_evolve | with other behaviors |
+    |---|---|---|
+    | a change of a key | the table is copied, else the run stops | the same |
+    | another change | it is left out, rows are fitted to the table that there is | as a change of a key |
+
+    A table is copied where its source does that unasked, or where the user has asked for it (`cdc resync`).
+    """
+
+    def __init__(
+        self, sink: Sink, routes: RouteStage, asking: Asking, state: StateDir, *, leaves_out: bool = False
+    ) -> None:
+        """`leaves_out`: what is refused may be left out, as with try_evolve."""
+        self._sink, self._routes, self._asking, self._leaves_out = sink, routes, asking, leaves_out
+        self._attempts, self._log = Attempts(state.store, self), CommitLog(state.commits)
         self._batch, self._changes = -1, tuple[SchemaChange, ...]()
+        self._way_out = ""
 
     def apply(self, batch: int, changes: Sequence[SchemaChange], apply: Apply) -> Sequence[SchemaChange]:
         """What was carried out. Raises ChangeRefused for what stops the run, what `apply` raises. Repeatable."""
-        changes = settled(changes) if isinstance(self._sink, CopiesBeside) else changes
-        self._batch, self._changes = batch, tuple(changes)
+        if isinstance(self._sink, CopiesBeside) and not self._leaves_out:
+            changes = settled(changes)
+        self._batch, self._changes, self._way_out = batch, tuple(changes), _LEAVE_OUT
         try:
             done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
         except ChangeRefused as error:
-            raise _with_way_out(error) from error
-        if not refused:
-            return done
-        tables = sorted({change.table for change in refused})
-        sources = {table: source for table in tables if (source := self._routes.only_source(batch, table)) is not None}
-        reason = "the sink does not take a change of its schema"
-        self._asking.ask(batch, sources.values(), reason, asked=False)
-        self._routes.wait(batch, done, refused, [(source, table) for table, source in sources.items()])
+            raise self._with_way_out(error) from error
+        except EngineError as error:
+            if not self._leaves_out or type(error) is not EngineError:
+                raise
+            raise self._with_way_out(ChangeRefused(error.message, where=error.where)) from error
+        tables = {change.table for change in refused if self._needs_copy(change)}
+        copied = [change for change in refused if change.table in tables]
+        left_out = [change for change in refused if change.table not in tables]
+        if left_out:
+            self._routes.only(batch, done, left_out)
+        if copied:
+            self._wait_for_copies(batch, done, copied)
         return done
+
+    def _wait_for_copies(self, batch: int, done: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
+        """Tables of refused changes wait for copies, which the source is asked for."""
+        pairs: list[Pair] = []
+        for table in sorted({change.table for change in refused}):
+            source = self._routes.only_source(batch, table)
+            if source is not None:
+                if self._is_asked(table):
+                    self._asking.ask_for_user(batch, source, _WHY)
+                else:
+                    self._asking.ask(batch, [source], _WHY, asked=False)
+                pairs.append((source, table))
+        self._routes.wait(batch, done, refused, pairs)
 
     def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
         """All that follows a refused change of the table goes with its copy."""
-        return any(before.table == change.table for before in refused)
+        return any(before.table == change.table and self._needs_copy(before) for before in refused)
 
     def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
-        """Whether a copy is the way out."""
-        table = change.table
-        if not isinstance(error, ChangeRefused) or not error.curable or not isinstance(self._sink, CopiesBeside):
-            return False
+        """Whether a copy is the way out, or the change may be left out."""
+        if self._leaves_out and not isinstance(change, AlterPrimaryKey):
+            return True
+        source = self._curable_source(change, error)
+        if source is not None and (self._asking.possible(source) or self._is_asked(change.table)):
+            return True
+        resync = "" if source is None else f"run `cdc resync FILE {source}`, which copies it as the server has it"
+        leave = "" if isinstance(change, AlterPrimaryKey) else _LEAVE_OUT
+        self._way_out = "; or ".join(filter(None, (resync, leave)))
+        return False
+
+    def _needs_copy(self, refused: SchemaChange) -> bool:
+        """Whether the table of a refused change is copied for it."""
+        return not self._leaves_out or isinstance(refused, AlterPrimaryKey)
+
+    def _curable_source(self, change: SchemaChange, error: ChangeRefused | EngineError) -> TableId | None:
+        """The source table whose copy would have the change behind it, as far as it is copied when it is asked for."""
+        table, sink = change.table, self._sink
+        curable = error.curable if isinstance(error, ChangeRefused) else self._leaves_out
+        if not curable or not isinstance(sink, CopiesBeside):
+            return None
         if not all(_is_copied_with(other) for other in self._changes if other.table == table):
-            return False
+            return None
         source = self._routes.only_source(self._batch, table)
-        return source is not None and self._asking.possible(source) and self._is_there(table)
+        if source is None or not self._asking.possible_when_asked(source):
+            return None
+        return source if self._is_there(table) else None
+
+    def _is_asked(self, table: TableId) -> bool:
+        """Whether the user has asked for a copy of this sink table since the last batch was decided."""
+        return str(table) in self._log.resyncs(self._batch - 1)
 
     def _is_there(self, table: TableId) -> bool:
         return not isinstance(self._sink, Confirms) or not self._sink.missing([table])
+
+    def _with_way_out(self, error: ChangeRefused) -> ChangeRefused:
+        """What stops the run names what lets it go on, whatever the sink says of it."""
+        hint = "; or ".join(filter(None, (error.hint, self._way_out)))
+        return ChangeRefused(error.message, where=error.where, hint=hint, curable=error.curable)

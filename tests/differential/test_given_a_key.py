@@ -6,6 +6,8 @@ or the table has; whichever changes share a batch with the copy, the sink ends e
 
 from __future__ import annotations
 
+import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import comparison
@@ -13,8 +15,19 @@ import pytest
 from cdc_process import mysql_pipeline
 from direct import DirectRuns
 
+from cdc.errors import ChangeRefused
+from cdc.evolution.behavior import Behavior, Policy
+from cdc.flow.coerce import Coercion
+from cdc.flow.route import RouteTable
+from cdc.flow.routing import Routing
+from cdc.schema import TableId
 from cdc.source import Limits
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
+from cdc.state.store import LocalStore
+from cdc.testing.memory import Middle
 from cdc_services.server import MySqlServer
+from connectors.mysql.snapshot.plan.requests import Requests
 
 pytestmark = pytest.mark.mysql
 CHANGES = ("MODIFY i BIGINT AUTO_INCREMENT", "CHANGE i j INT AUTO_INCREMENT", "RENAME COLUMN i TO j", "DROP COLUMN i")
@@ -42,3 +55,41 @@ def test_the_tables_end_equal(any_server: MySqlServer, tmp_path: Path, change: s
         any_server.execute(key, f"ALTER TABLE {table} {change}", *end.format(table).split("; "), database=database)
     runs.catch_up(Limits(1 << 26, rows))
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+REFUSED = {
+    "a key that rows do not have": ("id INT, a INT", "(NULL, 1)", "(7, 1)", "ADD PRIMARY KEY (id)"),
+    "a smaller type, with another change": (
+        "id INT PRIMARY KEY, a INT, b INT", "(1, -5, 2)", "(2, 5, 2)", "MODIFY a INT UNSIGNED, MODIFY b BIGINT UNSIGNED"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("behavior", ["evolve", "lenient", "try_evolve"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_hint_of_a_refused_change_is_followed_where_nothing_is_copied_unasked(
+    any_server: MySqlServer, tmp_path: Path, name: str, behavior: str
+) -> None:
+    """With `earliest-offset` the log has all rows: a change of them that it does not tell stops the run."""
+    columns, row, later, change = REFUSED[name]
+    database = any_server.new_database("refused")
+    any_server.execute(f"CREATE TABLE t ({columns})", f"INSERT INTO t VALUES {row}", database=database)
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", scan__startup__mode="earliest-offset"))
+    how = Middle(Routing(RouteTable(()), Policy(Behavior(behavior)), Coercion("fail")))
+    runs.catch_up(Limits(1 << 26, 10**6), middle=how)
+    any_server.execute("SET sql_mode = ''", f"ALTER TABLE t {change}", database=database)
+    any_server.execute(f"INSERT INTO t VALUES {later}", database=database)
+    stops = behavior == "evolve" or change.startswith("ADD")
+    hint = re.escape(f"`cdc resync FILE {database}.t`")
+    with pytest.raises(ChangeRefused, match=hint) if stops else nullcontext():
+        runs.catch_up(Limits(1 << 26, 10**6), middle=how)
+    resync(runs, TableId(database, "t"))
+    runs.catch_up(Limits(1 << 26, 10**6), middle=how)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+def resync(runs: DirectRuns, table: TableId) -> None:
+    """As `cdc resync`."""
+    Requests(LocalStore(runs.pipeline.state / "source")).add(table)
+    log = CommitLog(StateDir(runs.pipeline.state / "engine").commits)
+    log.note_resync(table, log.last())

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc.errors import ChangeRefused
-from cdc.flow.attempt import Attempts, TryEvolve
+from cdc.errors import ChangeRefused, StateError
+from cdc.flow.attempt import Attempts
 from cdc.schema import Column, CreateTable, DataType, RenameTable, SchemaChange, TableId, TableSchema
 from cdc.state.store import LocalStore
 
@@ -36,17 +36,37 @@ class Sink:
         self.done += changes
 
 
+class LeavesOut:
+    """Whatever is refused."""
+
+    def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
+        return False
+
+    def tolerates(self, change: SchemaChange, error: Exception) -> bool:
+        return True
+
+
+def test_an_error_of_the_state_directory_is_no_refused_change(tmp_path: Path) -> None:
+    def lost(changes: Sequence[SchemaChange]) -> None:
+        if len(changes) > 1:
+            raise ChangeRefused("one of them")
+        raise StateError("another run has begun")
+
+    with pytest.raises(StateError, match="another run has begun"):
+        Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, [CreateTable(A, SCHEMA)] * 2, lost)
+
+
 @pytest.mark.parametrize("dies_at", range(4))
 def test_what_was_carried_out_before_a_crash_is_not_again(tmp_path: Path, dies_at: int) -> None:
     changes = (CreateTable(A, SCHEMA), CreateTable(REFUSED, SCHEMA), *AROUND)
-    attempts = Attempts(LocalStore(tmp_path), TryEvolve())
+    attempts = Attempts(LocalStore(tmp_path), LeavesOut())
     first, second, third = Sink(dies_at), Sink(), Sink()
     with pytest.raises(Crash):
         attempts.apply(7, {}, changes, first)
-    done, refused = Attempts(LocalStore(tmp_path), TryEvolve()).apply(7, {}, changes, second)
+    done, refused = Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, changes, second)
     assert (*first.done, *second.done) == tuple(done) == (changes[0], *AROUND)
     assert refused == [changes[1]]
-    Attempts(LocalStore(tmp_path), TryEvolve()).apply(7, {}, changes, third)
+    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, changes, third)
     assert third.done == []
 
 
@@ -63,7 +83,7 @@ def test_what_is_noted_grows_with_the_changes_and_not_with_their_square(tmp_path
                 sizes += len(data)
 
         tables = [CreateTable(TableId("shop", f"t{number}"), SCHEMA) for number in range(count)]
-        Attempts(Counting(folder), TryEvolve()).apply(1, {}, [CreateTable(REFUSED, SCHEMA), *tables], Sink())
+        Attempts(Counting(folder), LeavesOut()).apply(1, {}, [CreateTable(REFUSED, SCHEMA), *tables], Sink())
         return sizes + (folder / "attempted.jsonl").stat().st_size
 
     assert noted(80) < 5 * noted(20)
@@ -73,6 +93,6 @@ def test_a_batch_with_other_changes_does_not_repeat_a_rename(tmp_path: Path) -> 
     first, second = Sink(dies_at=2), Sink()
     changes = (CreateTable(A, SCHEMA), *AROUND)
     with pytest.raises(Crash):
-        Attempts(LocalStore(tmp_path), TryEvolve()).apply(7, {}, changes, first)
-    Attempts(LocalStore(tmp_path), TryEvolve()).apply(7, {}, (*changes, CreateTable(A, SCHEMA)), second)
+        Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, changes, first)
+    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, (*changes, CreateTable(A, SCHEMA)), second)
     assert (*first.done, *second.done) == (*changes, CreateTable(A, SCHEMA))

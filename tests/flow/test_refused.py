@@ -14,12 +14,14 @@ from cdc.block import During
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
+from cdc.flow.offsets import source_offset
 from cdc.flow.refused import settled
 from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
+    AlterPrimaryKey,
     Column,
     CreateShadow,
     CreateTable,
@@ -35,6 +37,8 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.spec.model import RouteRule
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
 from cdc.testing import FailAt, ListSink, ListSource, block, run_in_memory
 from cdc.testing.memory import Middle
 
@@ -133,6 +137,51 @@ def test_a_second_refused_change_of_a_table_that_is_being_copied_is_carried_out_
     sink = Stubborn()
     run_in_memory(AskedSource(script, {A: last}), sink, middle=how())
     assert (values(sink), sink.tables) == ({1: 1, 5: 5}, {A})
+
+
+KEY = AlterPrimaryKey(A, ("id", "v"))
+KEYED = TableSchema((ID, Column("v", INT, nullable=False)), ("id", "v"))
+
+
+class FirmKeys(ListSink):
+    """Does not change the key of a table that is there."""
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        for change in changes:
+            if isinstance(change, AlterPrimaryKey):
+                raise ChangeRefused("a row has no such key", where=str(change.table), curable=True)
+        super().apply(batch, changes)
+
+
+def keyed_anew() -> AskedSource:
+    """A source that copies a table where the user asks for it; the table has got another key, and rows since."""
+    number = AlterColumnType(A, Column("v", INT, nullable=False), Column("v", INT))
+    later = block(A, KEYED, [("+I", {"id": 3, "v": 3})], sequence=2)
+    now = block(A, KEYED, [("+I", {"id": 1, "v": 0}), ("+I", {"id": 3, "v": 3})], sequence=9)
+    source = AskedSource([*items()[:2], number, KEY, later], {A: now})
+    source.allowed = False
+    return source
+
+
+@pytest.mark.parametrize("behavior", ["evolve", "lenient", "try_evolve"])
+@pytest.mark.parametrize("failure", [None, *FailAt])
+def test_a_copy_that_the_user_asks_for_takes_the_table_as_it_is_whatever_was_refused(
+    tmp_path: Path, behavior: str, failure: FailAt | None
+) -> None:
+    """The hint is followed: the source copies nothing unasked, as with `earliest-offset`."""
+    sink, source = FirmKeys(), keyed_anew()
+    with pytest.raises(ChangeRefused, match="a row has no such key") as caught:
+        run_in_memory(source, sink, middle=how(behavior), state=tmp_path)
+    assert "`cdc resync FILE shop.a`" in caught.value.hint
+    log = CommitLog(StateDir(tmp_path).commits)
+    log.note_resync(A, log.last())
+    decision = log.get(log.last())
+    assert decision is not None
+    source.add(*filter(None, [failure]))
+    start, batch = source_offset(decision.end), decision.batch + 1
+    run_in_memory(source, sink, middle=how(behavior), state=tmp_path, start=start, first_batch=batch)
+    assert values(sink) == {1: 0, 3: 3}
+    assert list(source.requests.values()) == [A]
 
 
 def test_a_table_that_is_renamed_while_it_waits_keeps_its_limit_and_the_reason() -> None:
