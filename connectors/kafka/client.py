@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from cdc.errors import CdcError, SinkError, SinkUnavailable, SourceError, SourceUnavailable
@@ -27,14 +27,20 @@ ANSWER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Which errors are raised: those of a source or of a sink."""
+    """Which errors are raised: those of a source or of a sink.
+
+    Attributes:
+        no_topic: for a topic that is not there. A source names topics that it has seen: a broker that starts, or that
+            takes a partition over, does not know them for a moment.
+    """
 
     refused: type[CdcError]
     unavailable: type[CdcError]
+    no_topic: type[CdcError]
 
 
-SOURCE = Side(SourceError, SourceUnavailable)
-SINK = Side(SinkError, SinkUnavailable)
+SOURCE = Side(SourceError, SourceUnavailable, SourceUnavailable)
+SINK = Side(SinkError, SinkUnavailable, SinkError)
 
 _AWAY = frozenset({
     KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT,
@@ -129,6 +135,21 @@ class Cluster:
         listed = self.retrying(policy, "asking for the topics", lambda: self.listed(admin), admin)
         return {name: len(topic.partitions) for name, topic in listed.topics.items() if topic.error is None}
 
+    def topic_ids(self, admin: AdminClient, topics: Collection[str]) -> dict[str, str]:
+        """The ids of topics; empty for brokers before 2.8, without topics that are not there. Raises KafkaException."""
+        asked = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=ANSWER_S)
+        found: dict[str, str] = {}
+        for topic, answer in asked.items():
+            try:
+                id_ = answer.result().topic_id
+            except KafkaException as error:
+                if error.args[0].code() not in UNKNOWN_TOPIC:
+                    raise
+            else:
+                bits = (id_.get_most_significant_bits(), id_.get_least_significant_bits())
+                found[topic] = str(id_) if any(bits) else ""
+        return found
+
     def error(
         self, error: KafkaException | KafkaError, doing: str, *, where: str = "", need: str = "WRITE"
     ) -> CdcError:
@@ -149,7 +170,7 @@ class Cluster:
             return refused(f"{doing}: a right is missing: {text}", where=where, hint=_RIGHTS[code].format(need=need))
         if code in UNKNOWN_TOPIC:
             hint = "create the topic, or see how its name is spelled"
-            return refused(f"{doing}: there is no such topic or partition", where=where, hint=hint)
+            return self.side.no_topic(f"{doing}: there is no such topic or partition", where=where, hint=hint)
         if code in FENCED:
             hint = "two runs of one pipeline write at the same time: stop one of them"
             return refused(

@@ -22,8 +22,9 @@ from connectors.kafka.read.ahead import Ahead
 from connectors.kafka.read.history import History, partition_entry
 from connectors.kafka.read.offset import KafkaOffset, sequence_place, topic_partition
 from connectors.kafka.read.planner import TopicPlanner
-from connectors.kafka.read.ranges import ranges_of, split_up
+from connectors.kafka.read.ranges import ids_of, ranges_of, split_up
 from connectors.kafka.read.tables import Tables
+from connectors.kafka.read.topic_ids import TopicIds
 from connectors.kafka.source_options import KafkaSourceOptions
 
 
@@ -65,7 +66,9 @@ class KafkaSource(Source):
             offsets = startup.start_offsets(self._cluster, self._policy, consumer, self._options, names)
         self._history.truncate(0)
         self._history.append([partition_entry(name) for name in names])
-        return KafkaOffset(len(names), offsets).to_json()
+        at = KafkaOffset(len(names), offsets)
+        ids = TopicIds(self._cluster, self._policy).ask(at.topics)
+        return replace(at, ids=ids).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """As the contract says; a message is what a transaction is elsewhere."""
@@ -82,7 +85,10 @@ class KafkaSource(Source):
         begin, stop = KafkaOffset.from_json(start), KafkaOffset.from_json(end)
         numbers = self._history.at(stop.schemas).partitions
         parts = split_up(ranges_of(begin, stop, numbers), parallelism)
-        return [Split(index, {"schemas": stop.schemas, "ranges": part}) for index, part in enumerate(parts)]
+        return [
+            Split(index, {"schemas": stop.schemas, "ranges": part, "ids": ids_of(part, stop.ids)})
+            for index, part in enumerate(parts)
+        ]
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets."""
@@ -94,7 +100,7 @@ class KafkaSource(Source):
 
         known = self._history.at(split.payload["schemas"])
         reader = Reader(self._cluster, self._policy, self._options, self._context.pipeline, known, count)
-        yield from reader.blocks(split.payload["ranges"])
+        yield from reader.blocks(split.payload["ranges"], split.payload.get("ids", {}))
 
     def position_text(self, sequence: int) -> str:
         """Topic, partition and offset: `orders-0@42`."""

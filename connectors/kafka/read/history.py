@@ -22,7 +22,10 @@ Entry = dict[str, Any]
 
 
 def partition_entry(name: str) -> Entry:
-    """A partition has been found; its number is how many were found before it."""
+    """A partition has been found; its number is how many were found before it.
+
+    One whose topic was made anew is found again, so the sequence of its messages goes on.
+    """
     return {"partition": name}
 
 
@@ -99,8 +102,11 @@ class Known:
             partition, offset = entry["at"]
             self.carried.add((partition, offset))
         if "partition" in entry:
-            self.partitions.setdefault(entry["partition"], len(self.names))
-            self.names.append(entry["partition"])
+            name = entry["partition"]
+            if name in self.partitions:  # its topic was made anew: the same offsets are other messages
+                self.carried = {at for at in self.carried if at[0] != name}
+            self.partitions[name] = len(self.names)
+            self.names.append(name)
             return []
         if "filled" in entry:
             found, columns = entry["filled"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cdc.source import Offset
 from connectors.kafka.formats.log_positions import LogPosition
 
-_SCHEMAS, _REACHED, _WATCHED = "schemas", "reached", "watched"
+T = TypeVar("T")
+
+_SCHEMAS, _REACHED, _WATCHED, _IDS, _BEGINS = "schemas", "reached", "watched", "ids", "begins"
 _PLACES = 47
 """Bits for the offset in a sequence; the partition's number is above them."""
 
@@ -21,21 +24,26 @@ class KafkaOffset:
         schemas: how many entries of the history count.
         partitions: the next offset to read, by `topic/partition`.
         reached, watched: places of the server's log by partition, where statements are ordered by them (`Order`).
+        ids: what identifies the logs that the offsets are of, by topic; empty for a broker that gives topics no ids.
+        begins: the first offset of partitions that the batch before this place was the first to read.
     """
 
     schemas: int = 0
     partitions: Mapping[str, int] = field(default_factory=dict)
     reached: Mapping[str, LogPosition] = field(default_factory=dict)
     watched: Mapping[str, LogPosition] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
+    begins: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, offset: Offset) -> KafkaOffset:
         """The offset that `to_json` made."""
         partitions = {name: at for name, at in offset.items() if "/" in name}
-        places = [
+        reached, watched = (
             {name: LogPosition(*place) for name, place in offset.get(kind, {}).items()} for kind in (_REACHED, _WATCHED)
-        ]
-        return cls(offset.get(_SCHEMAS, 0), partitions, *places)
+        )
+        ids, begins = offset.get(_IDS, {}), offset.get(_BEGINS, {})
+        return cls(offset.get(_SCHEMAS, 0), partitions, reached, watched, ids, begins)
 
     def to_json(self) -> Offset:
         """The offset as the engine keeps it."""
@@ -44,7 +52,26 @@ class KafkaOffset:
             for kind, found in ((_REACHED, self.reached), (_WATCHED, self.watched))
             if found
         }
-        return {_SCHEMAS: self.schemas, **self.partitions, **places}
+        named = {kind: dict(found) for kind, found in ((_IDS, self.ids), (_BEGINS, self.begins)) if found}
+        return {_SCHEMAS: self.schemas, **self.partitions, **places, **named}
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics of all partitions."""
+        return {topic_partition(name)[0] for name in self.partitions}
+
+    def without(self, topics: Collection[str]) -> KafkaOffset:
+        """The same place without the partitions of some topics."""
+        if not topics:
+            return self
+
+        def left(found: Mapping[str, T]) -> dict[str, T]:
+            return {name: item for name, item in found.items() if topic_partition(name)[0] not in topics}
+
+        ids = {topic: id_ for topic, id_ in self.ids.items() if topic not in topics}
+        return KafkaOffset(
+            self.schemas, left(self.partitions), left(self.reached), left(self.watched), ids, left(self.begins)
+        )
 
 
 def partition_name(topic: str, partition: int) -> str:

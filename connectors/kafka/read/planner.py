@@ -9,23 +9,21 @@ another schema holds up its own partition only, and no other one notices.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from confluent_kafka import Consumer
 
 from cdc.errors import SchemaUnknown, SourceUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.kafka.client import SOURCE, Cluster
-from connectors.kafka.fetch.fetcher import Fetched, Fetcher
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Group, Messages
-from connectors.kafka.read import records, startup, statements
+from connectors.kafka.read import statements
 from connectors.kafka.read.history import Entry, History, Known, carries_out, is_statement, partition_entry
-from connectors.kafka.read.offset import KafkaOffset, topic_partition
+from connectors.kafka.read.offset import KafkaOffset
 from connectors.kafka.read.ordered import IDLE_S, Order
-from connectors.kafka.read.records import Lost, Pending
+from connectors.kafka.read.partitions import Found, Partitions
+from connectors.kafka.read.records import Pending
 from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -94,28 +92,27 @@ class TopicPlanner:
         pipeline: str,
         notices: list[str],
     ) -> None:
-        self._cluster, self._policy, self._options, self._history = cluster, policy, options, history
-        self._tables, self._pipeline, self._notices = tables, pipeline, notices
+        self._cluster, self._policy, self._history, self._tables = cluster, policy, history, tables
+        self._notices = notices
+        self._partitions = Partitions(cluster, policy, options, pipeline, notices)
         self._formats = Formats(options, options.registry(policy, SOURCE))
-        self._order = Order(self._formats, self._ends_now)
-        self._behind = set[str]()
-        self._reader: Fetcher | None = None
-        self._asker: Consumer | None = None
-        self._parts: dict[tuple[str, int], Pending] = {}
+        self._order = Order(self._formats, self._partitions.ends_of)
         self._at: KafkaOffset | None = None
-        self._ends: Mapping[str, int] | None = None
-        self._looked_s = 0.0
-        self._bytes = self._messages = 1
+        self._base = KafkaOffset()
+        """`_at` without topics whose log is another one by now."""
         self._told: dict[str, int] = {}
         self._making: _Batch | None = None
         self.full = False
         """Whether the last batch ended where its limits are, so that more is there."""
         self.stopped = False
 
+    @property
+    def _parts(self) -> dict[tuple[str, int], Pending]:
+        return self._partitions.parts
+
     def bound(self) -> None:
         """From now on nothing counts that comes after what there is now."""
-        names = startup.find_partitions(self._cluster, self._policy, self._options)
-        self._ends = self._asked(startup.ends_of, names)
+        self._partitions.bound()
         self._order.idle_s = 0.0
 
     def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
@@ -124,8 +121,10 @@ class TopicPlanner:
         while True:
             end = self._next(start, limits, wait_s)
             # A bounded run ends with `start`: not while partitions are put behind others.
-            if end != start or self._ends is None or self.stopped or (self._all_read(0) and not self._behind):
-                self._rest()
+            partitions = self._partitions
+            done = partitions.all_read(0) and not partitions.behind
+            if end != start or partitions.ends is None or self.stopped or done:
+                partitions.rest()
                 return end
 
     def ahead(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
@@ -134,21 +133,30 @@ class TopicPlanner:
         Nothing is written: `start` where the history would need another entry; what was read is there for `next` then.
         """
         end = self._next(start, limits, wait_s, writes=False)
-        self._rest()
+        self._partitions.rest()
         return end
 
     @property
     def looks(self) -> bool:
         """Whether it is time to look for new partitions, which only `next` does."""
-        return not self._looked_s or time.monotonic() - self._looked_s >= self._options.discovery_interval_s
+        return self._partitions.looks
 
-    def _rest(self) -> None:
-        reader = self._reader
-        if reader is not None:
-            reader.rest()
+    def _begin(self, start: KafkaOffset) -> None:
+        """Read on where the last batch ended; anywhere else, such as at the start of a run, is gone to."""
+        if self._at != start:
+            self._go_to(start, self._partitions.changed(start.ids))
+
+    def _go_to(self, start: KafkaOffset, changed: Mapping[str, str]) -> None:
+        """Read from `start` on. `changed` are topics that have another log by now."""
+        self._history.truncate(start.schemas)
+        self._base, self._at = self._partitions.begin(start, changed), start
+        self._told = {name: at for name, at in self._told.items() if name in self._base.partitions}
+        idle_s = 0.0 if self._partitions.ends is not None else IDLE_S
+        self._order = Order(self._formats, self._partitions.ends_of, idle_s, self._base)
+        self._order.assigned(self._parts)
 
     def _next(self, start: KafkaOffset, limits: Limits | None, wait_s: float, *, writes: bool = True) -> KafkaOffset:
-        found = self._discovered(start) if writes else {}
+        found = self._found(start) if writes and self.looks and not self.stopped else Found(self._base, {})
         batch = self._fitting(len(self._history))
         if writes:  # what the last batch left because it did not fit is not held up again by what others have meanwhile
             batch = self._resolved(batch)
@@ -159,13 +167,33 @@ class TopicPlanner:
         if resolved is not batch:
             batch = resolved
             self._gather(batch, limits, 0.0)
-        count = batch.known.count
-        if not batch.ends and not found:
+        changed = self._partitions.anew
+        if not changed and not batch.ends and not found.new:
             return start
+        ids = self._partitions.known_ids(found.at)
+        changed = changed or self._partitions.changed(ids)
+        if changed:  # while it was read: nothing that was read counts, as it may be of either topic
+            if not writes:
+                self._at = None  # `next` begins anew
+                return start
+            self._go_to(start, changed)
+            return self._next(start, limits, wait_s)
         self.full = limits is not None and (batch.rows >= limits.max_rows or batch.bytes >= limits.max_bytes)
+        ends = {**found.at.partitions, **batch.ends}
         places = dict(self._order.reached), dict(self._order.watched)
-        self._at = KafkaOffset(count, {**start.partitions, **found, **batch.ends}, *places)
+        self._at = self._base = KafkaOffset(batch.known.count, ends, *places, ids, found.new)
         return self._at
+
+    def _found(self, start: KafkaOffset) -> Found:
+        """New partitions, which are in the history then."""
+        changed = self._partitions.changed(self._base.ids)
+        if changed:
+            self._go_to(start, changed)
+        found = self._partitions.find(self._base)
+        if found.new:
+            self._order.assigned(self._parts)
+            self._history.append([partition_entry(name) for name in found.new])
+        return found
 
     def _fitting(self, count: int) -> _Batch:
         """What fits of the messages that are there, as the first `count` entries of the history say."""
@@ -191,62 +219,6 @@ class TopicPlanner:
             )
         return found
 
-    def _fetcher(self) -> Fetcher:
-        if self._reader is None:
-            self._reader = records.fetcher(self._cluster, self._pipeline)
-        return self._reader
-
-    def _ends_now(self, names: Sequence[str]) -> Mapping[str, int]:
-        """Where partitions end, as far as this run reads."""
-        if self._asker is None:
-            self._asker = records.asker(self._cluster, self._pipeline)
-        found = startup.ends_of(self._cluster, self._policy, self._asker, names)
-        limits = self._ends
-        return found if limits is None else {name: min(at, limits.get(name, 0)) for name, at in found.items()}
-
-    def _asked(self, ask: Callable[..., dict[str, int]], names: Sequence[str]) -> dict[str, int]:
-        """Offsets of partitions."""
-        asker = records.asker(self._cluster, self._pipeline)
-        try:
-            return ask(self._cluster, self._policy, asker, names)
-        finally:
-            asker.close()
-
-    def _begin(self, start: KafkaOffset) -> None:
-        """Read on where the last batch ended; anywhere else, such as at the start of a run, is gone to."""
-        if self._at == start:
-            return
-        self._history.truncate(start.schemas)
-        self._parts, self._behind = {}, set()
-        self._order = Order(self._formats, self._ends_now, 0.0 if self._ends is not None else IDLE_S, start)
-        for name, at in start.partitions.items():
-            topic, number = topic_partition(name)
-            self._parts[topic, number] = Pending(topic, number, at)
-        self._at = start
-        self._assign()
-
-    def _assign(self) -> None:
-        self._order.assigned(self._parts)
-        records.assign(self._fetcher(), [part for part in self._parts.values() if part.name not in self._behind])
-
-    def _discovered(self, start: KafkaOffset) -> dict[str, int]:
-        """Partitions that are new, with where they begin."""
-        if not self.looks or self.stopped:
-            return {}
-        self._looked_s = time.monotonic()
-        names, ends = startup.find_partitions(self._cluster, self._policy, self._options), self._ends
-        new = [name for name in names if name not in start.partitions and (ends is None or name in ends)]
-        if not new:
-            return {}
-        self._history.append([partition_entry(name) for name in new])
-        found = self._asked(startup.beginnings_of, new)
-        for name, at in found.items():
-            topic, number = topic_partition(name)
-            self._parts[topic, number] = Pending(topic, number, at)
-        # Assigned anew from each partition's position: what was read and is not planned yet stays.
-        self._assign()
-        return found
-
     def _gather(self, batch: _Batch, limits: Limits | None, wait_s: float) -> None:
         """Read and plan until the limits are reached, or nothing more is there."""
         rows = limits.max_rows if limits is not None else 1 << 62
@@ -255,32 +227,36 @@ class TopicPlanner:
         there = [part for part in self._parts.values() if not self._order.leads(part)]
         size = sum(part.bytes for part in there) + batch.bytes
         read = batch.rows + sum(map(len, there))
+        bounded = self._partitions.ends is not None
         began, wait = time.monotonic(), 0.0 if read else wait_s
-        while read < rows and size < room and not self._all_read(read) and not self.stopped:
+        while read < rows and size < room and not self._done(read):
             if batch.waits and size >= _LOOK_BYTES:
                 break
-            found = self._fetcher().fetch(min(_AT_ONCE, rows - read), wait)
-            size += self._collect(found)
+            found, came = self._partitions.fetch(min(_AT_ONCE, rows - read), wait)
+            size += came
             read += found.count
             self._take(batch)
             now = time.monotonic()
-            if self._ends is None and (now - began > wait_s + _DRAIN_S or (not found and read)):
+            if not bounded and (now - began > wait_s + _DRAIN_S or (not found and read)):
                 break
-            if self._ends is None and not read and now - began >= wait_s:
+            if not bounded and not read and now - began >= wait_s:
                 break
-            if self._ends is not None and not found and now - began > self._policy.timeout_s:
+            if bounded and not found and now - began > self._policy.timeout_s:
                 raise SourceUnavailable("no answer while reading", where=self._cluster.where)
-            wait = 0.02 if read else max(0.0, wait_s - (now - began)) if self._ends is None else 0.1
+            wait = 0.02 if read else max(0.0, wait_s - (now - began)) if not bounded else 0.1
+
+    def _done(self, read: int) -> bool:
+        """Whether nothing more is fetched for a batch, of which `read` messages are here."""
+        return self.stopped or bool(self._partitions.anew) or self._partitions.all_read(read)
 
     def _take(self, batch: _Batch) -> None:
         """Plan what fits of each partition, up to the first message that does not."""
-        if self._order.look(self._parts, batch.known, self._tables.takes) and self._behind:
-            self._behind.clear()
-            self._assign()
+        if self._order.look(self._parts, batch.known, self._tables.takes):
+            self._partitions.let_go_on()
         for part in self._parts.values():
             while part.parts and part.name not in batch.held:
                 if not self._order.open(part, self._parts):
-                    self._put_behind(part)
+                    self._partitions.put_behind(part)
                     break
                 messages = part.messages(_LOOK_BYTES)
                 fit = self._fit(part, messages, batch.known)
@@ -293,48 +269,7 @@ class TopicPlanner:
                     batch.held[part.name] = fit
                     if fit.behind:
                         self._order.passed(part)
-                        self._put_behind(part)
-
-    def _put_behind(self, part: Pending) -> None:
-        """What waits for other partitions takes no room from them: it is read again later."""
-        self._behind.add(part.name)
-        part.forget()
-        self._assign()
-
-    def _collect(self, found: Fetched) -> int:
-        try:
-            size = records.collect(self._cluster, found, self._parts)
-        except Lost as error:
-            if self._options.on_lost == "fail":
-                raise
-            self._jump(error.name)
-            return 0
-        self._bytes += size
-        self._messages += found.count
-        if self._ends is not None:
-            for part in self._parts.values():
-                part.cut(self._ends.get(part.name, 0))
-        return size
-
-    def _jump(self, name: str) -> None:
-        """Go on at the first message that is there."""
-        part = self._parts[topic_partition(name)]
-        low = self._asked(startup.beginnings_of, [name])[name]
-        self._notices.append(
-            f"{part.topic}-{part.partition}: messages from offset {part.position} to {low} are gone, reading went on "
-            f"at {low} (scan.on-lost: earliest)"
-        )
-        part.position = low
-        self._assign()
-
-    def _all_read(self, read: int) -> bool:
-        """Nothing more is to come for this batch, of which `read` messages are here."""
-        if self._ends is None:
-            return read > 0 and all(part.at_end for part in self._parts.values())
-        return all(
-            part.at_end or part.position >= self._ends.get(part.name, 0) or part.name in self._behind
-            for part in self._parts.values()
-        )
+                        self._partitions.put_behind(part)
 
     def _fit(self, part: Pending, messages: Messages, known: Known) -> _Fit:
         limit = self._order.limit(part, messages, known)
@@ -373,22 +308,9 @@ class TopicPlanner:
 
         `last`: also those of the last batch, or of the one in the making.
         """
-        if self._reader is None:
-            return 0
-        ahead = self._making.rows if last and self._making is not None else 0
-        for part in list(self._parts.values()):
-            ahead += len(part)
-            marks = self._reader.marks(part.topic, part.partition)
-            if marks is not None and marks[1] > part.position:
-                ahead += marks[1] - part.position
-        return ahead * self._bytes // self._messages
+        return self._partitions.lag(self._making.rows if last and self._making is not None else 0)
 
     def stop(self) -> None:
         """Close the connection."""
         self.stopped = True
-        reader, self._reader = self._reader, None
-        asker, self._asker = self._asker, None
-        if reader is not None:
-            reader.close()
-        if asker is not None:
-            asker.close()
+        self._partitions.close()

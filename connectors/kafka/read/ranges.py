@@ -14,10 +14,11 @@ _FEWEST = 10_000
 
 
 def ranges_of(begin: KafkaOffset, stop: KafkaOffset, numbers: Mapping[str, int]) -> list[Range]:
-    """What is between two offsets, by the numbers of the partitions. A partition that is new begins where it does."""
+    """What is between two offsets, by the numbers of the partitions."""
     found = []
     for name in sorted(stop.partitions, key=numbers.__getitem__):
-        first, last = begin.partitions.get(name, 0), stop.partitions[name]
+        # A partition of a topic that was made anew has its name in both offsets, and begins where its new log does.
+        first, last = stop.begins.get(name, begin.partitions.get(name, 0)), stop.partitions[name]
         if last > first:
             found.append([numbers[name], *topic_partition(name), first, last])
     return found
@@ -40,3 +41,8 @@ def split_up(ranges: Sequence[Range], parallelism: int) -> list[list[Range]]:
             room -= end - first
             first = end
     return found
+
+
+def ids_of(ranges: Sequence[Range], ids: Mapping[str, str]) -> dict[str, str]:
+    """What identifies the logs of ranges, by topic."""
+    return {topic: ids[topic] for _, topic, *_ in ranges if topic in ids}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cdc.block import ChangeBlock
@@ -24,6 +24,7 @@ from connectors.kafka.read.ranges import Range
 from connectors.kafka.read.records import Lost, Pending
 from connectors.kafka.read.statements import concerns, is_left_out, place_of
 from connectors.kafka.read.tables import Tables
+from connectors.kafka.read.topic_ids import TopicIds, lost
 from connectors.kafka.source_options import KafkaSourceOptions
 
 NOT_CARRIED_OUT = "ddl-not-carried-out"
@@ -52,19 +53,36 @@ class Reader:
         self._formats, self._tables = Formats(options, options.registry(policy, SOURCE)), Tables(options)
         self._letters = DeadLetters(cluster, policy, options.dead_letter_topic)
 
-    def blocks(self, ranges: Sequence[Range]) -> Iterator[ChangeBlock]:
-        """The changes of the ranges in their order."""
+    def blocks(self, ranges: Sequence[Range], ids: Mapping[str, str]) -> Iterator[ChangeBlock]:
+        """The changes of the ranges in their order. `ids` identify the topics' logs. Raises SourceError."""
+        topics = TopicIds(self._cluster, self._policy)
+        gone = self._gone(topics, ranges, ids)
         reader = records.fetcher(self._cluster, self._pipeline)
         try:
             for number, topic, partition, first, last in ranges:
+                if topic in gone:
+                    continue
                 for messages in self._messages(reader, topic, partition, first, last):
                     yield from in_phase("decode", self._decoded(messages, number))
         finally:
             reader.close()
             self._letters.finish()
+        anew = topics.changed({topic: id_ for topic, id_ in ids.items() if topic not in gone})
+        if anew:
+            raise SourceUnavailable("the topic was made anew while it was read", where=f"topic {min(anew)}")
+
+    def _gone(self, topics: TopicIds, ranges: Sequence[Range], ids: Mapping[str, str]) -> Collection[str]:
+        """The topics that are not those whose messages were planned. Raises PositionLost, when the options say so."""
+        gone = topics.changed(ids)
+        if gone and self._options.on_lost == "fail":
+            raise lost(gone)
+        for _, topic, _, first, last in ranges:
+            if topic in gone:
+                self._count(f"messages-lost {topic}", last - first)
+        return gone.keys()
 
     def _messages(self, reader: Fetcher, topic: str, partition: int, first: int, last: int) -> Iterator[Messages]:
-        part = Pending(topic, partition, first)
+        part = Pending(topic, partition, first, was_read=True)
         pending = {(topic, partition): part}
         records.assign(reader, [part])
         backoff = Backoff(self._policy, f"{self._cluster.where}: reading {topic}-{partition}")
@@ -79,7 +97,10 @@ class Reader:
             if part.position == before:
                 self._check_end(part, last)
                 if not backoff.pause("no answer"):
-                    raise SourceUnavailable("no answer while reading", where=f"{topic}-{partition}")
+                    away = SourceUnavailable("no answer while reading", where=f"{topic}-{partition}")
+                    raise part.failed.error if part.failed is not None else away
+                if part.failed is not None:
+                    records.assign(reader, [part])
                 continue
             backoff = Backoff(self._policy, f"{self._cluster.where}: reading {topic}-{partition}")
             if len(part) >= _AT_ONCE or part.bytes >= _MOST_BYTES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from confluent_kafka import Consumer, KafkaError
 
-from cdc.errors import PositionLost
+from cdc.errors import CdcError, PositionLost
 from connectors.kafka.client import Cluster
 from connectors.kafka.fetch.fetcher import Failure, Fetched, Fetcher
 from connectors.kafka.formats.groups import Messages
@@ -68,6 +69,14 @@ _FULL_MS = 5
 after a few milliseconds: reading then stands still most of the time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Why a partition cannot be read now, and since when, in monotonic seconds."""
+
+    error: CdcError
+    since_s: float
+
+
 @dataclass(slots=True)
 class Pending:
     """Messages of one partition that were read and not planned yet, and where reading goes on.
@@ -75,6 +84,8 @@ class Pending:
     Attributes:
         at_end: nothing came after `position` when it was last asked for.
         bytes: what the values of the messages have.
+        was_read: whether an answer has come for it, in this process or in the one that planned its messages.
+        failed: why it cannot be read now, though that may pass.
     """
 
     topic: str
@@ -83,6 +94,8 @@ class Pending:
     parts: list[Messages] = field(default_factory=list)
     at_end: bool = False
     bytes: int = 0
+    was_read: bool = False
+    failed: Failed | None = None
 
     @property
     def name(self) -> str:
@@ -99,7 +112,16 @@ class Pending:
         self.position = messages.place(-1) + 1
         self.at_end = False
         self.bytes += size
+        self.answered()
         return size
+
+    def answered(self) -> None:
+        """An answer has come that is no failure."""
+        self.was_read, self.failed = True, None
+
+    def fail(self, error: CdcError) -> None:
+        """It cannot be read, and that may pass."""
+        self.failed = Failed(error, self.failed.since_s if self.failed is not None else time.monotonic())
 
     def messages(self, most: int | None = None) -> Messages:
         """All of them, or the first ones that have about `most` bytes; there has to be one."""
@@ -152,6 +174,7 @@ def _take_failure(cluster: Cluster, failure: Failure, part: Pending | None) -> N
             # What came before and what comes after arrive in their order, but may be one answer of the client.
             part.at_end = part.position <= failure.offset
             part.position = max(part.position, failure.offset)
+            part.answered()
         return
     if code in _OUT_OF_RANGE and part is not None:
         raise Lost(
@@ -160,8 +183,12 @@ def _take_failure(cluster: Cluster, failure: Failure, part: Pending | None) -> N
         )  # fmt: skip
     where = f"topic {failure.topic}" if failure.topic else cluster.where
     error = cluster.error(failure.error, "reading", where=where, need="READ and DESCRIBE")
-    if not error.retryable:  # else the client tries again by itself; who waits for it has a limit
+    # A right that was there a moment ago may be there again: brokers that start, or take over, learn of it late.
+    may_pass = error.retryable or (code == KafkaError.TOPIC_AUTHORIZATION_FAILED and part is not None and part.was_read)
+    if not may_pass:
         raise error
+    if part is not None:
+        part.fail(error)
 
 
 def assign(reader: Fetcher, parts: Iterable[Pending]) -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 
 from cdc.errors import SourceError
-from cdc.flow.retry import RetryPolicy
+from cdc.flow.retry import Backoff, RetryPolicy
 from connectors.kafka.client import ANSWER_S, Cluster
 from connectors.kafka.read.offset import partition_name, topic_partition
 from connectors.kafka.source_options import KafkaSourceOptions, specific_offsets
+
+_STARTING_S = 3.0
+"""How long a cluster that has no topic at all is asked again: so it looks while its only broker starts."""
 
 
 def find_partitions(cluster: Cluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
     """The partitions to read, as `topic/partition`, by topic and number. Raises SourceError for a missing topic."""
     there = cluster.partitions(policy)
+    starting = Backoff(replace(policy, timeout_s=min(policy.timeout_s, _STARTING_S)), cluster.where)
+    while not there and starting.pause("there are no topics"):
+        there = cluster.partitions(policy)
     missing = [topic for topic in options.topic_list if topic not in there]
     if missing:
         known = ", ".join(sorted(name for name in there if not name.startswith("__"))[:10]) or "none"
@@ -24,8 +31,8 @@ def find_partitions(cluster: Cluster, policy: RetryPolicy, options: KafkaSourceO
             where=f"topic {missing[0]}",
             hint="create the topic, see how source.topics is spelled, or grant READ and DESCRIBE on it",
         )
-    read = sorted(topic for topic in there if options.reads(topic))
-    return [partition_name(topic, number) for topic in read for number in range(there[topic])]
+    found = sorted(topic for topic in there if options.reads(topic))
+    return [partition_name(topic, number) for topic in found for number in range(there[topic])]
 
 
 def ends_of(cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]) -> dict[str, int]:

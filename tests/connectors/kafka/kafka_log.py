@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from cdc.block import RowKind
 from cdc.schema import SchemaChange
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
-from connectors.kafka.fetch.fetcher import Fetched
+from connectors.kafka.fetch.fetcher import Failure, Fetched
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.source_options import KafkaSourceOptions
@@ -32,6 +32,7 @@ class TopicLog:
     def __init__(self, **partitions: int) -> None:
         names = [(topic, number) for topic, count in partitions.items() for number in range(count)]
         self.logs = {name: list[Record]() for name in names}
+        self.ids = {topic: f"{topic}-1" for topic in partitions}
 
     def write(self, topic: str, *values: bytes, partition: int = 0) -> None:
         """Add messages without a key."""
@@ -45,7 +46,22 @@ class TopicLog:
         """How many each topic has."""
         return {topic: 1 + max(at for name, at in self.logs if name == topic) for topic, _ in self.logs}
 
-    def retrying(self, policy: object, what: str, call: Callable[[], Any]) -> Any:
+    def make_anew(self, topic: str, *values: bytes, partitions: int = 1) -> None:
+        """Delete a topic and create it again, with messages in partition 0."""
+        for name in [name for name in self.logs if name[0] == topic]:
+            del self.logs[name]
+        self.logs.update({(topic, number): [] for number in range(partitions)})
+        self.ids[topic] += "x"
+        self.write(topic, *values)
+
+    def admin(self) -> None:
+        """Nobody needs a client to ask for ids."""
+
+    def topic_ids(self, admin: None, topics: Sequence[str]) -> Mapping[str, str]:
+        """What identifies the logs of topics."""
+        return {topic: self.ids[topic] for topic in topics}
+
+    def retrying(self, policy: object, what: str, call: Callable[[], Any], polled: object = None) -> Any:
         """Nothing fails here."""
         return call()
 
@@ -83,6 +99,10 @@ class LogFetcher:
     def fetch(self, most: int, wait_s: float) -> Fetched:
         found = Fetched()
         for (topic, partition), at in self._at.items():
+            if at > len(self._logs.get((topic, partition), ())):
+                gone = Failure(topic, partition, at, KafkaError(KafkaError._AUTO_OFFSET_RESET))
+                found.failures.append(gone)
+                continue
             taken = self._logs[topic, partition][at : at + most - found.count]
             if taken:
                 keys, values = zip(*taken, strict=True)

@@ -84,7 +84,7 @@ def test_nothing_is_written_before_it_is_asked_for(tmp_path: Path) -> None:
     assert (tmp_path / "schemas.jsonl").read_bytes() == written
     follower.at = first
     second = _next(follower, _SIX)
-    assert second == {"schemas": first["schemas"] + 1, "t/0": 10}
+    assert second == {**first, "schemas": first["schemas"] + 1, "t/0": 10}
     changes += follower.source.schema_changes(first, second)
     assert [type(change).__name__ for change in changes] == ["CreateTable", "AddColumn"]
 
@@ -115,7 +115,7 @@ def test_a_batch_that_is_asked_for_again_is_the_same(tmp_path: Path, killed: boo
     again.at = begin
     assert _next(again, _SIX) == first  # what was planned behind it is forgotten
     again.at = first
-    assert _next(again, _SIX) == {"schemas": first["schemas"] + 1, "t/0": 10}
+    assert _next(again, _SIX) == {**first, "schemas": first["schemas"] + 1, "t/0": 10}
 
 
 def test_what_is_met_ahead_is_raised_where_the_batch_is_asked_for(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_new_partitions_are_found_while_batches_are_full(tmp_path: Path, monkeyp
     log.write_keyed("t", *((_KEY, _insert(number, _NARROW)) for number in range(60)))
     follower = Follower(log, tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("connectors.kafka.read.planner.time", clock)
+        patched.setattr("connectors.kafka.read.partitions.time", clock)
         follower.at = _next(follower, _SIX)
         log.logs["t", 1] = [(_KEY, _insert(100, _NARROW))]
         later_s[0] = 31.0  # beyond scan.topic-partition-discovery.interval

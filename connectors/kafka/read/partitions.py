@@ -1,0 +1,249 @@
+"""The partitions that the planner reads: which there are, where reading is in each, whether their logs are the same.
+
+Stream reader process. Messages are fetched ahead of the batches; what no batch has taken yet stays in `Pending`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer
+
+from cdc.flow.retry import RetryPolicy
+from connectors.kafka.client import Cluster
+from connectors.kafka.fetch.fetcher import Fetched, Fetcher
+from connectors.kafka.read import records, startup
+from connectors.kafka.read.offset import KafkaOffset, topic_partition
+from connectors.kafka.read.records import Lost, Pending
+from connectors.kafka.read.topic_ids import TopicIds, lost
+from connectors.kafka.source_options import KafkaSourceOptions
+
+_ASK_AGAIN_S = 2.0
+"""How often partitions that cannot be read are asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Partitions that a batch is the first to read, with where they begin. `at` is where the batch begins with them."""
+
+    at: KafkaOffset
+    new: Mapping[str, int]
+
+
+class Partitions:
+    """One per run. Not for use by two threads, but for `close` and `lag`.
+
+    Args:
+        notices: what the user is told once is added to it.
+
+    Attributes:
+        parts: what was read of each partition and no batch has taken, by topic and number.
+        ends: where reading ends in a bounded run, by name; None where it goes on.
+        behind: names of partitions that wait for others, and are not read meanwhile.
+        anew: what became of topics that turned out to have another log while they were fetched, as in `changed`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: RetryPolicy,
+        options: KafkaSourceOptions,
+        pipeline: str,
+        notices: list[str],
+    ) -> None:
+        self._cluster, self._policy, self._options, self._pipeline = cluster, policy, options, pipeline
+        self._notices = notices
+        self._ids = TopicIds(cluster, policy)
+        self._reader: Fetcher | None = None
+        self._asker: Consumer | None = None
+        self.parts: dict[tuple[str, int], Pending] = {}
+        self.ends: Mapping[str, int] | None = None
+        self.behind = set[str]()
+        self.anew: Mapping[str, str] = {}
+        self._all_ids: Mapping[str, str] = {}
+        self._looked_s = self._asked_again_s = 0.0
+        self._bytes = self._messages = 1
+
+    def bound(self) -> None:
+        """From now on nothing counts that comes after what there is now."""
+        names = startup.find_partitions(self._cluster, self._policy, self._options)
+        self.ends = self.ends_of(names)
+
+    def changed(self, ids: Mapping[str, str]) -> Mapping[str, str]:
+        """What became of topics that are not those with these ids any more; what was read before is of the old ones.
+
+        Raises PositionLost when the options say so, SourceError.
+        """
+        changed = self._ids.changed(ids)
+        if changed and self._options.on_lost == "fail":
+            raise lost(changed)
+        return changed
+
+    def begin(self, start: KafkaOffset, changed: Mapping[str, str]) -> KafkaOffset:
+        """Read on from `start`; the same place without the topics of `changed`, which are looked for at once."""
+        for topic, what in sorted(changed.items()):
+            self._notices.append(
+                f"{topic}: the topic {what}; what it had and was not read is gone, and a new one is read from its "
+                "beginning (scan.on-lost: earliest)"
+            )
+        at = start.without(changed)
+        if changed:
+            self._looked_s = 0.0
+        if changed and self.ends is not None:
+            self.bound()
+        self.parts, self.behind, self.anew, self._all_ids = {}, set(), {}, at.ids
+        self._add(at.partitions)
+        return at
+
+    @property
+    def looks(self) -> bool:
+        """Whether it is time to look for new partitions."""
+        return not self._looked_s or time.monotonic() - self._looked_s >= self._options.discovery_interval_s
+
+    def find(self, at: KafkaOffset) -> Found:
+        """Look for partitions that are not among those read, when it is time to."""
+        if not self.looks:
+            return Found(at, {})
+        self._looked_s = time.monotonic()
+        names = startup.find_partitions(self._cluster, self._policy, self._options)
+        new = [name for name in names if name not in at.partitions and (self.ends is None or name in self.ends)]
+        if not new:
+            return Found(at, {})
+        ids = {**self._ids.ask({topic_partition(name)[0] for name in new}), **at.ids}
+        found = self._asked(startup.beginnings_of, new)
+        # Assigned anew from each partition's position: what was read and is not planned yet stays.
+        self._add(found)
+        return Found(KafkaOffset(at.schemas, {**at.partitions, **found}, at.reached, at.watched, ids), found)
+
+    def known_ids(self, at: KafkaOffset) -> Mapping[str, str]:
+        """The ids of all topics at a place; those that it does not have are asked for."""
+        missing = at.topics - at.ids.keys()
+        self._all_ids = {**self._ids.ask(missing), **at.ids}
+        return self._all_ids
+
+    def _add(self, places: Mapping[str, int]) -> None:
+        for name, at in places.items():
+            topic, number = topic_partition(name)
+            self.parts[topic, number] = Pending(topic, number, at)
+        self.assign()
+
+    def assign(self) -> None:
+        """Read all partitions that wait for no other one, each from its position on."""
+        records.assign(self._fetcher(), [part for part in self.parts.values() if part.name not in self.behind])
+
+    def fetch(self, most: int, wait_s: float) -> tuple[Fetched, int]:
+        """Read some more: what came, and how many bytes. Raises SourceError."""
+        found = self._fetcher().fetch(most, wait_s)
+        size = self._collect(found)
+        failed = [part.failed for part in self.parts.values() if part.failed is not None]
+        now = time.monotonic()
+        for failure in failed:
+            if now - failure.since_s > self._policy.timeout_s:
+                raise failure.error
+        if failed and now - self._asked_again_s >= _ASK_AGAIN_S:
+            self._asked_again_s = now
+            self.assign()
+        return found, size
+
+    def _collect(self, found: Fetched) -> int:
+        try:
+            size = records.collect(self._cluster, found, self.parts)
+        except Lost as error:
+            self._jump(error)
+            return 0
+        self._bytes += size
+        self._messages += found.count
+        if self.ends is not None:
+            for part in self.parts.values():
+                part.cut(self.ends.get(part.name, 0))
+        return size
+
+    def _jump(self, error: Lost) -> None:
+        """Go on at the first message that is there, when the options say so; raises `error` else.
+
+        Nothing is done about a topic that has another log: see `anew`.
+        """
+        self.anew = self.changed(self._all_ids)
+        if self.anew:
+            return
+        if self._options.on_lost == "fail":
+            raise error
+        part = self.parts[topic_partition(error.name)]
+        low = self._asked(startup.beginnings_of, [part.name])[part.name]
+        self._notices.append(
+            f"{part.topic}-{part.partition}: messages from offset {part.position} to {low} are gone, reading went on "
+            f"at {low} (scan.on-lost: earliest)"
+        )
+        part.position = low
+        self.assign()
+
+    def put_behind(self, part: Pending) -> None:
+        """What waits for other partitions takes no room from them: it is read again later."""
+        self.behind.add(part.name)
+        part.forget()
+        self.assign()
+
+    def let_go_on(self) -> None:
+        """Nothing waits for other partitions any more."""
+        if self.behind:
+            self.behind.clear()
+            self.assign()
+
+    def all_read(self, read: int) -> bool:
+        """Nothing more is to come for a batch, of which `read` messages are here."""
+        if self.ends is None:
+            return read > 0 and all(part.at_end for part in self.parts.values())
+        return all(
+            part.at_end or part.position >= self.ends.get(part.name, 0) or part.name in self.behind
+            for part in self.parts.values()
+        )
+
+    def ends_of(self, names: Sequence[str]) -> Mapping[str, int]:
+        """Where partitions end now, and no further than this run reads."""
+        if self._asker is None:
+            self._asker = records.asker(self._cluster, self._pipeline)
+        found = startup.ends_of(self._cluster, self._policy, self._asker, names)
+        limits = self.ends
+        return found if limits is None else {name: min(at, limits.get(name, 0)) for name, at in found.items()}
+
+    def _asked(self, ask: Callable[..., dict[str, int]], names: Sequence[str]) -> dict[str, int]:
+        """Offsets of partitions."""
+        asker = records.asker(self._cluster, self._pipeline)
+        try:
+            return ask(self._cluster, self._policy, asker, names)
+        finally:
+            asker.close()
+
+    def _fetcher(self) -> Fetcher:
+        if self._reader is None:
+            self._reader = records.fetcher(self._cluster, self._pipeline)
+        return self._reader
+
+    def rest(self) -> None:
+        """Nothing is fetched for a while."""
+        reader = self._reader
+        if reader is not None:
+            reader.rest()
+
+    def lag(self, taken: int) -> int:
+        """Bytes that no batch has, roughly: messages times what one has had so far; `taken` messages count besides."""
+        if self._reader is None:
+            return 0
+        ahead = taken
+        for part in list(self.parts.values()):
+            ahead += len(part)
+            marks = self._reader.marks(part.topic, part.partition)
+            if marks is not None and marks[1] > part.position:
+                ahead += marks[1] - part.position
+        return ahead * self._bytes // self._messages
+
+    def close(self) -> None:
+        """Close the connections."""
+        reader, self._reader = self._reader, None
+        asker, self._asker = self._asker, None
+        if reader is not None:
+            reader.close()
+        if asker is not None:
+            asker.close()

@@ -1,0 +1,60 @@
+"""What identifies the log of a topic: the id that Kafka gives it when it is created (KIP-516, brokers since 2.8).
+
+A topic that is deleted and made anew has another id. Offsets of the old one say nothing about the new one, even where
+it has as many messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from confluent_kafka.admin import AdminClient
+
+from cdc.errors import PositionLost, SourceUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
+from connectors.kafka.client import Cluster
+
+
+class TopicIds:
+    """Asks for the ids of topics over one connection. One per planner and per task."""
+
+    def __init__(self, cluster: Cluster, policy: RetryPolicy) -> None:
+        self._cluster, self._policy = cluster, policy
+        self._admin: AdminClient | None = None
+
+    def ask(self, topics: Collection[str]) -> dict[str, str]:
+        """Ids by topic: empty where the broker has none, without topics that are not there. Raises SourceError."""
+        if not topics:
+            return {}
+        if self._admin is None:
+            self._admin = self._cluster.admin()
+        admin = self._admin
+        return self._cluster.retrying(
+            self._policy, "asking for the ids of topics", lambda: self._cluster.topic_ids(admin, topics), admin
+        )
+
+    def changed(self, ids: Mapping[str, str]) -> dict[str, str]:
+        """What became of topics that are not those with these ids any more, in words. Raises SourceError.
+
+        A topic that is missing is waited for, as the policy has it: a broker that starts does not know it yet.
+        """
+        backoff = Backoff(self._policy, self._cluster.where)
+        found = self.ask(ids.keys())
+        while ids.keys() - found.keys() and backoff.pause(f"there is no topic {min(ids.keys() - found.keys())}"):
+            found = self.ask(ids.keys())
+        missing = sorted(ids.keys() - found.keys())
+        if missing and self._policy.stopping():
+            raise SourceUnavailable("there is no such topic", where=f"topic {missing[0]}")
+        anew = [topic for topic, id_ in ids.items() if id_ and found.get(topic) and found[topic] != id_]
+        return dict.fromkeys(missing, "was deleted") | dict.fromkeys(anew, "was deleted and made anew")
+
+
+def lost(changed: Mapping[str, str]) -> PositionLost:
+    """The error about topics whose log is gone."""
+    topic, what = min(changed.items())
+    return PositionLost(
+        f"the topic {what}, and its messages may not all have been read",
+        where=f"topic {topic}",
+        hint="start anew with an empty state directory and empty sink tables, or set scan.on-lost: earliest to go on "
+        "with what there is, the new topic from its beginning",
+    )
