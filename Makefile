@@ -61,6 +61,7 @@ bench: setup ## measure speed and size; prints a table, writes JSON to bench-res
 
 schemas: setup ## write schemas/*.json, docs/options.md, docs/functions.md, the metrics in docs/monitoring.md and the tree in docs/architecture.md
 	$(PY) -m cdc.spec.export
+	$(PY) -m cdc.tables.page
 	$(PY) -m cdc.transform.reference
 	$(PY) -m cdc.status.reference
 	$(PY) scripts/tree.py

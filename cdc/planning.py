@@ -12,9 +12,9 @@ from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
 from cdc.flow.altered import check_expected, check_there
 from cdc.flow.held import Held
-from cdc.flow.route import check_collisions
 from cdc.flow.sink_changes import Derived, derived
 from cdc.flow.sink_tables import Sides, with_shard
+from cdc.route import check_collisions
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.schema_json import schema_to_json
 from cdc.spec.routing import made_routing

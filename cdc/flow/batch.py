@@ -37,7 +37,6 @@ from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.refused import RefusedChanges
 from cdc.flow.retry import Backoff, RetryPolicy
-from cdc.flow.route import RouteGuard
 from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
 from cdc.flow.rule_stage import RENAMED as RULE_OF_NAME
@@ -46,6 +45,7 @@ from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.flow.together import JOINED
+from cdc.route import RouteGuard
 from cdc.schema import SchemaChange
 from cdc.sink import CopiesBeside, Prepared, Sink
 from cdc.source import Learns, Offset, Source, past_changes

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from cdc.errors import EditRefused
-from cdc.flow.route import RouteTable, Target
 from cdc.flow.sink_schemas import Pair, Part
 from cdc.flow.sink_tables import with_shard
 from cdc.flow.together import Together
+from cdc.route import RouteTable, Target
 from cdc.schema import (
     CreateShadow,
     CreateTable,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import RouteTable
+from cdc.route import RouteTable
 
 
 @dataclass(frozen=True, slots=True)

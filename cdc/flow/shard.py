@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
-from cdc.flow.route import Target
 from cdc.flow.sink_tables import with_shard
+from cdc.route import Target
 
 
 def with_source(block: ChangeBlock, target: Target) -> ChangeBlock:

@@ -16,9 +16,9 @@ from cdc.evolution.apply import apply_change, apply_changes
 from cdc.evolution.behavior import Behavior, Policy, behave, told
 from cdc.evolution.merge import find
 from cdc.flow.pausing import Pausing, TableRequest
-from cdc.flow.route import RouteTable, Target
 from cdc.flow.sink_schemas import Part
 from cdc.flow.sink_tables import Held, Sides, with_shard
+from cdc.route import RouteTable, Target
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

@@ -12,8 +12,8 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change, apply_changes
 from cdc.evolution.behavior import Behavior, Policy, behave
 from cdc.evolution.merge import find, merged, same_key, without_defaults
-from cdc.flow.route import RouteTable, Target
 from cdc.flow.sink_schemas import Marks
+from cdc.route import RouteTable, Target
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

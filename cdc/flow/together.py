@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cdc.evolution.behavior import Policy
-from cdc.flow.route import RouteTable
 from cdc.flow.sink_schemas import Pair, Part
 from cdc.flow.sink_tables import Sides, SinkTables
+from cdc.route import RouteTable
 from cdc.schema import (
     CreateShadow,
     DropShadow,

@@ -26,10 +26,10 @@ from cdc.flow.asking import Asking
 from cdc.flow.containers import NamesContainers, moved_rows
 from cdc.flow.moves import MOVED, shard_moved
 from cdc.flow.offsets import source_offset
-from cdc.flow.route import RouteTable, Target
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
+from cdc.route import RouteTable, Target
 from cdc.schema import TableId, tables_after
 from cdc.sink import Remembers, Sink
 from cdc.source import Source, past_changes

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from cdc.errors import SourceError, StateError
 from cdc.flow.held import check_not_paused
-from cdc.flow.route import RouteTable
 from cdc.flow.route_stage import routed_schemas
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.job.pausing import check_known
 from cdc.job.state_location import changing
+from cdc.route import RouteTable
 from cdc.schema import TableId
 from cdc.source import Context, CopiesAnew, Resyncs
 from cdc.spec.model import PipelineSpec

@@ -16,7 +16,6 @@ from cdc.errors import CdcError, CommitUnknown, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.held import Held
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route import RouteGuard
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
@@ -38,6 +37,7 @@ from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
 from cdc.job.without_executors import told_without_executors
 from cdc.planning import behavior_text, check_merges, check_routes, check_rules
+from cdc.route import RouteGuard
 from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Copies, Limits, Source, TellsFirst
 from cdc.spec.model import PipelineSpec

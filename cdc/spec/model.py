@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, InstanceOf, SerializeAsAny
 
-from cdc.flow.route import missing_groups
 from cdc.options import (
     AnyCase,
     AtLeast,
@@ -27,6 +26,7 @@ from cdc.options import (
     Zone,
 )
 from cdc.pattern import TablePattern
+from cdc.route import missing_groups
 from cdc.spec.life import LifeOptions
 from cdc.spec.models import without_keys
 from cdc.spec.spark import SparkOptions, spark_problems

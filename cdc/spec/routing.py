@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
 from cdc.options import SinkOptions, SourceOptions
+from cdc.route import RouteTable
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineOptions, PipelineSpec

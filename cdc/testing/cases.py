@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from cdc.flow.route import RouteGuard
 from cdc.lines.source import LineSource
 from cdc.planning import check_merges, check_routes, check_rules
+from cdc.route import RouteGuard
 from cdc.schema_json import schema_to_json
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import Target
 from cdc.flow.shard import with_source
+from cdc.route import Target
 from cdc.schema import TableId, TableSchema
 from cdc.sink import StoredTable
 from cdc.source import Count, TablesNow

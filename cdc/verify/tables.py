@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc.evolution.merge import column_index
-from cdc.flow.route import RouteTable, Target
 from cdc.flow.sink_tables import with_shard
+from cdc.route import RouteTable, Target
 from cdc.schema import TableId, TableSchema
 
 if TYPE_CHECKING:

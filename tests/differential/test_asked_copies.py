@@ -12,8 +12,8 @@ from direct import DirectRuns
 from servers import FLAVORS, ServerFactory
 
 from cdc.errors import ChangeRefused, UnsupportedChange
-from cdc.flow.route import PlainRule, RouteTable
 from cdc.flow.routing import Routing
+from cdc.route import PlainRule, RouteTable
 from cdc.schema import SwapShadow, TableId
 from cdc.source import Limits
 from cdc.testing.memory import Middle

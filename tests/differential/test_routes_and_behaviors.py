@@ -15,8 +15,8 @@ import pytest
 
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
+from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

@@ -20,8 +20,8 @@ from load_pipeline import KINDS, LoadPipeline, finished, own_standin
 from cdc.errors import UnsupportedChange
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
+from cdc.route import RouteTable
 from cdc.schema import CreateShadow, SwapShadow, TableId, TruncateTable
 from cdc.source import Limits
 from cdc.spec.model import RouteRule

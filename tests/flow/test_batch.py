@@ -26,11 +26,11 @@ from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
+from cdc.route import RouteTable
 from cdc.schema import AddColumn, Column, CreateTable, DataType, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Split

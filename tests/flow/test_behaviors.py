@@ -13,10 +13,10 @@ from cdc.block import ChangeBlock, During
 from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
 from cdc.flow.sink_changes import derived
 from cdc.flow.sink_tables import Sides
+from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

@@ -13,12 +13,12 @@ from cdc.errors import LoadsLost, PositionLost, SinkUnavailable
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import numbered
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route import RouteTable
 from cdc.flow.route_stage import routed_schemas
 from cdc.flow.routing import Routing
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask
+from cdc.route import RouteTable
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared
 from cdc.source import Count, Report, Split

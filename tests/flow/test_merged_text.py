@@ -17,8 +17,8 @@ from starrocks_servers import StarRocksServer
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
+from cdc.route import RouteTable
 from cdc.schema import AddColumn, AlterColumnType, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
 from cdc.sink import Sink
 from cdc.source import Context

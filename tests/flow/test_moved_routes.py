@@ -11,8 +11,8 @@ from asked_source import AskedSource
 from cdc.errors import ChangeRefused, EditRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
+from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
     Column,

@@ -16,8 +16,8 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.offsets import source_offset
 from cdc.flow.refused import settled
-from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
+from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import SpecError
-from cdc.flow.route import RouteTable, Target, check_collisions, collisions, missing_groups, route
+from cdc.route import RouteTable, Target, check_collisions, collisions, missing_groups, route
 from cdc.schema import TableId
 from cdc.spec.model import RouteRule
 

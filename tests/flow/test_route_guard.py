@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import SpecError
-from cdc.flow.route import RouteGuard
 from cdc.planning import check_routes
+from cdc.route import RouteGuard
 from cdc.schema import CreateTable, DropTable, RenameTable, TableId, TableSchema
 from cdc.spec.check import check_file
 

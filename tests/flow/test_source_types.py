@@ -11,8 +11,8 @@ import pytest
 from cdc.block import ChangeBlock
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
+from cdc.route import RouteTable
 from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.spec.model import RouteRule

@@ -15,12 +15,12 @@ from cdc.block import During
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import RouteTable
 from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
 from cdc.flow.sink_changes import derived
 from cdc.flow.sink_schemas import Marks, Part
 from cdc.flow.sink_tables import Sides
+from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
     CreateShadow,

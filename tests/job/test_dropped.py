@@ -15,9 +15,9 @@ from transform_rules import text
 from cdc.block import ChangeBlock, During
 from cdc.errors import SinkError
 from cdc.flow.offsets import numbered
-from cdc.flow.route import PlainRule, RouteTable
 from cdc.flow.routing import Routing
 from cdc.job.dropped import DroppedTables
+from cdc.route import PlainRule, RouteTable
 from cdc.schema import Column, CreateShadow, CreateTable, DataType, DropTable, SwapShadow, TableId, TableSchema
 from cdc.sink import Prepared
 from cdc.source import Context

@@ -11,8 +11,8 @@ from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import numbered
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route import RouteGuard
 from cdc.flow.routing import Routing
+from cdc.route import RouteGuard
 from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
 from cdc.source import Context
 from cdc.state.directory import StateDir

@@ -1,0 +1,115 @@
+"""What the transition table is made of: cases, and the names of conditions, operations and notices. Data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cdc.tables.states import TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One way on.
+
+    Attributes:
+        when: names of `CONDITIONS`, each perhaps behind `not `; all have to hold.
+        to: the next state; None: it stays.
+        do: names of `OPERATIONS`, in order.
+        tell: name of a notice in `NOTICES`.
+    """
+
+    when: tuple[str, ...]
+    to: TableState | None = None
+    do: tuple[str, ...] = ()
+    tell: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """No event of the kind comes in the state, and why."""
+
+    why: str
+
+
+Cell = tuple[Case, ...] | Impossible
+
+CONDITIONS: Mapping[str, str] = {
+    "merged": "several source tables go to the sink table, or went there",
+    "last": "no other source table goes to the sink table",
+    "shared": "several source tables go to one of the sink tables of the source table",
+    "there": "the sink table is there",
+    "keyed": "the sink table has a key",
+    "shadowed": "the sink table has a shadow table",
+    "stale": "rows of the source table from an earlier time are in the sink table",
+    "grows": "the event gives the sink table other columns or another key",
+    "mirrors": "the policy lets rows go from the sink as they are gone from the source",
+    "together": "all source tables of the sink table can be snapshotted again, into one shadow table",
+    "allowed": "the policy carries changes of this kind out",
+    "carried out": "the policy carries the event out",
+    "delete": "the route says `shard-gone: delete`, and the policy mirrors",
+    "comment": "only the comment of the table is another one",
+    "by snapshot": "the rows of the created table come by a snapshot",
+    "uncertain": "the log does not tell the rows behind the event",
+    "same rows": "there are the same rows by their key behind the event, with other values",
+    "gap": "a part of the log is lost",
+    "keys certain": "the log tells which keys there are",
+    "altered": "changes of the table before the snapshot were not told",
+    "paused": "the source table is paused",
+    "resumed": "the source table is resumed, and its snapshot has not begun",
+    "same table": "the new name of the source table goes to the same sink table",
+    "sharded": "the rows have the name of the source table in a column",
+    "follows": "the sink table is renamed with the source table",
+    "exact": "the policy carries every change out as it is",
+    "curable": "a re-snapshot has the refused change behind it, and the source makes one",
+    "asked": "users have asked for snapshots of all source tables of the sink table",
+}
+"""What cases ask about, in words."""
+
+OPERATIONS: Mapping[str, str] = {
+    "create": "CreateTable, or make the sink table that is there fit",
+    "alter": "the change, as the behavior says",
+    "widen": "make the sink table wide enough for this source table too",
+    "check key": "the run stops where rows of the source tables could not be told apart by their keys",
+    "check policy": "with the behavior `exception` the run stops",
+    "create shadow": "CreateShadow, empty; the other source tables are snapshotted again, too",
+    "create new shadow": "CreateShadow with the schema that the source table has now",
+    "drop shadow": "DropShadow",
+    "leave shadow": "the shadow table goes on without this source table: DropShadow where no other goes there, "
+    "CreateShadow where it has rows of it",
+    "swap": "SwapShadow, once no source table of the sink table waits for a snapshot or has one",
+    "truncate": "TruncateTable, as the behavior says",
+    "empty": "TruncateTable",
+    "drop": "DropTable, as the behavior says",
+    "rename": "RenameTable",
+    "move": "the state goes to the new name",
+    "create renamed": "the table of the new name is created as any other, and keeps this state",
+    "remember rows": "rows of the source table stay in the sink table, and are stale",
+    "stop": "the run stops, with the reason and the way out",
+}
+"""What cases do, in words."""
+
+NOTICES: Mapping[str, str] = {
+    "missing": "{change}: the sink has no such table",
+    "rows stay": "{change} of {source}: its rows stay, other tables go there too",
+    "not all": "{change} of {source}: its rows stay, not all tables that go there can be snapshotted again",
+    "held back": "{change} of {source} is held back until a re-snapshot brings it: {reason}",
+    "overwritten": "snapshot.overwrites {source}: it is written over the rows that are there, those gone from it stay"
+    "{why}",
+    "routed": "route.moved {source}: it goes here from now on, and is copied anew for that",
+    "unrouted": "route.moved {source}: it goes elsewhere from now on, its rows stay here as they are",
+    "left": "table.left {source}: its rows stay here as they are, {reason}",
+    "pause": "table.paused {source}: its rows stay as they are until it is resumed",
+    "not paused": "table.paused {source}: it goes on, as other tables go there too",
+    "rename": "rename.table {source} to {new}: the rows that are there stay{where}, {reason}",
+    "refused": "{change}: the sink refuses it, a re-snapshot brings it: {reason}",
+}
+"""Notices; the first word is what they are counted under."""
+
+CARRIED_OUT = frozenset({"routed", "unrouted", "pause", "left"})
+"""Notices that tell of what is carried out, and not of what is held back."""
+
+
+def case(*when: str, to: TableState | None = None, do: Iterable[str] = (), tell: str = "") -> Case:
+    """A `Case`."""
+    return Case(when, to, tuple(do), tell)

@@ -1,0 +1,117 @@
+"""What the cases of the transition table ask about: one function for each name in `cells.CONDITIONS`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cdc.evolution.behavior import Behavior
+from cdc.schema import RenameTable
+from cdc.tables import events as on
+from cdc.tables.operations import OPERATE
+from cdc.tables.states import TableState
+from cdc.tables.step import Step
+
+Condition = Callable[[Step], bool]
+
+
+def holds(step: Step, name: str) -> bool:
+    """Whether a condition holds, or with `not ` before its name does not. May raise ChangeRefused."""
+    bare = name.removeprefix("not ")
+    return _HOLDS[bare](step) == (bare == name)
+
+
+def _together(step: Step) -> bool:
+    if step.sink.shadowed:
+        return True
+    return step.policy.mirrors and step.tables.now.shadows and not step.not_snapshotted
+
+
+def _grows(step: Step) -> bool:
+    if step.is_comment:
+        return False
+    if isinstance(step.event, on.TableCreated):
+        return step.grows(OPERATE["create"])
+    if isinstance(step.event, on.TableChanged) and not step.sink.merged:
+        return step.grows(OPERATE["alter"])
+    return step.grows(OPERATE["widen"])
+
+
+def _delete(step: Step) -> bool:
+    return step.target.shard_gone == "delete" and step.policy.mirrors
+
+
+def _follows(step: Step) -> bool:
+    if step.new is None or step.there is None or step.stays or step.policy.behavior is Behavior.IGNORE:
+        return False
+    return step.policy.behavior is Behavior.EXCEPTION or step.policy.allows(RenameTable(step.table, step.new.table))
+
+
+def _exact(step: Step) -> bool:
+    return step.policy.exact and bool(step.stays)
+
+
+def _shared(step: Step) -> bool:
+    return any(step.sinks.state(table).merged for _, table in step.tables.pairs_of(step.source))
+
+
+def _source_is(state: TableState) -> Condition:
+    def condition(step: Step) -> bool:
+        return state in step.tables.states_of(step.source)
+
+    return condition
+
+
+def _uncertain(step: Step) -> on.Uncertain | None:
+    return step.event.uncertain if isinstance(step.event, on.TableChanged | on.RowsUncertain) else None
+
+
+def _same_rows(step: Step) -> bool:
+    uncertain = _uncertain(step)
+    return uncertain is not None and uncertain.same_rows
+
+
+def _allowed(step: Step) -> bool:
+    return step.policy.behavior is not Behavior.IGNORE and step.policy.allows(step.change)
+
+
+def _keyed(step: Step) -> bool:
+    return step.there is not None and bool(step.there.primary_key)
+
+
+def _is(name: str, kind: type[on.Event]) -> Condition:
+    return lambda step: isinstance(step.event, kind) and bool(getattr(step.event, name))
+
+
+_HOLDS: Mapping[str, Condition] = {
+    "merged": lambda step: step.sink.merged,
+    "last": lambda step: not step.others,
+    "shared": _shared,
+    "there": lambda step: step.there is not None,
+    "keyed": _keyed,
+    "shadowed": lambda step: step.sink.shadowed,
+    "stale": lambda step: step.source in step.sink.stale,
+    "grows": _grows,
+    "mirrors": lambda step: step.policy.mirrors,
+    "together": _together,
+    "allowed": _allowed,
+    "carried out": lambda step: step.is_carried_out,
+    "delete": _delete,
+    "comment": lambda step: step.is_comment,
+    "by snapshot": _is("by_snapshot", on.TableCreated),
+    "uncertain": lambda step: _uncertain(step) is not None,
+    "same rows": _same_rows,
+    "gap": _is("gap", on.RowsUncertain),
+    "keys certain": _is("keys_certain", on.SnapshotBegun),
+    "altered": _is("altered", on.SnapshotBegun),
+    "paused": _source_is(TableState.PAUSED),
+    "resumed": _source_is(TableState.RESUMED),
+    "same table": lambda step: step.new is not None and step.new.table == step.table,
+    "sharded": lambda step: step.new is not None and step.new.shard_column is not None,
+    "follows": _follows,
+    "exact": _exact,
+    "curable": _is("curable", on.ChangeRefused),
+    "asked": _is("asked", on.SinkTableMissing),
+}
+
+NAMES = frozenset(_HOLDS)
+"""The conditions that are known."""

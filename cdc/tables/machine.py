@@ -1,0 +1,268 @@
+"""Runs the transition table over the events of a batch. Pure; driver.
+
+Tables before the batch --events, one after another--> Tables behind it, operations for the sink, notices
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+from cdc.errors import EditRefused, EngineError
+from cdc.evolution.apply import apply_change, apply_changes
+from cdc.evolution.merge import find
+from cdc.route import RouteTable, Target
+from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, SourceStatement, TableId, TableSchema
+from cdc.tables import events as on
+from cdc.tables.cells import CARRIED_OUT, NOTICES, Case, Impossible
+from cdc.tables.conditions import holds
+from cdc.tables.operations import OPERATE, begin_shadow, swap_if_whole
+from cdc.tables.sinks import Notice
+from cdc.tables.states import ABSENT, OPEN_ORDERS, PairState, Tables, TableState
+from cdc.tables.step import Step
+from cdc.tables.table_map import Circumstances, TableMap
+from cdc.tables.transitions import TRANSITIONS
+
+MOVED = "its rows go to another table of the sink"
+JOINED = "the table of the sink that it goes to is copied anew, or was altered meanwhile"
+RESUMED = "it was paused"
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What the events of a batch come to.
+
+    Attributes:
+        operations: for the sink, in order.
+        after: the tables behind them.
+        notices: for the user, in order.
+    """
+
+    operations: tuple[SchemaChange, ...]
+    after: Tables
+    notices: tuple[Notice, ...]
+
+    @property
+    def expected(self) -> tuple[CreateTable, ...]:
+        """Tables that the pipeline may not create, with those of their columns that outlast the operations."""
+        found = []
+        for notice in self.notices:
+            last = self.after.sinks.get(notice.table)
+            if notice.expected is not None and last is not None:
+                columns = tuple(column for column in notice.expected.columns if find(last, column.name) is not None)
+                found.append(CreateTable(notice.table, TableSchema(columns)))
+        return tuple(found)
+
+
+class Machine:
+    """Takes the events of one batch, one after another. `tables`: the tables by now."""
+
+    def __init__(self, now: Circumstances, before: Tables) -> None:
+        self.tables = TableMap(now, before)
+        self._routes = before.routes
+
+    def take(self, event: on.Event) -> None:
+        """Take one event. Raises EngineError for one that cannot be, ChangeRefused where the run stops."""
+        if not isinstance(event, on.ShadowBegun):
+            self.tables.sinks.statement = _statement(event)
+        match event:
+            case on.TableRenamed():
+                self._rename(event)
+            case on.RouteAdded() | on.RouteRemoved() | on.ChangeRefused() | on.SinkTableMissing() | on.ShadowBegun():
+                self._step(event, event.target, self.tables.sources.get(event.table))
+            case _:
+                self._take_source_event(event)
+
+    def take_routes(self) -> None:
+        """Take what the routes of now have other than those before. Raises as `take`, EditRefused."""
+        if self._routes is None or self._routes == self.tables.now.route.to_json():
+            return
+        before = RouteTable.from_json(self._routes)
+        for source in sorted(self.tables.sources):
+            old, new = (
+                {target.table: target for target in each.targets(source)} for each in (before, self.tables.now.route)
+            )
+            for table, target in new.items():
+                if table not in old:
+                    self.take(on.RouteAdded(source, target))
+                elif target != old[table]:
+                    raise shard_moved(source, old[table], target)
+            for table in sorted(old.keys() - new.keys()):
+                self.take(on.RouteRemoved(source, old[table]))
+
+    def begin_shadow_again(self, table: TableId) -> None:
+        """Nobody knows what is in the shadow table: it begins again, if there is one."""
+        if self.tables.sinks.state(table).shadowed:
+            begin_shadow(self.tables, table, None)
+            self._take_inside()
+
+    def plan(self) -> BatchPlan:
+        """What the events so far come to."""
+        sinks = self.tables.sinks
+        return BatchPlan(sinks.operations, self.tables.tables(), tuple(sinks.notices))
+
+    # events
+
+    def _take_source_event(self, event: Any) -> None:
+        source, schema = event.table, self.tables.sources.get(event.table)
+        match event:
+            case on.TableCreated(created=created):
+                schema = created.schema
+                for _, table in self.tables.pairs_of(source):
+                    self.tables.merge(table, source)
+            case on.TableChanged(change=change):
+                schema = apply_change(schema, change)
+            case on.TableDropped():
+                schema = apply_change(schema, DropTable(source))
+            case _:
+                pass
+        for target in self.tables.now.route.targets(source):
+            self._step(event, target, schema)
+        if isinstance(event, on.TableDropped | on.TableLeft):
+            self.tables.sources.pop(source, None)
+        elif schema is not None:
+            self.tables.sources[source] = schema
+
+    def _rename(self, event: on.TableRenamed) -> None:
+        route, schema = self.tables.now.route, self.tables.sources.get(event.table)
+        for old, new in zip_longest(route.targets(event.table), route.targets(event.new_table)):
+            if old is None:
+                self._create_at(event, new, schema)
+            elif new is None:
+                self._step(on.TableLeft(event.table, f"{event.new_table} goes elsewhere"), old, schema)
+            else:
+                self._step(event, old, schema, new)
+        self.tables.sources = apply_changes(self.tables.sources, [RenameTable(event.table, event.new_table)])
+        for _, table in self.tables.pairs_of(event.new_table):
+            self.tables.merge(table, event.new_table)
+
+    def _create_at(self, event: on.TableRenamed, new: Target, schema: TableSchema | None) -> None:
+        """A renamed table goes to one more sink table: its rows of before do not get there."""
+        if schema is not None:
+            step = Step(self.tables, event, new, schema, new)
+            OPERATE["create renamed"](step)
+            self._take_inside()
+            self.tables.set_pair((event.new_table, new.table), PairState(TableState.LIVE, self.tables.now.batch))
+            text = f"rename.table {event.table} to {event.new_table}: the rows that are there do not come here"
+            self.tables.sinks.tell(new.table, text)
+
+    def _step(self, event: on.Event, target: Target, schema: TableSchema | None, new: Target | None = None) -> None:
+        step = Step(self.tables, event, target, schema, new)
+        cell = TRANSITIONS[step.state, type(event)]
+        if isinstance(cell, Impossible):
+            raise _impossible(step, cell)
+        found = next((case for case in cell if all(holds(step, each) for each in case.when)), None)
+        if found is None:
+            raise EngineError(f"no case of the transition table holds for {step}", where=str(target.table))
+        self._carry_out(step, found)
+
+    def _carry_out(self, step: Step, case: Case) -> None:
+        for name in case.do:
+            if name != "swap":
+                OPERATE[name](step)
+                self._take_inside()
+        self._set_state(step, case)
+        if case.tell:
+            text = NOTICES[case.tell].format_map(step.words)
+            self.tables.sinks.tell(step.told_at, text, done=case.tell in CARRIED_OUT)
+        if "swap" in case.do:
+            swap_if_whole(self.tables, step.target.table)
+
+    def _take_inside(self) -> None:
+        while self.tables.inside:
+            self.take(self.tables.inside.pop(0))
+
+    def _set_state(self, step: Step, case: Case) -> None:
+        before, to = self.tables.pair(step.pair), case.to
+        if to in (TableState.SHADOW, TableState.FROZEN) and not self.tables.now.shadows:
+            to = TableState.SNAPSHOT  # the sink's table was emptied for it
+        after = before if to is None or to is before.state else self._entered(step.event, to, before)
+        if isinstance(step.event, on.SnapshotRequested):
+            after = _requested(after, step.event)
+        elif isinstance(step.event, on.SnapshotBegun):
+            after = replace(after, asked=False)
+        if step.new is not None and ("move" in case.do or "create renamed" in case.do):
+            stays = PairState(TableState.DETACHED, self.tables.now.batch) if "create renamed" in case.do else ABSENT
+            self.tables.set_pair(step.pair, stays)
+            if after.state in OPEN_ORDERS:  # it is asked for under the new name
+                after = replace(after, since=self.tables.now.batch)
+            self.tables.set_pair((step.new_source, step.new.table), after)
+        else:
+            self.tables.set_pair(step.pair, after)
+
+    def _entered(self, event: on.Event, to: TableState, before: PairState) -> PairState:
+        """The record of a pair that gets to another state."""
+        if to not in OPEN_ORDERS:
+            return PairState(to, self.tables.now.batch, before.why, before.by_user, before.asked)
+        match event:
+            case on.RouteAdded():
+                return PairState(to, self.tables.now.batch, MOVED, by_user=True)
+            case on.ResumeRequested():
+                return PairState(to, self.tables.now.batch, RESUMED, by_user=True)
+            case on.SnapshotRequested(why=why):
+                return PairState(to, self.tables.now.batch, why, by_user=True)
+            case on.RowsUncertain(uncertain=uncertain):
+                return PairState(to, self.tables.now.batch, uncertain.reason)
+            case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
+                return PairState(to, self.tables.now.batch, reason)
+            case on.ChangeRefused():
+                return PairState(to, self.tables.now.batch, "the sink does not take a change of its schema")
+            case _:
+                return PairState(to, self.tables.now.batch, JOINED, before.by_user, before.asked)
+
+
+def _statement(event: on.Event) -> SourceStatement | None:
+    """The statement of the source that an event is about."""
+    match event:
+        case on.TableCreated(created=made) | on.TableChanged(change=made):
+            return made.statement
+        case on.TableTruncated() | on.TableDropped() | on.TableRenamed():
+            return event.statement
+        case _:
+            return None
+
+
+def _requested(record: PairState, event: on.SnapshotRequested) -> PairState:
+    """The record of a table that a user wants to be snapshotted again."""
+    if record.state in OPEN_ORDERS:
+        return replace(record, by_user=True)
+    running = (TableState.SNAPSHOT, TableState.SHADOW, TableState.FROZEN, TableState.OVERWRITE)
+    return replace(record, asked=True, why=event.why) if record.state in running else record
+
+
+def _impossible(step: Step, cell: Impossible) -> EngineError:
+    return EngineError(
+        f"{step.source} is {step.state} there, and {type(step.event).__name__} came: {cell.why}",
+        where=str(step.target.table),
+        hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
+    )
+
+
+def shard_moved(source: TableId, old: Target, new: Target) -> EditRefused:
+    """The error for another column with the source's name in a table that is there."""
+    before, now = (target.shard_column or "none" for target in (old, new))
+    return EditRefused(
+        f"the shard-column of {source} was {before} and is {now} now: the rows that are there have the old one",
+        where=str(new.table),
+        hint="take the edit back, or give the rule another sink-table",
+    )
+
+
+def planned(
+    now: Circumstances, before: Tables, events: Iterable[on.Event], touched: Iterable[TableId] = ()
+) -> BatchPlan:
+    """What events come to, behind what the routes of now make different.
+
+    `touched`: sink tables whose shadow tables, where there are any, begin again.
+
+    Raises ChangeRefused where the run stops, EngineError for an event that cannot be, EditRefused.
+    """
+    machine = Machine(now, before)
+    for table in touched:
+        machine.begin_shadow_again(table)
+    machine.take_routes()
+    for event in events:
+        machine.take(event)
+    return machine.plan()

@@ -1,0 +1,188 @@
+"""What the cases of the transition table do: one function for each name in `cells.OPERATIONS`. Pure; driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.behavior import Behavior, behave
+from cdc.route import Target
+from cdc.schema import AddColumn, CreateShadow, CreateTable, DropShadow, RenameTable, SwapShadow, TableId, TruncateTable
+from cdc.tables import events as on
+from cdc.tables.sinks import with_shard
+from cdc.tables.states import AWAITED, IN_SHADOW
+from cdc.tables.step import Step
+from cdc.tables.table_map import TableMap
+
+Operation = Callable[[Step], None]
+
+
+def begin_shadow(tables: TableMap, table: TableId, cause: TableId | None) -> None:
+    """A shadow table begins, again where there is one: all source tables but the `cause` are snapshotted into it."""
+    tables.sinks.plan(CreateShadow(table))
+    if tables.now.shadows:
+        for member in sorted(tables.members(table) - {cause}):
+            tables.inside.append(on.ShadowBegun(member, Target(table)))
+
+
+def swap_if_whole(tables: TableMap, table: TableId) -> None:
+    """The shadow table takes the table's place once every source table is in it."""
+    if tables.sinks.state(table).shadowed and not any(
+        tables.state((member, table)) in AWAITED for member in tables.members(table)
+    ):
+        tables.sinks.plan(SwapShadow(table))
+
+
+def _create(step: Step) -> None:
+    if isinstance(step.event, on.SinkTableMissing):
+        step.sinks.schemas.pop(step.table, None)
+    step.sinks.create(step.created, step.source, step.others)
+
+
+def _alter(step: Step) -> None:
+    step.sinks.behave(step.change, step.source_schema)
+
+
+def _widen(step: Step) -> None:
+    added = ""
+    if isinstance(step.event, on.TableChanged):
+        _check_policy(step)
+        if step.is_comment:
+            return
+        if words := step.merged_words:
+            step.sinks.tell(step.table, words)
+        added = step.change.column.name if isinstance(step.change, AddColumn) else ""
+    if not isinstance(step.event, on.RouteAdded):
+        _check_key(step)
+    read_again = step.read_again if isinstance(step.event, on.TableChanged) else ""
+    step.sinks.widen(step.table, step.schema, read_again, added)
+
+
+def _check_key(step: Step) -> None:
+    step.sinks.check_key(step.table, step.schema, step.source, step.others)
+
+
+def _check_policy(step: Step) -> None:
+    if step.policy.behavior is Behavior.EXCEPTION and step.there is not None:
+        behave(step.policy, step.change, step.there, step.source_schema)
+
+
+def _create_shadow(step: Step) -> None:
+    begin_shadow(step.tables, step.table, step.source)
+
+
+def _create_new_shadow(step: Step) -> None:
+    created = step.created
+    step.sinks.plan(CreateShadow(step.table, created.schema, created.options, created.partition_keys))
+
+
+def _drop_shadow(step: Step) -> None:
+    step.sinks.plan(DropShadow(step.table))
+
+
+def _leave_shadow(step: Step) -> None:
+    if not step.sink.shadowed:
+        return
+    if not step.others:
+        _drop_shadow(step)
+    elif step.state in IN_SHADOW:
+        _create_shadow(step)
+
+
+def _truncate(step: Step) -> None:
+    step.sinks.behave(step.change, step.source_schema)
+
+
+def _empty(step: Step) -> None:
+    if isinstance(step.event, on.RouteAdded):
+        there = step.there
+        assert there is not None, "the sink table is there"
+        step.sinks.plan(CreateTable(step.table, there))  # nobody has looked after it
+    by_source = isinstance(step.event, on.TableTruncated | on.TableDropped)
+    step.sinks.plan(TruncateTable(step.table, copied=not by_source))
+
+
+def _drop(step: Step) -> None:
+    step.sinks.behave(step.change, None)
+
+
+def _rename(step: Step) -> None:
+    assert step.new is not None, "a renamed table goes somewhere"
+    renamed = RenameTable(step.table, step.new.table)
+    if step.policy.behavior is Behavior.EXCEPTION and step.there is not None:
+        behave(step.policy, renamed, step.there, step.source_schema)
+    step.sinks.plan(renamed)
+
+
+def _create_renamed(step: Step) -> None:
+    """The sink table of the new name, which is there or not, fits the renamed table; a shadow table of it too."""
+    assert step.new is not None, "a renamed table goes somewhere"
+    tables, table = step.tables, step.new.table
+    tables.merge(table, step.source)
+    before, shadowed = step.sinks.schemas.get(table), step.sinks.state(table).shadowed
+    others = tables.members(table) - {step.source, step.new_source}
+    step.sinks.create(CreateTable(table, with_shard(tables.sources[step.source], step.new)), step.new_source, others)
+    if shadowed and step.sinks.schemas.get(table) != before:
+        begin_shadow(tables, table, step.new_source)
+
+
+def _nothing(step: Step) -> None:
+    """The machine does it with the states."""
+
+
+def _remember_rows(step: Step) -> None:
+    step.sinks.remember_rows(step.table, step.source)
+
+
+def _stop(step: Step) -> None:
+    raise _stopped(step)
+
+
+def _stopped(step: Step) -> ChangeRefused:
+    match step.event:
+        case on.TableRenamed():
+            return ChangeRefused(
+                f"rename.table {step.source} to {step.new_source}: {step.stays}, so its rows cannot follow",
+                where=str(step.told_at),
+                hint="route both names to one sink table; or write lenient, and copy it anew with cdc resync",
+            )
+        case on.ChangeRefused(reason=reason):
+            return ChangeRefused(reason, where=str(step.table))
+        case on.SinkTableMissing():
+            commands = ", ".join(f"`cdc resync FILE {source}`" for source in sorted({*step.others, step.source}))
+            return ChangeRefused(
+                "the sink has no such table any more, and the pipeline has filled it",
+                where=str(step.table),
+                hint=f"{commands} brings it back",
+            )
+        case _:
+            others = ", ".join(map(str, step.not_snapshotted)) or "all that go to it"
+            ways = f"take {others} in again, all are copied then; or leave" if step.policy.mirrors else "leave"
+            return ChangeRefused(
+                f"{step.source} is to be copied anew, and its rows cannot be told from those of other tables",
+                where=str(step.table),
+                hint=f"several tables without a key go there: {ways} this one out (tables.exclude), its rows stay",
+            )
+
+
+OPERATE: Mapping[str, Operation] = {
+    "create": _create,
+    "alter": _alter,
+    "widen": _widen,
+    "check key": _check_key,
+    "check policy": _check_policy,
+    "create shadow": _create_shadow,
+    "create new shadow": _create_new_shadow,
+    "drop shadow": _drop_shadow,
+    "leave shadow": _leave_shadow,
+    "truncate": _truncate,
+    "empty": _empty,
+    "drop": _drop,
+    "rename": _rename,
+    "move": _nothing,
+    "create renamed": _create_renamed,
+    "remember rows": _remember_rows,
+    "swap": _nothing,
+    "stop": _stop,
+}
+"""The operations by name."""

@@ -1,0 +1,234 @@
+"""One event at one pair: what conditions ask and operations use. Driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+
+from cdc.evolution.behavior import Policy, behave, told
+from cdc.evolution.merge import find
+from cdc.route import Target
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    AlterPrimaryKey,
+    AlterTableComment,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    RenameColumn,
+    SchemaChange,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.tables import events as on
+from cdc.tables.sinks import SinkTables, with_shard
+from cdc.tables.states import Pair, SinkState, TableState
+from cdc.tables.table_map import TableMap
+
+
+class Step:
+    """An event at a pair.
+
+    Args:
+        schema: the source table's, behind the event; None when it is gone.
+        new: where the rows go behind a rename.
+    """
+
+    def __init__(
+        self, tables: TableMap, event: on.Event, target: Target, schema: TableSchema | None, new: Target | None = None
+    ) -> None:
+        self.tables, self.event, self.target, self._schema, self.new = tables, event, target, schema, new
+        self.source: TableId = event.table
+        self.pair: Pair = event.table, target.table
+        self.state: TableState = tables.state(self.pair)
+
+    @property
+    def sinks(self) -> SinkTables:
+        """The sink tables by now."""
+        return self.tables.sinks
+
+    @property
+    def policy(self) -> Policy:
+        """The pipeline's policy."""
+        return self.tables.now.policy
+
+    @property
+    def table(self) -> TableId:
+        """The sink table."""
+        return self.target.table
+
+    @property
+    def there(self) -> TableSchema | None:
+        """The sink table's schema by now; None when it is not there."""
+        return self.sinks.schemas.get(self.table)
+
+    @property
+    def sink(self) -> SinkState:
+        """The sink table's state by now."""
+        return self.sinks.state(self.table)
+
+    @property
+    def others(self) -> set[TableId]:
+        """Other source tables that go to the sink table."""
+        return self.tables.members(self.table) - {self.source}
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """The source table's schema behind the event, with the target's shard column. Raises ChangeRefused."""
+        assert self._schema is not None, "the source table is there behind the event"
+        return with_shard(self._schema, self.target)
+
+    @property
+    def source_schema(self) -> TableSchema | None:
+        """The same; None when the source table is gone."""
+        return None if self._schema is None else self.schema
+
+    @cached_property
+    def new_source(self) -> TableId:
+        """The source table's name behind the event."""
+        return self.event.new_table if isinstance(self.event, on.TableRenamed) else self.source
+
+    @cached_property
+    def change(self) -> SchemaChange:
+        """The event as a change of the sink table."""
+        match self.event:
+            case on.TableChanged(change=AlterPrimaryKey(primary_key=key) as change):
+                shard = self.target.shard_column
+                return replace(change, table=self.table, primary_key=(*key, shard) if key and shard else key)
+            case on.TableChanged(change=change):
+                return replace(change, table=self.table)
+            case on.TableTruncated():
+                return TruncateTable(self.table)
+            case on.TableDropped():
+                return DropTable(self.table)
+            case _:
+                raise AssertionError(f"{self.event} is no change")
+
+    @property
+    def created(self) -> CreateTable:
+        """How the sink table is created for the source table of now, with its options."""
+        created = self.event.created if isinstance(self.event, on.TableCreated | on.SnapshotBegun) else None
+        if created is None:
+            return CreateTable(self.table, self.schema)
+        return replace(created, table=self.table, schema=self.schema)
+
+    @cached_property
+    def is_carried_out(self) -> bool:
+        """Whether the policy carries the whole of the event's change out. Raises ChangeRefused."""
+        assert self.there is not None, "the sink table is there"
+        outcome = behave(self.policy, self.change, self.there, self.source_schema)
+        return any(type(each) is type(self.change) for each in outcome.changes)
+
+    def grows(self, operation: Callable[[Step], None]) -> bool:
+        """Whether an operation gives the sink table other columns or another key."""
+        before, kept = self.there, self.tables.sinks
+        self.tables.sinks = kept.scratch()
+        try:
+            operation(self)
+            after = self.there
+        finally:
+            self.tables.sinks = kept
+        return before is None or after is None or _shape(before) != _shape(after)
+
+    # words
+
+    @property
+    def change_words(self) -> str:
+        """The event in a few words."""
+        match self.event:
+            case on.TableChanged() | on.TableTruncated() | on.TableDropped():
+                return told(self.change)
+            case on.ChangeRefused():
+                return "change.refused"
+            case on.SnapshotBegun():
+                return "snapshot.begun"
+            case _:
+                return type(self.event).__name__
+
+    @property
+    def told_at(self) -> TableId:
+        """The table that a notice is about."""
+        return self.table if self.new is None else self.new.table
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What notices name."""
+        new, where, reason = "", "", ""
+        match self.event:
+            case on.TableRenamed(new_table=new_table):
+                new, reason = str(new_table), self.stays or "renames are left out"
+                where = f" in {self.table}" if self.new is not None and self.new.table != self.table else ""
+            case on.TableLeft(why=reason) | on.ChangeRefused(reason=reason):
+                pass
+            case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
+                pass
+            case _:
+                pass
+        return {
+            "source": str(self.source), "change": self.change_words, "new": new, "where": where, "reason": reason,
+            "why": self.not_together,
+        }  # fmt: skip
+
+    @property
+    def not_snapshotted(self) -> list[TableId]:
+        """Those of the other source tables that are not snapshotted again, as the source does not, or are paused."""
+        snapshots, state = self.tables.now.snapshots, self.tables.state
+        return sorted(
+            other for other in self.others if not snapshots(other) or state((other, self.table)) is TableState.PAUSED
+        )
+
+    @property
+    def not_together(self) -> str:
+        """The part of a notice that says why not all source tables are snapshotted again."""
+        alone = self.not_snapshotted if self.policy.mirrors and self.tables.now.shadows else []
+        return f", as {alone[0]} cannot be copied with it" if alone else ""
+
+    @property
+    def stays(self) -> str:
+        """Why the rows of a renamed table stay where they are; empty when the sink table can be renamed."""
+        assert self.new is not None, "a renamed table goes somewhere"
+        if self.there is None:
+            return "there is no table to rename"
+        if self.target.shard_column is not None or self.new.shard_column is not None:
+            return "they hold the old name in the shard column"
+        if self.sink.merged:
+            return f"other tables go to {self.table} too"
+        return f"{self.new.table} is there already" if self.new.table in self.sinks.schemas else ""
+
+    @property
+    def merged_words(self) -> str:
+        """What a change of one of several source tables does not do to the sink table; empty when nothing."""
+        whose, there = f"{self.change_words} of {self.source}", self.there
+        match self.change:
+            case RenameColumn(old_name=old_name, new_name=new_name):
+                return f"{whose}: {old_name} stays for other tables, {new_name} is a column of its own"
+            case DropColumn(name=name):
+                return f"{whose}: {name} stays for other tables, NULL for this one"
+            case AddColumn(column=column) if column.default is not None:
+                known = there is not None and find(there, column.name) is not None
+                rows = (
+                    f"its rows that are there keep what they have, not the default {column.default!r}"
+                    if known
+                    else f"rows of the other tables get its default {column.default!r} too"
+                )
+                return f"{whose}: {rows}"
+            case _:
+                return ""
+
+    @property
+    def is_comment(self) -> bool:
+        """Whether only the table's comment is another one."""
+        return isinstance(self.event, on.TableChanged) and isinstance(self.event.change, AlterTableComment)
+
+    @property
+    def read_again(self) -> str:
+        """The column whose values a snapshot reads anew behind the change; empty for none."""
+        change = self.change
+        return change.column.name if isinstance(change, AlterColumnType) and change.copied else ""
+
+
+def _shape(schema: TableSchema) -> tuple[object, object]:
+    return schema.columns, schema.primary_key

@@ -1,0 +1,112 @@
+"""All tables of a pipeline while the events of one batch are taken, one after another. Driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from cdc.evolution.behavior import Policy
+from cdc.route import RouteTable
+from cdc.schema import TableId
+from cdc.tables.events import ShadowBegun
+from cdc.tables.sinks import SinkTables
+from cdc.tables.states import ABSENT, NO_MEMBER, Pair, PairState, Tables, TableState
+
+
+def _all(table: TableId) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What guards read besides the tables: the pipeline as it is now.
+
+    Attributes:
+        route, policy: of the pipeline file.
+        shadows: whether the sink has shadow tables.
+        snapshots: whether the source snapshots a table when it is asked.
+        batch: number of the batch that is derived.
+    """
+
+    route: RouteTable = field(default_factory=RouteTable)
+    policy: Policy = field(default_factory=Policy)
+    shadows: bool = True
+    snapshots: Callable[[TableId], bool] = _all
+    batch: int = 0
+
+
+class TableMap:
+    """The tables by now.
+
+    Attributes:
+        now: the pipeline as it is now.
+        sources: schemas of the source tables.
+        sinks: the sink tables, with the operations planned so far.
+        inside: events that operations lead to for other pairs; whoever carries an operation out takes them at once.
+    """
+
+    def __init__(self, now: Circumstances, before: Tables) -> None:
+        self.now = now
+        self.sources = dict(before.sources)
+        self.sinks = SinkTables(now.policy, before.sinks, before.states, shadows=now.shadows)
+        self.inside: list[ShadowBegun] = []
+        self._pairs: dict[Pair, PairState] = {}
+        self._members: dict[TableId, set[TableId]] = {}
+        self._sinks_of: dict[TableId, set[TableId]] = {}
+        for pair, record in before.pairs.items():
+            self.set_pair(pair, record)
+        self._merge_routed()
+
+    def tables(self) -> Tables:
+        """The tables by now, as values."""
+        return Tables(self.sources, self.sinks.schemas, self._pairs, self.sinks.states, self.now.route.to_json())
+
+    def state(self, pair: Pair) -> TableState:
+        """The state of a pair."""
+        return self._pairs.get(pair, ABSENT).state
+
+    def pair(self, pair: Pair) -> PairState:
+        """The record of a pair."""
+        return self._pairs.get(pair, ABSENT)
+
+    def members(self, table: TableId) -> set[TableId]:
+        """Source tables that go to a sink table."""
+        return self._members.get(table, set())
+
+    def set_pair(self, pair: Pair, record: PairState) -> None:
+        """Set the record of a pair."""
+        source, table = pair
+        sinks = self._sinks_of.setdefault(source, set())
+        if record.state is TableState.ABSENT:
+            self._pairs.pop(pair, None)
+            sinks.discard(table)
+        else:
+            self._pairs[pair] = record
+            sinks.add(table)
+        members = self._members.setdefault(table, set())
+        if record.state in NO_MEMBER:
+            members.discard(source)
+        else:
+            members.add(source)
+
+    def pairs_of(self, source: TableId) -> Iterator[Pair]:
+        """The pairs of a source table, by the routes of now."""
+        return ((source, target.table) for target in self.now.route.targets(source))
+
+    def states_of(self, source: TableId) -> set[TableState]:
+        """The states of all pairs of a source table, also of those that only earlier routes have."""
+        return {self._pairs[source, table].state for table in self._sinks_of.get(source, ())}
+
+    def merge(self, table: TableId, source: TableId) -> None:
+        """Note that several source tables go to a sink table, as far as others than this one do."""
+        if self.members(table) - {source}:
+            self.sinks.merge(table)
+
+    def _merge_routed(self) -> None:
+        """Tables that several source tables go to by the routes of now are merged, whatever is taken first."""
+        routed: set[TableId] = set()
+        for source in self.sources:
+            for _, table in self.pairs_of(source):
+                if table in routed:
+                    self.sinks.merge(table)
+                routed.add(table)

@@ -1,0 +1,366 @@
+"""The transition table: what each event does to a pair in each state. Data; `cdc.tables.machine` runs it.
+
+A cell is a list of cases; the first one whose conditions all hold is taken (`not merged` is the opposite of `merged`).
+A case names the next state, the operations in order, and the notice for the user. A cell that is `Impossible` is a
+defect, or a state directory of another pipeline: it raises EngineError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cdc.tables import events as on
+from cdc.tables.cells import Case, Cell, Impossible, case
+from cdc.tables.states import TableState
+
+AB, SN, LI, RQ = TableState.ABSENT, TableState.SNAPSHOT, TableState.LIVE, TableState.REQUESTED
+SU, SH, FR, OW = TableState.SUSPENDED, TableState.SHADOW, TableState.FROZEN, TableState.OVERWRITE
+PA, RE, MI, DE = TableState.PAUSED, TableState.RESUMED, TableState.MISSING, TableState.DETACHED
+
+
+NOT_GONE = Impossible("a table is dropped, renamed or left before one of its name is created")
+NOT_FOLLOWED = Impossible("the table is not followed: log and state directory are of different pipelines")
+NO_SNAPSHOT = Impossible("no snapshot of the table runs")
+NOT_VOID = Impossible("a running snapshot is void before another one of the table begins")
+ROUTED_ONCE = Impossible("rows of the table go there already")
+NOT_PLANNED = Impossible("no operation was planned for the table")
+
+_FOLLOWED = (SN, LI, RQ, SU, SH, FR, OW, PA, RE)
+_Key = tuple[TableState, type[on.Event]]
+
+
+def _cells(states: Iterable[TableState], event: type[on.Event], *cases: Case) -> dict[_Key, Cell]:
+    return {(state, event): cases for state in states}
+
+
+def _not(states: Iterable[TableState], event: type[on.Event], why: Impossible) -> dict[_Key, Cell]:
+    return {(state, event): why for state in states}
+
+
+STAYS = case()
+
+
+def _created() -> dict[_Key, Cell]:
+    event, shadow = on.TableCreated, ("create", "create shadow", "swap")
+    come = [
+        case(*rows, *when, to=state, do=do)
+        for rows, state in ((("by snapshot",), SN), ((), LI))
+        for when, do in (
+            (("merged", "stale", "not shadowed", "together"), shadow),
+            (("shadowed", "grows"), shadow),
+            ((), ("create",)),
+        )
+    ]
+    again = case("by snapshot", "there", "not keyed", "not mirrors", to=FR, do=("create", "create shadow"))
+    return {
+        **_cells((AB, MI), event, *come),
+        **_cells((DE,), event, again, *come),
+        **_cells((SN, LI), event, case("shadowed", "grows", do=shadow), case(do=("create",))),
+        **_not((RQ, SU, SH, FR, OW, PA, RE), event, NOT_GONE),
+    }
+
+
+def _changed() -> dict[_Key, Cell]:
+    event, shadow = on.TableChanged, ("widen", "create shadow")
+    unsure = (
+        case("uncertain", "not allowed", to=RQ, do=("alter",)),
+        case("uncertain", "same rows", "keyed", to=RQ, do=("alter",)),
+        case("uncertain", "keyed", "not mirrors", to=RQ, do=("alter",)),
+        case("uncertain", to=SU, do=("check policy",), tell="held back"),
+    )
+    live = (
+        case("merged", "uncertain", "shadowed", to=RQ, do=shadow),
+        case("merged", "uncertain", to=RQ, do=("widen",)),
+        case("merged", "shadowed", "grows", to=RQ, do=shadow),
+        case("merged", do=("widen",)),
+        *unsure,
+        case(do=("alter",)),
+    )
+    requested = (
+        case("merged", "shadowed", "grows", do=shadow),
+        case("merged", do=("widen",)),
+        *unsure,
+        case(do=("alter",)),
+    )
+    shadowed = (
+        case("merged", "uncertain", to=RQ, do=shadow),
+        case("merged", "grows", to=RQ, do=shadow),
+        case("merged", do=("widen",)),
+        case("uncertain", "not allowed", to=RQ, do=("drop shadow", "alter")),
+        case("uncertain", to=SU, do=("check policy", "drop shadow"), tell="held back"),
+        case("grows", to=RQ, do=("drop shadow", "alter")),
+        case(do=("alter",)),
+    )
+    frozen = (
+        case("comment", "not merged", do=("alter",)),
+        case("merged", "uncertain", to=SU, do=shadow),
+        case("merged", "grows", to=SU, do=shadow),
+        case("merged", do=("widen",)),
+        case(to=SU, do=("drop shadow",)),
+    )
+    return {
+        **_cells((LI, SN, OW), event, *live),
+        **_cells((RQ,), event, *requested),
+        **_cells((SH,), event, *shadowed),
+        **_cells((FR,), event, *frozen),
+        **_cells((SU, PA, RE), event, STAYS),
+        **_cells((MI,), event, case(tell="missing")),
+        **_not((AB, DE), event, NOT_FOLLOWED),
+    }
+
+
+def _uncertain() -> dict[_Key, Cell]:
+    event = on.RowsUncertain
+    return {
+        **_cells(
+            (LI, SN, OW),
+            event,
+            case("gap", "merged", "shadowed", to=SU, do=("remember rows", "create shadow")),
+            case("gap", "merged", to=SU, do=("remember rows",)),
+            case("gap", to=SU),
+            case("shadowed", to=RQ, do=("create shadow",)),
+            case(to=RQ),
+        ),
+        **_cells((RQ,), event, case("gap", "merged", to=SU, do=("remember rows",)), case("gap", to=SU), STAYS),
+        **_cells(
+            (SH,),
+            event,
+            case("gap", "merged", to=SU, do=("remember rows", "create shadow")),
+            case("gap", to=SU, do=("drop shadow",)),
+            case("merged", to=RQ, do=("create shadow",)),
+            case(to=RQ, do=("drop shadow",)),
+        ),
+        **_cells((FR,), event, case("merged", to=SU, do=("create shadow",)), case(to=SU, do=("drop shadow",))),
+        **_cells((SU, PA, RE, MI), event, STAYS),
+        **_not((AB, DE), event, NOT_FOLLOWED),
+    }
+
+
+def _truncated() -> dict[_Key, Cell]:
+    event, check = on.TableTruncated, "check policy"
+
+    def shadowed(after: TableState, held: TableState) -> tuple[Case, ...]:
+        return (
+            case("merged", "delete", "last", to=after, do=(check, "empty")),
+            case("merged", "delete", to=after, do=(check, "create shadow", "swap")),
+            case("merged", to=after, do=(check, "create shadow", "swap"), tell="rows stay"),
+            case("carried out", to=after, do=("truncate",)),
+            case(to=held, do=("drop shadow", "truncate")),
+        )
+
+    deleted = (
+        case("merged", "delete", "last", to=LI, do=(check, "empty")),
+        case("merged", "delete", "together", to=LI, do=(check, "create shadow", "swap")),
+    )
+    return {
+        **_cells(
+            (LI, SN, OW),
+            event,
+            *deleted,
+            case("merged", "delete", to=LI, do=(check,), tell="not all"),
+            case("merged", "shadowed", to=LI, do=(check, "create shadow", "swap"), tell="rows stay"),
+            case("merged", to=LI, do=(check,), tell="rows stay"),
+            case(to=LI, do=("truncate",)),
+        ),
+        **_cells(
+            (RQ,),
+            event,
+            *deleted,
+            case("merged", "delete", do=(check,), tell="not all"),
+            case("merged", do=(check,), tell="rows stay"),
+            case(do=("truncate",)),
+        ),
+        **_cells((SH,), event, *shadowed(LI, RQ)),
+        **_cells((FR,), event, *shadowed(SU, SU)),
+        **_cells((SU, PA, RE), event, STAYS),
+        **_cells((MI,), event, case(tell="missing")),
+        **_not((AB, DE), event, NOT_FOLLOWED),
+    }
+
+
+def _dropped() -> dict[_Key, Cell]:
+    event, check, leave = on.TableDropped, "check policy", ("leave shadow", "swap")
+    return {
+        **_cells(
+            _FOLLOWED,
+            event,
+            case("merged", "delete", "last", to=AB, do=(check, "empty")),
+            case("merged", "delete", "together", to=DE, do=(check, "remember rows", "create shadow", "swap")),
+            case("merged", "delete", to=DE, do=(check, "remember rows", *leave), tell="not all"),
+            case("merged", "mirrors", to=DE, do=(check, "remember rows", *leave), tell="rows stay"),
+            case("merged", to=DE, do=(check, *leave), tell="rows stay"),
+            case("carried out", to=AB, do=("drop",)),
+            case(to=DE, do=("leave shadow", "drop")),
+        ),
+        **_cells((MI,), event, case(to=AB, tell="missing")),
+        **_cells((DE,), event, case("merged"), case("there", "carried out", to=AB, do=("drop",)), STAYS),
+        **_cells((AB,), event, STAYS),
+    }
+
+
+def _renamed() -> dict[_Key, Cell]:
+    event = on.TableRenamed
+
+    def cases(follows: TableState | None, elsewhere: TableState) -> tuple[Case, ...]:
+        return (
+            case("same table", "not sharded", do=("move",)),
+            case("follows", to=follows, do=("rename", "move")),
+            case("exact", do=("stop",)),
+            case("same table", do=("move",), tell="rename"),
+            case(to=elsewhere, do=("leave shadow", "swap", "create renamed"), tell="rename"),
+        )
+
+    return {
+        **{key: cell for state in (SN, LI, RQ, SU, OW, PA, RE)
+           for key, cell in _cells((state,), event, *cases(None, state)).items()},
+        **_cells((SH,), event, *cases(RQ, RQ)),
+        **_cells((FR,), event, *cases(SU, SU)),
+        **_cells((MI,), event, case("same table", do=("move",)), case(to=LI, do=("create renamed",))),
+        **_not((AB, DE), event, NOT_FOLLOWED),
+    }  # fmt: skip
+
+
+def _left() -> dict[_Key, Cell]:
+    def gone(event: type[on.Event], tell: str) -> dict[_Key, Cell]:
+        return {
+            **_cells(_FOLLOWED, event, case(to=DE, do=("remember rows", "leave shadow", "swap"), tell=tell)),
+            **_cells((MI,), event, case(to=AB)),
+            **_cells((AB, DE), event, STAYS),
+        }
+
+    return {**gone(on.TableLeft, "left"), **gone(on.RouteRemoved, "unrouted")}
+
+
+def _snapshots() -> dict[_Key, Cell]:
+    void, done, shadow = on.SnapshotVoid, on.SnapshotDone, ("create shadow",)
+    return {
+        **_cells(
+            (SN,),
+            void,
+            case("merged", "together", do=("create shadow", "swap")),
+            case("merged", to=RQ),
+            case(do=("empty",)),
+        ),
+        **_cells((SH,), void, case("merged", to=RQ, do=shadow), case(to=RQ, do=("drop shadow",))),
+        **_cells((FR,), void, case("merged", to=SU, do=shadow), case(to=SU, do=("drop shadow",))),
+        **_cells((OW,), void, case(to=RQ)),
+        **_cells((LI, RQ, SU, PA, RE, MI, DE), void, STAYS),
+        **_not((AB,), void, NO_SNAPSHOT),
+        **_cells((SN, OW), done, case(to=LI, do=("swap",))),
+        **_cells((SH, FR), done, case(to=LI, do=("swap",))),
+        **_cells((RQ, SU, PA, RE, MI, DE), done, STAYS),
+        **_not((AB, LI), done, NO_SNAPSHOT),
+    }
+
+
+def _begun() -> dict[_Key, Cell]:
+    event, shadow, over = on.SnapshotBegun, ("widen", "create shadow"), ("widen",)
+    alone = (
+        case("not merged", "mirrors", to=SH, do=("create shadow",)),
+        case("not merged", "not keyed", to=SH, do=("create shadow",)),
+        case("not merged", "altered", to=OW, do=over, tell="overwritten"),
+        case("not merged", to=OW, tell="overwritten"),
+    )
+    certain = case("keys certain", "keyed", "not shadowed", to=OW)
+    into_shadow = (
+        case("shadowed", "grows", to=FR, do=shadow),
+        case("shadowed", to=FR, do=over),
+    )
+    rest = (
+        case("altered", "keyed", to=OW, do=over, tell="overwritten"),
+        case("keyed", to=OW, tell="overwritten"),
+        case(do=("stop",)),
+    )
+    return {
+        **_cells((SN,), event, STAYS),
+        **_cells((LI,), event, certain, *alone, case("together", to=SH, do=shadow), *rest),
+        **_cells(
+            (RQ,),
+            event,
+            certain,
+            *alone,
+            case("shadowed", "grows", to=SH, do=shadow),
+            case("shadowed", to=SH, do=over),
+            case("together", to=SH, do=shadow),
+            *rest,
+        ),
+        **_cells(
+            (SU,),
+            event,
+            case("not merged", to=FR, do=("create new shadow",)),
+            *into_shadow,
+            case("stale", "together", to=FR, do=shadow),
+            case("not keyed", "together", to=FR, do=shadow),
+            case("not keyed", do=("stop",)),
+            case("stale", to=OW, do=over, tell="overwritten"),
+            case(to=SN, do=over),
+        ),
+        **_cells(
+            (RE,),
+            event,
+            case("not merged", "mirrors", to=FR, do=("create new shadow",)),
+            case("not merged", "not keyed", to=FR, do=("create new shadow",)),
+            *into_shadow,
+            case("together", to=FR, do=shadow),
+            case("keyed", to=OW, do=over, tell="overwritten"),
+            case(do=("stop",)),
+        ),
+        **_cells((PA, DE), event, STAYS),
+        **_cells((MI,), event, case(tell="missing")),
+        **_not((SH, FR, OW), event, NOT_VOID),
+        **_not((AB,), event, NO_SNAPSHOT),
+    }
+
+
+def _requests() -> dict[_Key, Cell]:
+    ask, pause, resume = on.SnapshotRequested, on.PauseRequested, on.ResumeRequested
+    held = case("shared", tell="not paused")
+    return {
+        **_cells((LI,), ask, case("shadowed", to=RQ, do=("create shadow",)), case(to=RQ)),
+        **_cells((SN, RQ, SU, SH, FR, OW, PA, RE, MI, AB, DE), ask, STAYS),
+        **_cells((SN, LI, RQ, SU, OW, RE), pause, held, case(to=PA, tell="pause")),
+        **_cells((SH, FR), pause, held, case(to=PA, do=("drop shadow",), tell="pause")),
+        **_cells((PA, MI, AB, DE), pause, STAYS),
+        **_cells((PA,), resume, case(to=RE)),
+        **_cells([state for state in TableState if state is not PA], resume, STAYS),
+    }
+
+
+def _routed() -> dict[_Key, Cell]:
+    cases = [
+        case(*source, *when, to=state, do=do, tell="routed")
+        for source, state in ((("paused",), PA), (("resumed",), RE), ((), SU))
+        for when, do in (
+            (("not there",), ("create",)),
+            (("not merged",), ("check key", "empty", "widen")),
+            (("shadowed", "grows"), ("check key", "widen", "create shadow")),
+            ((), ("check key", "widen")),
+        )
+    ]
+    others = [state for state in TableState if state not in (AB, DE)]
+    return {**_cells((AB, DE), on.RouteAdded, *cases), **_not(others, on.RouteAdded, ROUTED_ONCE)}
+
+
+def _sink() -> dict[_Key, Cell]:
+    refused, missing, begun = on.ChangeRefused, on.SinkTableMissing, on.ShadowBegun
+    stop = case(do=("stop",))
+    return {
+        **_cells((LI, SN, RQ, OW), refused, case("not merged", "curable", to=SU, tell="refused"), stop),
+        **_cells((SH,), refused, case("not merged", "curable", to=SU, do=("drop shadow",), tell="refused"), stop),
+        **_not((SU, FR, PA, RE, MI, DE, AB), refused, NOT_PLANNED),
+        **_cells((LI, SN, OW), missing, case("asked", to=RQ, do=("create",)), stop),
+        **_cells((RQ, SU, PA, RE), missing, case("asked", do=("create",)), stop),
+        **_cells((SH,), missing, case("asked", to=RQ, do=("drop shadow", "create")), stop),
+        **_cells((FR,), missing, case("asked", to=SU, do=("drop shadow", "create")), stop),
+        **_cells((AB, MI, DE), missing, STAYS),
+        **_cells((LI, SN, OW, SH), begun, case(to=RQ)),
+        **_cells((FR,), begun, case(to=SU)),
+        **_cells((RQ, SU, MI, DE, AB, PA, RE), begun, STAYS),
+    }
+
+
+TRANSITIONS: Mapping[_Key, Cell] = {
+    **_created(), **_changed(), **_uncertain(), **_truncated(), **_dropped(), **_renamed(), **_left(), **_snapshots(),
+    **_begun(), **_requests(), **_routed(), **_sink(),
+}  # fmt: skip
+"""For each state and kind of event, what happens."""

@@ -1,0 +1,221 @@
+"""The machine does what the transition table says, and keeps the invariants of tables whatever comes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from cdc.errors import ChangeRefused, EngineError
+from cdc.evolution.behavior import Behavior, Policy
+from cdc.route import RouteTable, Target
+from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
+from cdc.spec.model import RouteRule
+from cdc.tables import events as on
+from cdc.tables.cells import Impossible
+from cdc.tables.machine import Machine, planned
+from cdc.tables.states import AWAITED, IN_SHADOW, OPEN_ORDERS, PairState, SinkState, Tables, TableState
+from cdc.tables.table_map import Circumstances
+from cdc.tables.transitions import TRANSITIONS
+
+A, B, C, D = (TableId("shop", name) for name in "abcd")
+ONE, ALL = TableId("ods", "one"), TableId("ods", "all")
+ID, NOTE = Column("id", DataType.parse("INT"), nullable=False), Column("note", DataType.parse("STRING"))
+KEYED, KEYLESS = TableSchema((ID,), ("id",)), TableSchema((ID,))
+WIDE = TableSchema((ID, NOTE), ("id",))
+UNSURE = on.Uncertain("values were converted")
+
+
+def to(*targets: tuple[str, TableId]) -> RouteTable:
+    return RouteTable([RouteRule(source_table=source, sink_table=str(sink)) for source, sink in targets])
+
+
+EVENTS: dict[type[on.Event], on.Event] = {
+    type(event): event
+    for event in (
+        on.TableCreated(A, CreateTable(A, KEYED)), on.TableChanged(A, AddColumn(A, NOTE)), on.RowsUncertain(A, UNSURE),
+        on.TableTruncated(A), on.TableDropped(A), on.TableRenamed(A, D), on.TableLeft(A, "it is excluded"),
+        on.SnapshotVoid(A), on.SnapshotBegun(A), on.SnapshotDone(A), on.SnapshotRequested(A), on.PauseRequested(A),
+        on.ResumeRequested(A), on.RouteAdded(A, Target(ALL)), on.RouteRemoved(A, Target(ALL)),
+        on.ChangeRefused(A, Target(ALL), "no", curable=True), on.SinkTableMissing(A, Target(ALL), asked=True),
+        on.ShadowBegun(A, Target(ALL)),
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize("event", on.EVENTS)
+@pytest.mark.parametrize("state", TableState)
+def test_every_pair_of_state_and_event_comes_to_what_the_table_says(
+    state: TableState, event: type[on.Event], merged: bool
+) -> None:
+    cell = TRANSITIONS[state, event]
+    sources = {A: KEYED, **({B: KEYED} if merged else {})}
+    if state in (TableState.ABSENT, TableState.DETACHED) and event is not on.RouteAdded:
+        sources.pop(A)
+    shadowed = state in (TableState.SHADOW, TableState.FROZEN)
+    pairs = {(A, ALL): PairState(state), **({(B, ALL): PairState(TableState.LIVE)} if merged else {})}
+    sinks = {} if state in (TableState.ABSENT, TableState.MISSING) and not merged else {ALL: KEYED}
+    before = Tables(sources, sinks, pairs, {ALL: SinkState(merged, shadowed)})
+    machine = Machine(Circumstances(to((r"shop.\.*", ALL)), Policy(Behavior.EVOLVE), batch=7), before)
+    if isinstance(cell, Impossible):
+        with pytest.raises(EngineError):
+            machine.take(EVENTS[event])
+        return
+    allowed = {state if case.to is None else case.to for case in cell}
+    try:
+        machine.take(EVENTS[event])
+    except ChangeRefused:
+        assert any("stop" in case.do for case in cell)
+        return
+    new = machine.tables.state((D if event is on.TableRenamed and state is not TableState.ABSENT else A, ALL))
+    assert new in allowed
+    pair = machine.tables.pair((A, ALL))
+    if event is not on.TableRenamed and pair.state is not TableState.ABSENT:
+        assert pair.since == (0 if pair.state is state else 7)
+
+
+def test_an_impossible_event_names_the_state_and_the_reason() -> None:
+    before = Tables({A: KEYED}, {ALL: KEYED}, {(A, ALL): PairState(TableState.SHADOW)}, {ALL: SinkState(shadowed=True)})
+    machine = Machine(Circumstances(to(("shop.a", ALL)), Policy(Behavior.EVOLVE)), before)
+    with pytest.raises(
+        EngineError, match=r"ods.all: shop.a is shadow there, and SnapshotBegun came: a running snapshot"
+    ):
+        machine.take(on.SnapshotBegun(A))
+
+
+@dataclass
+class Source:
+    """Tables of a source that snapshots them, and takes orders up; gives events as one may."""
+
+    chance: random.Random
+    keyed: bool
+    tables: dict[TableId, TableSchema] = field(default_factory=dict)
+    running: set[TableId] = field(default_factory=set)
+
+    def events(self, orders: frozenset[TableId]) -> list[on.Event]:
+        found: list[on.Event] = []
+        for _ in range(self.chance.randrange(4)):
+            self._one(found)
+        for table in sorted(orders & self.tables.keys()):
+            if self.chance.random() < 0.5:
+                self._begin(found, table)
+        return found
+
+    def _begin(self, found: list[on.Event], table: TableId) -> None:
+        if table in self.running:
+            found.append(on.SnapshotVoid(table))
+        self.running.add(table)
+        found.append(on.SnapshotBegun(table, keys_certain=self.chance.random() < 0.3))
+
+    def _one(self, found: list[on.Event]) -> None:
+        absent = [table for table in (A, B, C, D) if table not in self.tables]
+        if absent and (not self.tables or self.chance.random() < 0.3):
+            table = self.chance.choice(absent)
+            by_snapshot = self.chance.random() < 0.5
+            self.tables[table] = KEYED if self.keyed else KEYLESS
+            found.append(on.TableCreated(table, CreateTable(table, self.tables[table]), by_snapshot))
+            if by_snapshot:
+                self.running.add(table)
+            return
+        table = self.chance.choice(sorted(self.tables))
+        kind = self.chance.choice(("drop", "left", "truncate", "change", "unsure", "gap", "rename", "begin", "done"))
+        if kind in ("drop", "left"):
+            del self.tables[table]
+            self.running.discard(table)
+            found.append(on.TableDropped(table) if kind == "drop" else on.TableLeft(table, "it is excluded"))
+        elif kind == "truncate":
+            self.running.discard(table)
+            found.append(on.TableTruncated(table))
+        elif kind == "done":
+            if table in self.running:
+                self.running.discard(table)
+                found.append(on.SnapshotDone(table))
+        elif kind == "begin":
+            self._begin(found, table)
+        elif kind == "rename" and absent:
+            new = self.chance.choice(absent)
+            self.tables[new] = self.tables.pop(table)
+            if table in self.running:
+                self.running.discard(table)
+                found.append(on.SnapshotVoid(table))
+            found.append(on.TableRenamed(table, new))
+        elif kind in ("unsure", "gap"):
+            again = table in self.running
+            if again:
+                found.append(on.SnapshotVoid(table))
+            found.append(on.RowsUncertain(table, UNSURE, gap=kind == "gap"))
+            self.running.discard(table)
+            if again or self.chance.random() < 0.5:
+                self._begin(found, table)
+        elif kind == "change":
+            uncertain = self.chance.choice((None, UNSURE, on.Uncertain("values", same_rows=True)))
+            if table in self.running:
+                found.append(on.SnapshotVoid(table))
+            self._change(found, table, uncertain)
+            if table in self.running:
+                self.running.discard(table)
+                self._begin(found, table)
+
+    def _change(self, found: list[on.Event], table: TableId, uncertain: on.Uncertain | None) -> None:
+        schema = self.tables[table]
+        change = DropColumn(table, "note") if NOTE in schema.columns else AddColumn(table, NOTE)
+        columns = (ID,) if NOTE in schema.columns else (ID, NOTE)
+        self.tables[table] = TableSchema(columns, schema.primary_key)
+        found.append(on.TableChanged(table, change, uncertain))
+
+
+def check(after: Tables, *, shadows: bool) -> None:
+    """The invariants."""
+    members: dict[TableId, list[TableState]] = {}
+    sources: dict[TableId, set[bool]] = {}
+    for (source, table), pair in after.pairs.items():
+        if pair.state not in (TableState.ABSENT, TableState.DETACHED):
+            members.setdefault(table, []).append(pair.state)
+            if pair.state is not TableState.MISSING:
+                sources.setdefault(source, set()).add(pair.state is TableState.PAUSED)
+            assert source in after.sources, f"{source} is {pair.state}, and not followed"
+    for table in {*members, *after.states}:
+        shadowed = after.states.get(table, SinkState()).shadowed
+        states = members.get(table, [])
+        assert not {TableState.SHADOW, TableState.FROZEN} & {*states} or shadowed
+        assert not shadowed or (shadows and AWAITED & {*states}), f"{table}: {states}"
+        assert not shadowed or TableState.OVERWRITE not in states
+    assert all(len(paused) == 1 for paused in sources.values()), "a source table is paused, or is not"
+
+
+ROUTES = (
+    to(), to((r"shop.\.*", ALL)), to(("shop.a|shop.b", ALL)), to(("shop.a", ALL), ("shop.b", ONE)),
+    to(("shop.a", ALL), (r"shop.\.*", ONE)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("first", range(0, 1000, 250))
+def test_invariants_hold_whatever_comes(first: int) -> None:
+    batches = 0
+    for seed in range(first, first + 250):
+        chance = random.Random(seed)
+        policy = Policy(chance.choice((Behavior.EVOLVE, Behavior.LENIENT, Behavior.TRY_EVOLVE, Behavior.IGNORE)))
+        source, shadows, route = Source(chance, chance.random() < 0.8), chance.random() < 0.8, chance.choice(ROUTES)
+        tables = Tables()
+        for batch in range(15):
+            if chance.random() < 0.15:
+                route = chance.choice(ROUTES)
+            requests: list[on.Event] = []
+            if source.tables and chance.random() < 0.3:
+                kind = chance.choice((on.PauseRequested, on.ResumeRequested, on.ResumeRequested, on.SnapshotRequested))
+                requests.append(kind(chance.choice(sorted(source.tables))))
+            now = Circumstances(route, policy, shadows, batch=batch)
+            try:
+                plan = planned(now, tables, [*requests, *source.events(tables.in_state(*OPEN_ORDERS))])
+            except ChangeRefused:
+                break
+            check(plan.after, shadows=shadows)
+            tables, batches = plan.after, batches + 1
+    assert batches > 1500
+
+
+def test_states_of_the_sets_are_consistent() -> None:
+    assert OPEN_ORDERS < AWAITED
+    assert not OPEN_ORDERS & IN_SHADOW
