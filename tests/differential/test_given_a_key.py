@@ -12,13 +12,13 @@ from pathlib import Path
 
 import comparison
 import pytest
+from cdc.flow.route import RouteTable
 from cdc_process import mysql_pipeline
 from direct import DirectRuns
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
 from cdc.schema import TableId
 from cdc.source import Limits
