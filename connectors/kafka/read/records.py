@@ -16,7 +16,9 @@ from connectors.kafka.fetch.fetcher import Failure, Fetched, Fetcher
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.read.offset import partition_name
 
-_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_OUT_OF_RANGE = frozenset({
+    KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION,
+})  # fmt: skip
 _LOST_HINT = (
     "the topic's retention has removed messages that were not read yet, or it was made anew: start anew with an empty "
     "state directory, or set scan.on-lost: earliest to go on with what there is"

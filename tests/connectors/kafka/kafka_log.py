@@ -14,8 +14,10 @@ from cdc.block import RowKind
 from cdc.schema import SchemaChange
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
+from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch.fetcher import Failure, Fetched
 from connectors.kafka.formats.groups import Messages
+from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -33,6 +35,9 @@ class TopicLog:
         names = [(topic, number) for topic, count in partitions.items() for number in range(count)]
         self.logs = {name: list[Record]() for name in names}
         self.ids = {topic: f"{topic}-1" for topic in partitions}
+        self.failing: list[int] = []
+        """Codes of errors that the next answers are, of every partition."""
+        self.error = Cluster(KafkaSettings("h:1"), SOURCE).error
 
     def write(self, topic: str, *values: bytes, partition: int = 0) -> None:
         """Add messages without a key."""
@@ -71,7 +76,7 @@ class TopicLog:
 
     def fetcher(self, **settings: object) -> LogFetcher:
         """One more reader."""
-        return LogFetcher(self.logs)
+        return LogFetcher(self.logs, self.failing)
 
 
 class LogConsumer:
@@ -90,14 +95,18 @@ class LogConsumer:
 class LogFetcher:
     """What the source reads with."""
 
-    def __init__(self, logs: Mapping[tuple[str, int], Sequence[Record]]) -> None:
-        self._logs, self._at = logs, dict[tuple[str, int], int]()
+    def __init__(self, logs: Mapping[tuple[str, int], Sequence[Record]], failing: list[int]) -> None:
+        self._logs, self._at, self._failing = logs, dict[tuple[str, int], int](), failing
 
     def assign(self, places: Sequence[tuple[str, int, int]]) -> None:
         self._at = {(topic, partition): offset for topic, partition, offset in places}
 
     def fetch(self, most: int, wait_s: float) -> Fetched:
         found = Fetched()
+        if self._failing:
+            error = KafkaError(self._failing.pop(0))
+            found.failures += [Failure(topic, partition, at, error) for (topic, partition), at in self._at.items()]
+            return found
         for (topic, partition), at in self._at.items():
             if at > len(self._logs.get((topic, partition), ())):
                 gone = Failure(topic, partition, at, KafkaError(KafkaError._AUTO_OFFSET_RESET))
