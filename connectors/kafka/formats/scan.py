@@ -40,6 +40,8 @@ class Tree:
         self._first, self._count = np.array(first, np.int64), np.array(count, np.int64)
         self._name_end = ends.astype(np.int64)
         self._name_at = self._name_end - np.array([len(text) for text in texts], np.int64)
+        # The bytes of a name with a backslash stand for another one where they are in a message.
+        self._plain = np.array([b"\\" not in text for text in texts], np.uint8)
         self._nodes = {path: node for node, path in enumerate(paths)}
 
     def __len__(self) -> int:
@@ -58,7 +60,7 @@ class Tree:
         stack, hints = np.zeros((2, len(self) + 1), np.int64)  # not kept: several threads may scan at once
         scan.walk(
             texts.address, texts.begins, texts.ends, self._names.ctypes.data, self._first, self._count,
-            self._name_at, self._name_end, stack, hints, starts, stops, kinds, unknown, faults,
+            self._name_at, self._name_end, self._plain, stack, hints, starts, stops, kinds, unknown, faults,
         )  # fmt: skip
         return Scan(self, texts, starts, stops, kinds, unknown, faults)
 

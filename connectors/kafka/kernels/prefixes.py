@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from connectors.kafka.kernels import kernel
+from connectors.kafka.kernels.escapes import escape
 from connectors.shared.kernels.kernel_types import Bool, Int, Ints
 from connectors.shared.kernels.memory import peek8, peek64
 
 CLOSE = 125
 _PAYLOAD = int.from_bytes(b'payload"', "little")
 _SCHEMA = int.from_bytes(b'schema"', "little")
-_SEVEN = (1 << 56) - 1
-"""The lowest seven bytes of a word."""
+_SIX, _SEVEN = (1 << 48) - 1, (1 << 56) - 1
+"""The lowest six and seven bytes of a word."""
 
 
 @kernel
@@ -53,7 +54,29 @@ def _wrapped(base: Int, at: Int, stop: Int) -> Bool:
     if at + 9 > stop or peek8(base + at) != 34:
         return False
     name = peek64(base + at + 1)
-    return name == _PAYLOAD or name & _SEVEN == _SCHEMA
+    return name == _PAYLOAD or name & _SEVEN == _SCHEMA or _escaped_wrapped(base, at + 1, stop)
+
+
+@kernel
+def _escaped_wrapped(base: Int, at: Int, stop: Int) -> Bool:
+    """The same of a name at `at` that has escapes."""
+    word, length, escaped = 0, 0, False
+    while at < stop:
+        byte = peek8(base + at)
+        at += 1
+        if byte == 34:
+            return escaped and ((length == 6 and word == _SCHEMA & _SIX) or (length == 7 and word == _PAYLOAD & _SEVEN))
+        if byte == 92:
+            found = escape(base, at, stop)
+            if found < 0:
+                return False
+            at += found & 15
+            byte, escaped = found >> 4, True
+        if byte > 127 or length == 7:
+            return False
+        word |= byte << (8 * length)
+        length += 1
+    return False
 
 
 @kernel

@@ -20,6 +20,7 @@ from connectors.kafka.kernels import (
     TRUE,
     kernel,
 )
+from connectors.kafka.kernels.escapes import is_name, same_name
 from connectors.kafka.kernels.vectors import (
     backs64,
     closes64,
@@ -169,12 +170,16 @@ def value_end(base: Int, at: Int, stop: Int) -> Int:
 
 @kernel
 def _child(
-    base: Int, at: Int, end: Int, first: Int, count: Int, hint: Int, names: Int, name_at: Ints, name_end: Ints
-) -> Int:
+    base: Int, at: Int, end: Int, escaped: Bool, first: Int, count: Int, hint: Int, names: Int, name_at: Ints,
+    name_end: Ints,
+) -> Int:  # fmt: skip
     """Which of a node's children has the name at `at`. Members usually come in the same order: `hint` comes first."""
     for step in range(count):
         node = first + (hint + step) % count
-        if name_end[node] - name_at[node] == end - at:
+        if escaped:
+            if same_name(base, at, end, names, name_at[node], name_end[node]):
+                return node
+        elif name_end[node] - name_at[node] == end - at:
             same = True
             for place in range(end - at):
                 if peek8(base + at + place) != peek8(names + name_at[node] + place):
@@ -188,7 +193,7 @@ def _child(
 @kernel
 def _object(
     base: Int, message: Int, at: Int, stop: Int, names: Int, first: Ints, count: Ints, name_at: Ints, name_end: Ints,
-    stack: Ints, hints: Ints, starts: Ints, stops: Ints, kinds: Ints, unknown: Ints,
+    plain: Ints, stack: Ints, hints: Ints, starts: Ints, stops: Ints, kinds: Ints, unknown: Ints,
 ) -> Int:  # fmt: skip
     """One message. 0, or one more than the position of the byte that cannot be."""
     at = _space(base, at, stop)
@@ -224,7 +229,8 @@ def _object(
             expected = first[node] + (hint if hint < count[node] else 0)
             size = name_end[expected] - name_at[expected]
             if (
-                key_at + size < stop
+                plain[expected]
+                and key_at + size < stop
                 and peek8(base + key_at + size - 1) != _BACK
                 and peek8(base + key_at + size) == _QUOTE
                 and same_bytes(base + key_at, names + name_at[expected], size)
@@ -234,9 +240,13 @@ def _object(
             found = string_end(base, key_at, stop)
             if found < 0:
                 return key_at
-            key_end = found >> 1
+            key_end, escaped = found >> 1, (found & 1) == 1
+            if escaped and not is_name(base, key_at, key_end):
+                return key_at
             if count[node] > 0:
-                child = _child(base, key_at, key_end, first[node], count[node], hints[depth], names, name_at, name_end)
+                child = _child(
+                    base, key_at, key_end, escaped, first[node], count[node], hints[depth], names, name_at, name_end
+                )  # fmt: skip
         at = key_end + 1
         if at >= stop or peek8(base + at) != _COLON:
             at = _space(base, at, stop)
@@ -267,18 +277,19 @@ def _object(
 @kernel
 def walk(
     base: Int, begins: Ints, ends: Ints, names: Int, first: Ints, count: Ints, name_at: Ints, name_end: Ints,
-    stack: Ints, hints: Ints, starts: Ints, stops: Ints, kinds: Ints, unknown: Ints, faults: Ints,
+    plain: Ints, stack: Ints, hints: Ints, starts: Ints, stops: Ints, kinds: Ints, unknown: Ints, faults: Ints,
 ) -> None:  # fmt: skip
     """Find every node's value in every message.
 
     A tree of names is given as arrays: the children of node v are the nodes first[v] to first[v] + count[v], and node
-    0 is the message itself. Filled in: starts, stops, kinds [node, message] (kinds come in as ABSENT; strings without
-    their quotes), unknown[message] (the first member of the message itself that is not NULL and not in the tree; comes
-    in as -1) and faults[message] (0, or one more than the position that is no JSON).
+    0 is the message itself; plain[v] is 1 for a name without a backslash. Filled in: starts, stops, kinds
+    [node, message] (kinds come in as ABSENT; strings without their quotes), unknown[message] (the first member of the
+    message itself that is not NULL and not in the tree; comes in as -1) and faults[message] (0, or one more than the
+    position that is no JSON).
     """
     for message in range(len(begins)):
         faults[message] = _object(
-            base, message, begins[message], ends[message], names, first, count, name_at, name_end,
+            base, message, begins[message], ends[message], names, first, count, name_at, name_end, plain,
             stack, hints, starts, stops, kinds, unknown,
         )  # fmt: skip
 

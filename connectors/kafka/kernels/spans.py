@@ -3,48 +3,11 @@
 from __future__ import annotations
 
 from connectors.kafka.kernels import ABSENT, ESCAPED, INTEGER, NULL, STRING, kernel
+from connectors.kafka.kernels.escapes import escape, utf8_byte, utf8_length
 from connectors.shared.kernels.kernel_types import Int, Ints
 from connectors.shared.kernels.memory import move, peek8, poke8
 
 _HIGHEST = 922337203685477580
-
-
-@kernel
-def _hex4(base: Int, at: Int) -> Int:
-    code = 0
-    for place in range(4):
-        byte = peek8(base + at + place)
-        if 48 <= byte <= 57:
-            code = code * 16 + byte - 48
-        elif 97 <= byte <= 102:
-            code = code * 16 + byte - 87
-        elif 65 <= byte <= 70:
-            code = code * 16 + byte - 55
-        else:
-            return -1
-    return code
-
-
-@kernel
-def _utf8(out: Int, to: Int, code: Int) -> Int:
-    """Write a character; the position behind it."""
-    if code < 0x80:
-        poke8(out + to, code)
-        return to + 1
-    if code < 0x800:
-        poke8(out + to, 0xC0 | code >> 6)
-        poke8(out + to + 1, 0x80 | code & 63)
-        return to + 2
-    if code < 0x10000:
-        poke8(out + to, 0xE0 | code >> 12)
-        poke8(out + to + 1, 0x80 | code >> 6 & 63)
-        poke8(out + to + 2, 0x80 | code & 63)
-        return to + 3
-    poke8(out + to, 0xF0 | code >> 18)
-    poke8(out + to + 1, 0x80 | code >> 12 & 63)
-    poke8(out + to + 2, 0x80 | code >> 6 & 63)
-    poke8(out + to + 3, 0x80 | code & 63)
-    return to + 4
 
 
 @kernel
@@ -57,39 +20,14 @@ def _unescaped(base: Int, at: Int, stop: Int, out: Int, to: Int) -> Int:
             poke8(out + to, byte)
             to += 1
             continue
-        byte = peek8(base + at)
-        at += 1
-        if byte == 117:
-            if at + 4 > stop:
-                return -1
-            code = _hex4(base, at)
-            at += 4
-            if 0xD800 <= code < 0xDC00:
-                if at + 6 > stop or peek8(base + at) != 92 or peek8(base + at + 1) != 117:
-                    return -1
-                low = _hex4(base, at + 2)
-                if low < 0xDC00 or low > 0xDFFF:
-                    return -1
-                code = 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00
-                at += 6
-            elif code < 0 or 0xDC00 <= code <= 0xDFFF:
-                return -1
-            to = _utf8(out, to, code)
-            continue
-        if byte == 110:
-            byte = 10
-        elif byte == 116:
-            byte = 9
-        elif byte == 114:
-            byte = 13
-        elif byte == 98:
-            byte = 8
-        elif byte == 102:
-            byte = 12
-        elif byte != 34 and byte != 92 and byte != 47:
+        found = escape(base, at, stop)
+        if found < 0:
             return -1
-        poke8(out + to, byte)
-        to += 1
+        at += found & 15
+        code = found >> 4
+        for place in range(utf8_length(code)):
+            poke8(out + to, utf8_byte(code, place))
+            to += 1
     return to
 
 

@@ -140,7 +140,7 @@ class Partitions:
         failed = [part.failed for part in self.parts.values() if part.failed is not None]
         now = time.monotonic()
         for failure in failed:
-            if now - failure.since_s > self._policy.timeout_s:
+            if now - failure.since_s >= self._policy.timeout_s:
                 raise failure.error
         if failed and now - self._asked_again_s >= _ASK_AGAIN_S:
             self._asked_again_s = now

@@ -86,3 +86,54 @@ def test_several_threads_may_look_for_the_same_members() -> None:
             name, other = "ab" if (found.cells("a").kinds != ABSENT).all() else "ba"
             assert (found.cells(name, "y").kinds == INTEGER).all()
             assert (found.cells(other, "y").kinds == ABSENT).all()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        'a"b',
+        "back\\slash",
+        "aö",
+        "\N{SNOWMAN}",
+        "\U0001f600",
+        "\n\t\r\b\f",
+        "a/b",
+        "\\u00f6",
+        "",
+        "\x00\x1f",
+        "\\",
+        '"',
+    ],
+)
+def test_a_name_is_the_same_however_it_is_written(name: str) -> None:
+    """RFC 8259, section 8.3: names are compared after their escapes are resolved."""
+    everything = "".join(f"\\u{unit:04X}" for unit in _utf16(name))
+    written = [
+        json.dumps(name),
+        json.dumps(name, ensure_ascii=False),
+        f'"{everything}"',
+        json.dumps(name).replace("/", "\\/"),
+    ]
+    others = [json.dumps(name + "x"), json.dumps("x" + name), f'"{everything}\\u0030"']
+    tree = Tree({"first": None, name: {name: None}})
+    for text in written:
+        found = tree.scan(Texts.of([f'{{"first":0,{text}:{{{text} : 7}}}}'.encode(), f"{{{text}:null}}".encode()]))
+        assert found.faults.tolist() == [0, 0]
+        assert found.cells(name, name).raw(0) == b"7"
+        assert found.cells(name).kinds[1] == NULL
+        assert found.unknown[0] == -1
+    for text in others:
+        found = tree.scan(Texts.of([f"{{{text}:7}}".encode()]))
+        assert found.cells(name).kinds[0] == ABSENT
+        assert found.unknown[0] >= 0
+
+
+def _utf16(text: str) -> list[int]:
+    raw = text.encode("utf-16-be")
+    return [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]
+
+
+@pytest.mark.parametrize("name", [r"\x", r"\u12", r"\ud800", r"\udc00", r"\ud800\u0041", r"\u00g0", r"\ud83d\n"])
+def test_a_name_with_an_escape_that_is_none_is_no_json(name: str) -> None:
+    found = Tree({"a": None}).scan(Texts.of([f'{{"a":1,"{name}":2}}'.encode()]))
+    assert found.faults[0] > 0
