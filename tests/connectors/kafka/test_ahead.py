@@ -36,7 +36,7 @@ class Watched(TopicLog):
                     log.read_out.set()
                 return found
 
-        return Reader(self.logs)
+        return Reader(self.logs, self.failing)
 
 
 def _insert(number: int, fields: dict[str, dict[str, object]]) -> bytes:
