@@ -24,7 +24,8 @@
         |-- StateError                the state directory is locked, unreadable, full or from another pipeline
         |   `-- StateUnavailable        the object store that holds it does not answer; retryable
         |-- PipelineUnknown           `cdc serve` has no pipeline of that name
-        `-- NotNow                    what was asked cannot be done in the state that the pipeline is in
+        |-- NotNow                    what was asked cannot be done in the state that the pipeline is in
+        `-- BadRequest                a request to `cdc serve` that is malformed
 
 Errors cross processes (executor -> driver, stream reader -> driver) as JSON: `to_json`, `from_json`.
 """
@@ -252,13 +253,17 @@ class NotNow(EngineError):
     """What was asked of a pipeline cannot be done in the state that it is in."""
 
 
+class BadRequest(EngineError):
+    """A request to `cdc serve` that is malformed: no JSON, an unknown parameter, a value out of range."""
+
+
 _BY_NAME: dict[str, type[CdcError]] = {
     cls.__name__: cls
     for cls in (
         CdcError, PatternTimeout, EditRefused,
         SourceError, TableUnknown, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
         SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, TransformError, EngineError,
-        StateError, StateUnavailable, WorkerLost, PipelineUnknown, NotNow,
+        StateError, StateUnavailable, WorkerLost, PipelineUnknown, NotNow, BadRequest,
     )
 }  # fmt: skip
 

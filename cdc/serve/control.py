@@ -107,7 +107,7 @@ class Control(Protocol):
     """A running `cdc serve`. Every method may be called from any thread.
 
     Methods that name a pipeline raise PipelineUnknown when there is none of that name, and NotNow when it is in a state
-    in which that cannot be done. Unless said otherwise a request is taken at once and carried out beside the caller:
+    in which that cannot be done: so does every request but `log` for an invalid file. Unless said otherwise a request is taken at once and carried out beside the caller:
     the state tells how far it is.
     """
 
@@ -121,7 +121,10 @@ class Control(Protocol):
         """What its file says in the version that is kept: a mistake made in the file since is not in it."""
 
     def start(self, name: str) -> None:
-        """Begin a run now, whatever the schedule says; failures before are forgotten. No effect on one that runs."""
+        """Begin a run now, whatever the schedule says; failures before are forgotten.
+
+        Raises NotNow while a run is under way that nobody has stopped, and for an invalid file.
+        """
 
     def stop(self, name: str, *, drain: bool = False) -> None:
         """End the run after its running batch; no other begins until `start`.

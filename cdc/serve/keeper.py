@@ -146,9 +146,11 @@ class Keeper:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Begin a run now, unless one is under way; failures before are forgotten. Raises StateError when it cannot be
-        kept that it is not held any more: it begins all the same."""
+        """Begin a run now; failures before are forgotten. Raises NotNow while a run is under way that was not stopped,
+        StateError when it cannot be kept that it is not held any more: it begins all the same."""
         with self._changed:
+            if self._run is not None and not self._history.held:
+                raise NotNow("a run is under way", where=self.spec.name, hint="stop it first to begin another one")
             self._restarts.forget()
             if self._run is None:
                 self._plan("start")

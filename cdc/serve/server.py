@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc.errors import CdcError, PipelineUnknown
+from cdc.errors import CdcError, NotNow, PipelineUnknown
 from cdc.printed import printed
 from cdc.processes import started
 from cdc.serve.control import LogLine, PipelineView
@@ -247,6 +247,11 @@ class Server:
     def _keeper(self, name: str) -> Keeper:
         with self._turn:
             keeper = self._keepers.get(name)
+        if keeper is None and (wrong := self._wrong_file(name)) is not None:
+            problems = "; ".join(wrong.problems)
+            raise NotNow(
+                f"its file is invalid: {problems}", where=name, hint="correct the file; it is read again at once"
+            )
         if keeper is None:
             names = ", ".join(each.spec.name for each in self._kept()) or "none"
             raise PipelineUnknown("there is no pipeline of that name", where=name, hint=f"there are: {names}")
@@ -255,11 +260,24 @@ class Server:
     def pipelines(self) -> Sequence[PipelineView]:
         """All pipelines, by name, and files that are wrong and have none."""
         views = [keeper.view() for keeper in self._kept()]
-        wrong = [version for file, version in list(self._wrong.items()) if file not in self._of_file]
-        return sorted([*views, *(_invalid(version) for version in wrong)], key=lambda view: view.name)
+        return sorted([*views, *(_invalid(version) for version in self._invalid())], key=lambda view: view.name)
+
+    def _invalid(self) -> Sequence[Version]:
+        """Files that are wrong and have no version that runs."""
+        return [version for file, version in list(self._wrong.items()) if file not in self._of_file]
+
+    def _wrong_file(self, name: str) -> Version | None:
+        """The invalid file that is shown under a name which no pipeline has."""
+        with self._turn:
+            if name in self._keepers:
+                return None
+        return next((version for version in self._invalid() if version.file.stem == name), None)
 
     def pipeline(self, name: str) -> PipelineView:
         """One of them. Raises PipelineUnknown."""
+        keeper = self._keepers.get(name)
+        if keeper is not None:
+            return keeper.view()
         found = next((view for view in self.pipelines() if view.name == name), None)
         return self._keeper(name).view() if found is None else found
 
@@ -268,7 +286,7 @@ class Server:
         return self._keeper(name).spec
 
     def start(self, name: str) -> None:
-        """Begin a run now. Raises PipelineUnknown."""
+        """Begin a run now. Raises PipelineUnknown, NotNow."""
         self._keeper(name).start()
 
     def stop(self, name: str, *, drain: bool = False) -> None:
@@ -305,8 +323,8 @@ class Server:
         return request_resume(keeper.spec, table, keeper.root)
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
-        """The last lines of its log. Raises PipelineUnknown."""
-        return self._keeper(name).log.last(last)
+        """The last lines of its log; none for an invalid file. Raises PipelineUnknown."""
+        return () if self._wrong_file(name) is not None else self._keeper(name).log.last(last)
 
     def session(self) -> SharedSpark | None:
         """For keepers: Spark, once it is up; None when the server ends."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cdc.errors import NotNow
+from cdc.errors import BadRequest
 from cdc.serve.control import Control
 from cdc.web.verifying import Verifications
 
@@ -21,7 +21,7 @@ class Desk:
 def _table(name: str, fields: Mapping[str, str]) -> str:
     table = fields.get("table", "").strip()
     if not table:
-        raise NotNow("no table was named", where=name, hint="name a table of the source: database.table")
+        raise BadRequest("no table was named", where=name, hint="name a table of the source: database.table")
     return table
 
 
@@ -66,13 +66,31 @@ def _verify(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
 Act = Callable[[Desk, str, Mapping[str, str]], str]
 """Does it, and says so in a sentence. Raises CdcError."""
 
-ACTIONS: Mapping[str, Act] = {
-    "start": _start,
-    "stop": _stop,
-    "drain": _drain,
-    "savepoint": _savepoint,
-    "resync": _resync,
-    "pause": _pause,
-    "resume": _resume,
-    "verify": _verify,
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a POST does. `fields` are the names that its object may have, `text` is for people."""
+
+    act: Act
+    text: str
+    fields: tuple[str, ...] = ()
+
+    def carry_out(self, desk: Desk, name: str, fields: Mapping[str, str]) -> str:
+        """Do it to a pipeline; a sentence about it. Raises CdcError, BadRequest for fields that it has not."""
+        for field in fields:
+            if field not in self.fields:
+                hint = f"there are: {', '.join(self.fields)}" if self.fields else "this action has none"
+                raise BadRequest("is unknown", where=f"field {field[:50]}", hint=hint)
+        return self.act(desk, name, fields)
+
+
+ACTIONS: Mapping[str, Action] = {
+    "start": Action(_start, "Begin a run now"),
+    "stop": Action(_stop, "End the run after its batch"),
+    "drain": Action(_drain, "End it once all that the log holds now is committed"),
+    "savepoint": Action(_savepoint, "Keep a copy of the state"),
+    "resync": Action(_resync, "Copy a table anew", ("table",)),
+    "pause": Action(_pause, "Leave a table as it is in the sink", ("table",)),
+    "resume": Action(_resume, "Copy a paused table anew, and go on with it", ("table",)),
+    "verify": Action(_verify, "Compare its sink with its source, beside everything else; one comparison at a time"),
 }

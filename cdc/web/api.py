@@ -28,13 +28,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cdc.errors import NotNow
+from cdc.errors import BadRequest
 from cdc.status.model import to_object
 from cdc.status.schemas import schema_history
 from cdc.web.actions import ACTIONS, Desk
+from cdc.web.endpoints import BASE, ENDPOINTS, read_query
+from cdc.web.openapi import openapi
 from cdc.web.views import Shown, Views, summary, whole
 
-_MOST = 1000
+_BY_PART = {each.part: each for each in ENDPOINTS}
 
 
 class Api:
@@ -45,79 +47,85 @@ class Api:
 
     def routes(self) -> list[Route]:
         """Where they are."""
-        one = "/api/v1/pipelines/{name}"
+        one = BASE + "/{name}"
         reading = {
             "tables": self.tables, "batches": self.batches, "schemas": self.schemas, "errors": self.errors,
             "plan": self.plan, "log": self.log, "verify": self.verify,
         }  # fmt: skip
         return [
-            Route("/api/v1/pipelines", self.pipelines),
+            Route(BASE, self.pipelines),
             *(Route(f"{one}/{part}", handler) for part, handler in reading.items()),
             *(Route(f"{one}/{action}", self.act, methods=["POST"]) for action in ACTIONS),
             Route(one, self.pipeline),
+            Route("/openapi.json", lambda request: JSONResponse(openapi())),
         ]
 
     def pipelines(self, request: Request) -> Response:
         """All in short."""
+        read_query(request, ())
         return JSONResponse({"pipelines": [summary(shown) for shown in self._views.all()]})
 
     def pipeline(self, request: Request) -> Response:
         """One of them."""
-        return JSONResponse(whole(self._one(request)))
+        return JSONResponse(whole(self._one(request, "")[0]))
 
     def tables(self, request: Request) -> Response:
         """A page of its tables."""
-        found = _document(self._one(request)).get("tables", [])
-        query = request.query_params.get("q", "").casefold()
-        found = [table for table in found if query in table["table"].casefold()]
-        number, size = _number(request, "page", 0), min(_MOST, max(1, _number(request, "size", 100)))
+        of, asked = self._one(request, "tables")
+        query = str(asked["q"]).casefold()
+        found = [table for table in _document(of).get("tables", []) if query in table["table"].casefold()]
+        number, size = int(asked["page"]), int(asked["size"])
         shown = found[number * size : (number + 1) * size]
         return JSONResponse({"total": len(found), "page": number, "size": size, "tables": shown})
 
     def batches(self, request: Request) -> Response:
         """Its last batches, and points."""
-        document = _document(self._one(request))
+        document = _document(self._one(request, "batches")[0])
         return JSONResponse({name: document.get(name, []) for name in ("batches", "points")})
 
     def schemas(self, request: Request) -> Response:
         """The sink's tables with their versions."""
-        history = schema_history(Path(self._one(request).view.state_dir))
-        chosen = request.query_params.get("table")
+        shown, asked = self._one(request, "schemas")
+        history, chosen = schema_history(Path(shown.view.state_dir)), asked["table"]
         tables = {
             table: [asdict(version) for version in versions]
             for table, versions in history.items()
-            if chosen in (None, table)
+            if chosen in ("", table)
         }
         return JSONResponse({"tables": tables})
 
     def errors(self, request: Request) -> Response:
         """Its last errors, newest first, and the schema changes that were not applied."""
-        shown = self._one(request)
+        shown, _ = self._one(request, "errors")
         changes = [each for each in _document(shown).get("schema_changes", []) if each["outcome"] != "applied"]
         return JSONResponse({"errors": [asdict(error) for error in shown.errors], "schema_changes": changes})
 
     def plan(self, request: Request) -> Response:
         """What a run would begin with."""
-        return JSONResponse({"plan": plan_text(self._one(request))})
+        return JSONResponse({"plan": plan_text(self._one(request, "plan")[0])})
 
     def log(self, request: Request) -> Response:
         """Lines of its log, oldest first."""
-        last = min(_MOST, max(1, _number(request, "last", 100)))
-        return JSONResponse({"log": [asdict(line) for line in self._desk.control.log(name_in(request), last)]})
+        shown, asked = self._one(request, "log")
+        lines = self._desk.control.log(shown.view.name, int(asked["last"]))
+        return JSONResponse({"log": [asdict(line) for line in lines]})
 
     def verify(self, request: Request) -> Response:
         """The last comparison of its sink with its source."""
-        found = self._desk.verifications.of(self._one(request).view.name)
+        found = self._desk.verifications.of(self._one(request, "verify")[0].view.name)
         return JSONResponse({"verify": None if found is None else asdict(found)})
 
     async def act(self, request: Request) -> Response:
         """Do something to it."""
         fields, what = _fields(await request.body()), request.url.path.rpartition("/")[2]
-        said = await run_in_threadpool(ACTIONS[what], self._desk, name_in(request), fields)
+        read_query(request, ())
+        said = await run_in_threadpool(ACTIONS[what].carry_out, self._desk, name_in(request), fields)
         return JSONResponse({"done": what, "message": said})
 
-    def _one(self, request: Request) -> Shown:
-        return self._views.one(name_in(request))
+    def _one(self, request: Request, part: str) -> tuple[Shown, Mapping[str, str | int]]:
+        """The pipeline that is asked about, and the query parameters of the endpoint."""
+        asked = _BY_PART[part].query(request)
+        return self._views.one(name_in(request)), asked
 
 
 def plan_text(shown: Shown) -> str:
@@ -136,11 +144,6 @@ def _document(shown: Shown) -> dict[str, Any]:
     return {} if shown.status is None else to_object(shown.status)
 
 
-def _number(request: Request, key: str, default: int) -> int:
-    given = request.query_params.get(key, "")
-    return int(given[:9]) if given.isascii() and given.isdigit() else default
-
-
 def _fields(body: bytes) -> Mapping[str, str]:
     if not body:
         return {}
@@ -148,9 +151,12 @@ def _fields(body: bytes) -> Mapping[str, str]:
         fields = json.loads(body)
         json.dumps(fields, ensure_ascii=False).encode()  # half of a letter is none
     except (ValueError, RecursionError) as error:
-        raise NotNow(
+        raise BadRequest(
             f"the request is not JSON: {error}", hint='send an object, such as {"table": "shop.orders"}'
         ) from error
     if not isinstance(fields, dict):
-        raise NotNow("the request is not a JSON object", hint='send one, such as {"table": "shop.orders"}')
-    return {str(key): str(value) for key, value in fields.items()}
+        raise BadRequest("the request is not a JSON object", hint='send one, such as {"table": "shop.orders"}')
+    for key, value in fields.items():
+        if not isinstance(value, str):
+            raise BadRequest("must be a text", where=f"field {key}", hint='such as {"table": "shop.orders"}')
+    return fields

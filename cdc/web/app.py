@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -18,7 +20,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from cdc.errors import CdcError, NotNow, PipelineUnknown, TableUnknown
+from cdc.errors import BadRequest, CdcError, NotNow, PipelineUnknown, TableUnknown
 from cdc.serve.control import Control
 from cdc.serve.hints import for_a_server
 from cdc.status.metrics import CONTENT_TYPE, metrics_text
@@ -36,6 +38,8 @@ from cdc.web.views import Views
 
 _LOG_LINES: Final = 40
 _MOST_SAID: Final = 100
+_STATUS: Final[Mapping[type[CdcError], int]] = {PipelineUnknown: 404, TableUnknown: 404, NotNow: 409, BadRequest: 400}
+"""What an error is answered with; others are 502: the source, the sink or the state said no."""
 
 
 def make_app(control: Control, settings: WebSettings) -> Starlette:
@@ -65,7 +69,7 @@ def make_app(control: Control, settings: WebSettings) -> Starlette:
             Middleware(Guard, settings=settings, sessions=sessions),
             Middleware(GZipMiddleware, minimum_size=1000),
         ],
-        exception_handlers={CdcError: site.failed},
+        exception_handlers={CdcError: site.failed, HTTPException: no_such_address},
     )
 
 
@@ -112,8 +116,8 @@ class Site:
         fields = await self._form(request)
         name, what = name_in(request), fields.get("action", "")
         if what not in ACTIONS:
-            raise NotNow(f"there is no action {what!r}", where=name)
-        said = await run_in_threadpool(ACTIONS[what], self._desk, name, fields)
+            raise BadRequest(f"there is no action {what!r}", where=name)
+        said = await run_in_threadpool(ACTIONS[what].carry_out, self._desk, name, _of_action(fields))
         while len(self._said) > _MOST_SAID:
             del self._said[next(iter(self._said))]
         word = secrets.token_urlsafe(9)
@@ -155,12 +159,26 @@ class Site:
         assert isinstance(error, CdcError), "the application hands no other here"
         name = name_in(request) if "name" in request.path_params else ""
         for_a_server(error, name)
-        status = 404 if isinstance(error, PipelineUnknown | TableUnknown) else 409 if isinstance(error, NotNow) else 502
+        status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 502)
         if request.url.path.startswith(API):
             told = {"type": type(error).__name__, "message": error.message, "where": error.where, "hint": error.hint}
             return JSONResponse({"error": told}, status)
         back = link(name) if name and not isinstance(error, PipelineUnknown) else "/"
         return HTMLResponse(pages.failed(error, self._visitor(request), back), status)
+
+
+async def no_such_address(request: Request, error: Exception) -> Response:
+    """An address or a method that there is not, as a line of text, or as JSON for the API."""
+    assert isinstance(error, HTTPException), "the application hands no other here"
+    if request.url.path.startswith(API):
+        told = {"type": "BadRequest", "message": error.detail, "where": request.url.path, "hint": "see /openapi.json"}
+        return JSONResponse({"error": told}, error.status_code, error.headers)
+    return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
+
+
+def _of_action(fields: Mapping[str, str]) -> Mapping[str, str]:
+    """The fields of a form without those of every form."""
+    return {name: value for name, value in fields.items() if name not in ("csrf", "action")}
 
 
 def _fields(body: bytes) -> dict[str, str]:

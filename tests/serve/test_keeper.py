@@ -141,6 +141,17 @@ def test_a_start_while_spark_starts_is_the_run_that_is_due(kept: Kept) -> None:
     kept.none_begins()
 
 
+def test_a_start_while_a_run_is_under_way_is_refused_and_one_behind_a_stop_is_not(kept: Kept) -> None:
+    keeper = kept.keep()
+    kept.begun()
+    with pytest.raises(NotNow, match="a run is under way"):
+        keeper.start()
+    keeper.stop()
+    keeper.start()
+    kept.begun()
+    assert [run.outcome for run in keeper.view().runs] == [None, "stopped"]
+
+
 def test_a_run_waits_for_its_turn_to_start_and_gives_it_back_when_it_reads(kept: Kept) -> None:
     kept.runs.turns = Turns(1, longest_s=1000)
     kept.keep()

@@ -128,6 +128,16 @@ def test_a_file_that_cannot_be_kept_is_among_the_pipelines_and_harms_no_other(
     assert folder.shown() == {"a": "running", "b": "running"}
 
 
+@pytest.mark.parametrize("action", ["start", "stop", "savepoint", "spec"])
+def test_a_request_to_an_invalid_pipeline_says_why_it_is_invalid(folder: Folder, action: str) -> None:
+    folder.write("b.yaml", "source: 1\n")
+    with pytest.raises(NotNow, match=r"its file is invalid: .*b.yaml:1:9: source: must be a mapping"):
+        getattr(folder.server, action)("b")
+    assert folder.server.log("b") == ()
+    folder.write("b.yaml", SOUND)
+    assert folder.server.spec("b").name == "b"
+
+
 def test_a_name_passes_from_one_file_to_another_and_each_pipeline_is_kept_once(folder: Folder) -> None:
     """In one look, and the file that gets the name comes first in the folder."""
     named = SOUND + "pipeline:\n  name: {}\n"

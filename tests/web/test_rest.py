@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import quote
 
@@ -155,20 +156,65 @@ def test_a_pause_that_the_next_run_takes_in_is_shown_of_one_that_is_stopped(
     ("path", "body", "status", "message"),
     [
         ("nobody/start", "", 404, "no such pipeline"),
-        ("shop/resync", "", 409, "no table was named"),
-        ("shop/resync", "[1]", 409, "not a JSON object"),
-        ("shop/resync", "{", 409, "is not JSON"),
-        ("shop/resync", "[" * 30_000, 409, "is not JSON"),
-        ("shop/resync", '{"table": "\\ud800.x"}', 409, "is not JSON"),
+        ("shop/resync", "", 400, "no table was named"),
+        ("shop/resync", "[1]", 400, "not a JSON object"),
+        ("shop/resync", "{", 400, "is not JSON"),
+        ("shop/resync", "[" * 30_000, 400, "is not JSON"),
+        ("shop/resync", '{"table": "\\ud800.x"}', 400, "is not JSON"),
+        ("shop/resync", '{"table": 5}', 400, "must be a text"),
+        ("shop/resync", '{"table": "shop.a", "tabel": "x"}', 400, "is unknown"),
+        ("shop/start", '{"table": "shop.a"}', 400, "is unknown"),
+        ("shop/start?when=now", "", 400, "is unknown"),
         ("shop/resync", '{"table": "shop.nothing"}', 404, "does not capture"),
-        ("shop/explode", "", 404, ""),
+        ("shop/explode", "", 404, "Not Found"),
+        ("shop/plan", "", 405, "Method Not Allowed"),
     ],
 )
 def test_what_cannot_be_done(client: TestClient, path: str, body: str, status: int, message: str) -> None:
     answer = client.post(f"{BASE}/{path}", headers=SENT, content=body)
-    assert answer.status_code in (status, 405)
-    if message:
-        assert message in answer.json()["error"]["message"]
+    assert answer.status_code == status
+    assert message in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/shop/tables?size=0", "'0' is no whole number from 1 to 1000"),
+        ("/shop/tables?size=1001", "from 1 to 1000"),
+        ("/shop/tables?page=x", "'x' is no whole number"),
+        ("/shop/tables?page=-1", "'-1' is no whole number"),
+        ("/shop/tables?filter=a", "is unknown"),
+        ("/shop/tables?page=1&page=2", "is given twice"),
+        ("/shop/log?last=", "'' is no whole number"),
+        ("/shop?full=1", "is unknown"),
+        ("?state=failed", "is unknown"),
+    ],
+)
+def test_query_parameters_that_are_wrong_are_refused(client: TestClient, path: str, message: str) -> None:
+    answer = client.get(f"{BASE}{path}")
+    told = answer.json()["error"]
+    assert (answer.status_code, told["type"]) == (400, "BadRequest")
+    assert message in told["message"]
+    assert told["where"].startswith("query parameter ")
+
+
+def test_the_openapi_document_has_every_address_with_its_parameters(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    paths = document["paths"]
+    routes = {
+        (getattr(route, "path", ""), method.lower())
+        for route in client.app.routes  # type: ignore[attr-defined]
+        for method in getattr(route, "methods", None) or ()
+        if getattr(route, "path", "").startswith("/api/") and method != "HEAD"
+    }
+    assert {(path, method) for path, methods in paths.items() for method in methods} == routes
+    size = next(each for each in paths[f"{BASE}/{{name}}/tables"]["get"]["parameters"] if each["name"] == "size")
+    assert size["schema"] == {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
+    body = paths[f"{BASE}/{{name}}/resync"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert (body["required"], body["additionalProperties"]) == (["table"], False)
+    text = client.get("/openapi.json").text
+    for name in set(re.findall(r"#/components/schemas/(\w+)", text)):
+        assert name in document["components"]["schemas"]
 
 
 def test_metrics_of_all_pipelines(client: TestClient) -> None:

@@ -1,0 +1,82 @@
+"""The addresses of the REST API as data: the router, the check of query parameters and `/openapi.json` come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from cdc.errors import BadRequest
+
+BASE = "/api/v1/pipelines"
+MOST = 1000
+"""Rows of one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter: a text where `default` is one, else a whole number from `least` to `most`."""
+
+    name: str
+    text: str
+    default: str | int = ""
+    least: int = 0
+    most: int = 999_999_999
+
+    def read(self, given: str) -> str | int:
+        """The value of a request. Raises BadRequest."""
+        if isinstance(self.default, str):
+            return given
+        if given.isascii() and given.isdigit() and len(given) < 10 and self.least <= int(given) <= self.most:
+            return int(given)
+        raise BadRequest(
+            f"{given[:50]!r} is no whole number from {self.least} to {self.most}", where=f"query parameter {self.name}",
+            hint=f"leave it out for {self.default}",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A GET below a pipeline's address; `part` is empty for the pipeline itself. `text` says what it answers."""
+
+    part: str
+    text: str
+    parameters: tuple[Parameter, ...] = ()
+
+    def query(self, request: Request) -> Mapping[str, str | int]:
+        """The query parameters of a request, all of them. Raises BadRequest for unknown or wrong ones."""
+        return read_query(request, self.parameters)
+
+
+def read_query(request: Request, parameters: tuple[Parameter, ...]) -> Mapping[str, str | int]:
+    """The query parameters of a request, with defaults. Raises BadRequest for unknown, doubled or wrong ones."""
+    known, given = {each.name: each for each in parameters}, request.query_params.multi_items()
+    names = [name for name, _ in given]
+    for name in names:
+        if name not in known or names.count(name) > 1:
+            what = "is given twice" if name in known else "is unknown"
+            hint = f"there are: {', '.join(known)}" if known else "this address has none"
+            raise BadRequest(what, where=f"query parameter {name[:50]}", hint=hint)
+    return {name: each.default for name, each in known.items()} | {name: known[name].read(v) for name, v in given}
+
+
+_PAGE = (
+    Parameter("q", "Only names that contain this text, in upper or lower case."),
+    Parameter("page", "Number of the page, from 0.", 0),
+    Parameter("size", "Tables of a page.", 100, 1, MOST),
+)
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint("", "One pipeline, with its options (secrets masked), runs and status document, without the lists below"),
+    Endpoint("tables", "Its tables, in pages", _PAGE),
+    Endpoint("batches", "The last 50 batches with their phases, and the points of the plots"),
+    Endpoint(
+        "schemas", "The schemas of the sink's tables, with their versions",
+        (Parameter("table", "Only this table of the sink."),),
+    ),
+    Endpoint("errors", "The last errors with hints, and schema changes that were not applied"),
+    Endpoint("plan", "What a run would begin with, as text; connects to source and sink"),
+    Endpoint("log", "The last lines of its log", (Parameter("last", "How many lines.", 100, 1, MOST),)),
+    Endpoint("verify", "The last comparison with the source that was asked for here"),
+)  # fmt: skip
