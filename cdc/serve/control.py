@@ -107,8 +107,8 @@ class Control(Protocol):
     """A running `cdc serve`. Every method may be called from any thread.
 
     Methods that name a pipeline raise PipelineUnknown when there is none of that name, and NotNow when it is in a state
-    in which that cannot be done: so does every request but `log` for an invalid file. Unless said otherwise a request is taken at once and carried out beside the caller:
-    the state tells how far it is.
+    in which that cannot be done: so does every request but `log` for an invalid file. Unless said otherwise a request
+    is taken at once and carried out beside the caller: the state tells how far it is.
     """
 
     def pipelines(self) -> Sequence[PipelineView]:
