@@ -189,6 +189,8 @@ class Machine:
             if after.state in OPEN_ORDERS:  # it is asked for under the new name
                 after = replace(after, since=self.tables.now.batch)
             self.tables.set_pair((step.new_source, step.new.table), after)
+            if "move" in case.do:
+                self.tables.sinks.rename_rows(step.new.table, step.source, step.new_source)
         else:
             self.tables.set_pair(step.pair, after)
 

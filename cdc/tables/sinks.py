@@ -135,6 +135,12 @@ class SinkTables:
         state = self.state(table)
         self._states[table] = replace(state, stale=state.stale | {source})
 
+    def rename_rows(self, table: TableId, source: TableId, new: TableId) -> None:
+        """A source table, of which stale rows may be in the table, has another name."""
+        state = self.state(table)
+        if source in state.stale:
+            self._states[table] = replace(state, stale=state.stale - {source} | {new})
+
     def tell(self, table: TableId, text: str, *, done: bool = False, expected: TableSchema | None = None) -> None:
         """A notice for the user."""
         self.notices.append(Notice(table, text, done, expected))
@@ -253,8 +259,9 @@ class SinkTables:
                 self._states[table] = replace(state, shadowed=False)
             case TruncateTable() | DropTable() | SwapShadow():  # the shadow table goes with them
                 self._states[table] = replace(state, shadowed=False, stale=frozenset())
-            case RenameTable():
-                self._states[table] = replace(state, shadowed=False)
+            case RenameTable(new_table=new):
+                self._states.pop(table, None)
+                self._states[new] = replace(state, shadowed=False)
             case _:
                 pass
 

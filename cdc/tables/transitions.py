@@ -66,7 +66,7 @@ def _changed() -> dict[_Key, Cell]:
         case("uncertain", "not allowed", to=RQ, do=("alter",)),
         case("uncertain", "same rows", "keyed", to=RQ, do=("alter",)),
         case("uncertain", "keyed", "not mirrors", to=RQ, do=("alter",)),
-        case("uncertain", to=SU, do=("check policy",), tell="held back"),
+        case("uncertain", to=SU, do=("check policy", "remember rows"), tell="held back"),
     )
     live = (
         case("merged", "uncertain", "shadowed", to=RQ, do=shadow),
@@ -87,7 +87,7 @@ def _changed() -> dict[_Key, Cell]:
         case("merged", "grows", to=RQ, do=shadow),
         case("merged", do=("widen",)),
         case("uncertain", "not allowed", to=RQ, do=("drop shadow", "alter")),
-        case("uncertain", to=SU, do=("check policy", "drop shadow"), tell="held back"),
+        case("uncertain", to=SU, do=("check policy", "drop shadow", "remember rows"), tell="held back"),
         case("grows", to=RQ, do=("drop shadow", "alter")),
         case(do=("alter",)),
     )
@@ -116,17 +116,16 @@ def _uncertain() -> dict[_Key, Cell]:
             (LI, SN, OW),
             event,
             case("gap", "merged", "shadowed", to=SU, do=("remember rows", "create shadow")),
-            case("gap", "merged", to=SU, do=("remember rows",)),
-            case("gap", to=SU),
+            case("gap", to=SU, do=("remember rows",)),
             case("shadowed", to=RQ, do=("create shadow",)),
             case(to=RQ),
         ),
-        **_cells((RQ,), event, case("gap", "merged", to=SU, do=("remember rows",)), case("gap", to=SU), STAYS),
+        **_cells((RQ,), event, case("gap", to=SU, do=("remember rows",)), STAYS),
         **_cells(
             (SH,),
             event,
             case("gap", "merged", to=SU, do=("remember rows", "create shadow")),
-            case("gap", to=SU, do=("drop shadow",)),
+            case("gap", to=SU, do=("remember rows", "drop shadow")),
             case("merged", to=RQ, do=("create shadow",)),
             case(to=RQ, do=("drop shadow",)),
         ),
@@ -318,8 +317,8 @@ def _requests() -> dict[_Key, Cell]:
     return {
         **_cells((LI,), ask, case("shadowed", to=RQ, do=("create shadow",)), case(to=RQ)),
         **_cells((SN, RQ, SU, SH, FR, OW, PA, RE, MI, AB, DE), ask, STAYS),
-        **_cells((SN, LI, RQ, SU, OW, RE), pause, held, case(to=PA, tell="pause")),
-        **_cells((SH, FR), pause, held, case(to=PA, do=("drop shadow",), tell="pause")),
+        **_cells((SN, LI, RQ, SU, OW, RE), pause, held, case(to=PA, do=("remember rows",), tell="pause")),
+        **_cells((SH, FR), pause, held, case(to=PA, do=("remember rows", "drop shadow"), tell="pause")),
         **_cells((PA, MI, AB, DE), pause, STAYS),
         **_cells((PA,), resume, case(to=RE)),
         **_cells([state for state in TableState if state is not PA], resume, STAYS),
@@ -345,8 +344,15 @@ def _sink() -> dict[_Key, Cell]:
     refused, missing, begun = on.ChangeRefused, on.SinkTableMissing, on.ShadowBegun
     stop = case(do=("stop",))
     return {
-        **_cells((LI, SN, RQ, OW), refused, case("not merged", "curable", to=SU, tell="refused"), stop),
-        **_cells((SH,), refused, case("not merged", "curable", to=SU, do=("drop shadow",), tell="refused"), stop),
+        **_cells(
+            (LI, SN, RQ, OW), refused, case("not merged", "curable", to=SU, do=("remember rows",), tell="refused"), stop
+        ),
+        **_cells(
+            (SH,),
+            refused,
+            case("not merged", "curable", to=SU, do=("remember rows", "drop shadow"), tell="refused"),
+            stop,
+        ),
         **_not((SU, FR, PA, RE, MI, DE, AB), refused, NOT_PLANNED),
         **_cells((LI, SN, OW), missing, case("asked", to=RQ, do=("create",)), stop),
         **_cells((RQ, SU, PA, RE), missing, case("asked", do=("create",)), stop),
