@@ -25,6 +25,7 @@ from cdc.schema import (
 )
 from cdc.tables import events as on
 from cdc.tables.machine import BatchPlan, Machine
+from cdc.tables.operations import swap_if_whole
 from cdc.tables.states import PairState, Tables, TableState
 from cdc.tables.table_map import Circumstances, TableMap
 
@@ -80,8 +81,8 @@ class Adapter:
         if any(machine.tables.state(pair) is TableState.REQUESTED for pair in pairs):
             machine.take(on.SnapshotBegun(change.table))
         for pair in pairs:
-            if machine.tables.state(pair) in (TableState.SNAPSHOT, TableState.OVERWRITE):
-                machine.tables.set_pair(pair, PairState(TableState.LIVE, machine.tables.now.batch))
+            machine.tables.set_pair(pair, PairState(TableState.LIVE, machine.tables.now.batch))
+            swap_if_whole(machine.tables, pair[1])
 
     def _begun(self, change: CreateShadow) -> None:
         machine, table, altered = self.machine, change.table, change.schema is not None

@@ -20,7 +20,7 @@ from cdc.tables.cells import CARRIED_OUT, NOTICES, Case, Impossible
 from cdc.tables.conditions import holds
 from cdc.tables.operations import OPERATE, begin_shadow, swap_if_whole
 from cdc.tables.sinks import Notice
-from cdc.tables.states import ABSENT, OPEN_ORDERS, PairState, Tables, TableState
+from cdc.tables.states import ABSENT, NO_MEMBER, OPEN_ORDERS, PairState, Tables, TableState
 from cdc.tables.step import Step
 from cdc.tables.table_map import Circumstances, TableMap
 from cdc.tables.transitions import TRANSITIONS
@@ -54,6 +54,9 @@ class BatchPlan:
                 columns = tuple(column for column in notice.expected.columns if find(last, column.name) is not None)
                 found.append(CreateTable(notice.table, TableSchema(columns)))
         return tuple(found)
+
+
+_NOT_SNAPSHOTTED = NO_MEMBER | {TableState.PAUSED, TableState.MISSING}
 
 
 class Machine:
@@ -144,7 +147,10 @@ class Machine:
             step = Step(self.tables, event, new, schema, new)
             OPERATE["create renamed"](step)
             self._take_inside()
-            self.tables.set_pair((event.new_table, new.table), PairState(TableState.LIVE, self.tables.now.batch))
+            left_out = {TableState.PAUSED, TableState.RESUMED}
+            states = (self.tables.states_of(event.table) | self.tables.states_of(event.new_table)) & left_out
+            state = min(states, default=TableState.LIVE)
+            self.tables.set_pair((event.new_table, new.table), PairState(state, self.tables.now.batch))
             text = f"rename.table {event.table} to {event.new_table}: the rows that are there do not come here"
             self.tables.sinks.tell(new.table, text)
 
@@ -197,7 +203,8 @@ class Machine:
     def _entered(self, event: on.Event, to: TableState, before: PairState) -> PairState:
         """The record of a pair that gets to another state."""
         if to not in OPEN_ORDERS:
-            return PairState(to, self.tables.now.batch, before.why, before.by_user, before.asked)
+            asked = before.asked and to not in _NOT_SNAPSHOTTED
+            return PairState(to, self.tables.now.batch, before.why, before.by_user, asked)
         match event:
             case on.RouteAdded():
                 return PairState(to, self.tables.now.batch, MOVED, by_user=True)

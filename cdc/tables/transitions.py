@@ -236,9 +236,9 @@ def _snapshots() -> dict[_Key, Cell]:
         **_cells(
             (SN,),
             void,
-            case("merged", "together", do=("create shadow", "swap")),
+            case("merged", "shadowed", to=RQ, do=shadow),
             case("merged", to=RQ),
-            case(do=("empty",)),
+            case(to=SU, do=("empty",)),
         ),
         **_cells((SH,), void, case("merged", to=RQ, do=shadow), case(to=RQ, do=("drop shadow",))),
         **_cells((FR,), void, case("merged", to=SU, do=shadow), case(to=SU, do=("drop shadow",))),

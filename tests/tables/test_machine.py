@@ -6,12 +6,12 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
+from invariants import ALL, ID, KEYED, KEYLESS, NOTE, ROUTES, A, B, C, D, check, to
 
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.route import RouteTable, Target
-from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
-from cdc.spec.model import RouteRule
+from cdc.route import Target
+from cdc.schema import AddColumn, CreateTable, DropColumn, TableId, TableSchema
 from cdc.tables import events as on
 from cdc.tables.cells import Impossible
 from cdc.tables.machine import Machine, planned
@@ -19,16 +19,7 @@ from cdc.tables.states import AWAITED, IN_SHADOW, OPEN_ORDERS, PairState, SinkSt
 from cdc.tables.table_map import Circumstances
 from cdc.tables.transitions import TRANSITIONS
 
-A, B, C, D = (TableId("shop", name) for name in "abcd")
-ONE, ALL = TableId("ods", "one"), TableId("ods", "all")
-ID, NOTE = Column("id", DataType.parse("INT"), nullable=False), Column("note", DataType.parse("STRING"))
-KEYED, KEYLESS = TableSchema((ID,), ("id",)), TableSchema((ID,))
-WIDE = TableSchema((ID, NOTE), ("id",))
 UNSURE = on.Uncertain("values were converted")
-
-
-def to(*targets: tuple[str, TableId]) -> RouteTable:
-    return RouteTable([RouteRule(source_table=source, sink_table=str(sink)) for source, sink in targets])
 
 
 EVENTS: dict[type[on.Event], on.Event] = {
@@ -164,31 +155,6 @@ class Source:
         columns = (ID,) if NOTE in schema.columns else (ID, NOTE)
         self.tables[table] = TableSchema(columns, schema.primary_key)
         found.append(on.TableChanged(table, change, uncertain))
-
-
-def check(after: Tables, *, shadows: bool) -> None:
-    """The invariants."""
-    members: dict[TableId, list[TableState]] = {}
-    sources: dict[TableId, set[bool]] = {}
-    for (source, table), pair in after.pairs.items():
-        if pair.state not in (TableState.ABSENT, TableState.DETACHED):
-            members.setdefault(table, []).append(pair.state)
-            if pair.state is not TableState.MISSING:
-                sources.setdefault(source, set()).add(pair.state is TableState.PAUSED)
-            assert source in after.sources, f"{source} is {pair.state}, and not followed"
-    for table in {*members, *after.states}:
-        shadowed = after.states.get(table, SinkState()).shadowed
-        states = members.get(table, [])
-        assert not {TableState.SHADOW, TableState.FROZEN} & {*states} or shadowed
-        assert not shadowed or (shadows and AWAITED & {*states}), f"{table}: {states}"
-        assert not shadowed or TableState.OVERWRITE not in states
-    assert all(len(paused) == 1 for paused in sources.values()), "a source table is paused, or is not"
-
-
-ROUTES = (
-    to(), to((r"shop.\.*", ALL)), to(("shop.a|shop.b", ALL)), to(("shop.a", ALL), ("shop.b", ONE)),
-    to(("shop.a", ALL), (r"shop.\.*", ONE)),
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("first", range(0, 1000, 250))
