@@ -1,7 +1,7 @@
 """The base of every options model: declared once, frozen; JSON Schema, docs and checks follow from it.
 
-Besides plain `str`, `int`, `bool`, `float` and `Literal`, an option may be a `Duration`, a `Size`, a `FilePath` or
-`Tables`. All of them read the text as written in YAML, so `port: "3306"` and `port: 3306` mean the same.
+Besides plain `str`, `int`, `bool`, `float` and `Literal`, an option may be a `Duration`, a `Size`, a `FilePath` or a
+type of `cdc.pattern_options`. All of them read the text as written in YAML: `port: "3306"` and `port: 3306` are equal.
 """
 
 from __future__ import annotations
@@ -54,8 +54,6 @@ __all__ = [
     "SinkOptions",
     "Size",
     "SourceOptions",
-    "TablePattern",
-    "Tables",
     "Zone",
 ]
 
@@ -111,15 +109,6 @@ Zone = Annotated[str, AfterValidator(_check_zone)]
 """A time zone: a region (`Asia/Shanghai`), `UTC`, or an offset (`GMT+08:00`)."""
 
 
-def _check_tables(text: str) -> str:
-    _check_line(text.strip("\n"))
-    TablePattern(text)
-    return text
-
-
-Tables = Annotated[str, AfterValidator(_check_tables)]
-"""Table id patterns as in `cdc.pattern`."""
-
 AnyCase = BeforeValidator(lambda value: value.strip().lower() if isinstance(value, str) else value)
 """Put beside a `Literal` of lower-case words: upper case is accepted too, as Flink does."""
 
@@ -160,13 +149,14 @@ HostName = Annotated[str, AfterValidator(_check_host)]
 """A host name or an IP address, alone; an IPv6 address may stand in brackets."""
 
 
-def _check_line(text: str) -> str:
+def check_line(text: str) -> str:
+    """The text, when it is one line. Raises OptionError."""
     if _CONTROL.search(text):
         raise OptionError("must be one line without control characters and tabs", "remove them")
     return text
 
 
-Line = Annotated[str, AfterValidator(_check_line)]
+Line = Annotated[str, AfterValidator(check_line)]
 """Text of one line, such as a name."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -325,7 +315,7 @@ class Options(Block):
 class SourceOptions(Options):
     """Options every source has.
 
-    `table_parts`: how many parts its table ids have, for refusing patterns; `namespaces`: some may have three.
+    `table_parts`: the fewest parts that its table ids have, for refusing patterns; `namespaces`: some may have three.
     """
 
     table_parts: ClassVar[int] = 2
@@ -347,6 +337,10 @@ class SourceOptions(Options):
     def metadata_names(self) -> tuple[str, ...]:
         """The metadata columns that transforms may use. Override where the source has any."""
         return ()
+
+    def captures(self) -> TablePattern | None:
+        """Which tables come, by the options alone, in any case; None for all. Override where options choose."""
+        return None
 
 
 class SinkOptions(Options):

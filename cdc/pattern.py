@@ -1,4 +1,6 @@
-r"""Table id patterns of Flink CDC: source `tables`, `tables.exclude` and route `source-table` are all read here.
+r"""Patterns of names. Every option that holds one is read here, with the same checks.
+
+A `TablePattern` is a table id pattern of Flink CDC (`tables`, `source-table`, `primary-keys` ...):
 
     shop.orders, shop.items            two tables
     shop.\.*                           every table of shop
@@ -9,6 +11,11 @@ is a literal comma. Each part must match the whole name, in any case unless `ign
 tells upper and lower case in names apart). A pattern of three parts is compared with an id of three,
 `namespace.schema.table`. A pattern with more parts than a table id is compared by its last parts; one with fewer never
 matches. A pattern whose dots stand inside of groups, `(a.x|b.y)`, is compared with the whole id.
+
+A `NamePattern` is a usual regular expression of a whole name (`topic-pattern`).
+
+Refused besides what is no regular expression: what other engines read otherwise, and a brace that begins no repetition
+(`t{1,2}` is cut at its comma, and `t{1` would be a name that no table has).
 """
 
 from __future__ import annotations
@@ -31,6 +38,10 @@ _REPEATS = re.compile(r"[*+?{]")
 _MANY_REPEATS = 4
 _MANY_CHOICES = 12
 _LONGEST_MATCH_S = 0.5
+_PLAIN = re.compile(r"[\w$-]+")
+_NOT_A_BRACE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}", re.DOTALL)
+"""Escaped characters, classes and repetitions: what a brace may stand in."""
+_COMMA_RULE = r"a comma separates patterns: write \, for one that belongs to a pattern"
 
 
 class PatternError(OptionError):
@@ -72,10 +83,42 @@ class TablePattern:
         """How many capture groups `include` has."""
         return sum(part.expression.groups for parts in _alternatives(self.include) for part in parts)
 
+    def separate(self) -> list[TablePattern]:
+        """The patterns between the commas of `include`, each by itself."""
+        return [TablePattern(text, self.exclude, self.ignore_case) for text in split_patterns(self.include)]
+
+    @property
+    def plain(self) -> TableId | None:
+        """The table that the pattern names without any regular expression, None for others and for several."""
+        parts = [part.strip() for part in self.include.split(".")]
+        if not 0 < len(parts) <= _MAX_PARTS or not all(map(_PLAIN.fullmatch, parts)):
+            return None
+        return TableId.parse(".".join(parts))
+
     @property
     def fewest_parts(self) -> int:
         """Parts of the shortest alternative of `include`: a pattern of 1 never matches a `database.table`."""
         return min(_parts_matched(alternative) for alternative in _alternatives(self.include))
+
+
+@dataclass(frozen=True, slots=True)
+class NamePattern:
+    """A regular expression of a whole name; `.` is any character, a comma is one. Raises PatternError when made."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        _name_part(self.text)
+
+    def matches(self, name: str) -> bool:
+        """Whether the whole name matches, in this case. Raises PatternTimeout."""
+        return _name_part(self.text).groups(name) is not None
+
+
+@lru_cache(maxsize=256)
+def _name_part(text: str) -> _Part:
+    hint = r"such as shop\..* for all names that begin with shop."
+    return _Part(_compile_expression(text, text, text, 0, hint), text)
 
 
 def split_patterns(text: str) -> list[str]:
@@ -166,7 +209,31 @@ def _stoppable(expression: str, ignore_case: bool) -> Any:
 
 @lru_cache(maxsize=256)
 def _alternatives(text: str, ignore_case: bool = True) -> tuple[tuple[_Part, ...], ...]:
-    return tuple(_compile(pattern, ignore_case) for pattern in split_patterns(text))
+    try:
+        return tuple(_compile(pattern, ignore_case) for pattern in split_patterns(text))
+    except PatternError as error:
+        meant = _with_inner_commas(text)
+        if meant is None:
+            raise
+        raise PatternError(str(error), f"did you mean `{meant}`? {_COMMA_RULE}") from error
+
+
+def _with_inner_commas(text: str) -> str | None:
+    """The text with `\\,` for commas in `{}` and `[]`, `|` for those in `()`; None where that cannot be read either."""
+    opened, found = "", ""
+    for index, letter in enumerate(text):
+        escaped = index > 0 and text[index - 1] == "\\"
+        if letter in "([{" and not escaped:
+            opened += letter
+        elif letter in ")]}" and not escaped:
+            opened = opened[:-1]
+        inner = letter == "," and opened and not escaped
+        found += ("|" if opened[-1] == "(" else "\\,") if inner else letter
+    try:
+        sound = [_compile(pattern, ignore_case=True) for pattern in split_patterns(found)]
+    except PatternError:
+        return None
+    return found if found != text and sound else None
 
 
 def _compile(pattern: str, ignore_case: bool) -> tuple[_Part, ...]:
@@ -196,18 +263,28 @@ def _whole(pattern: str) -> str | None:
 
 
 def _compile_part(part: str, pattern: str, ignore_case: bool = True) -> re.Pattern[str]:
-    expression = part.replace(r"\.", ".").replace(r"\,", ",")
+    # any letter is one, also the end of a line, which names may have: no table is left out for it
+    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
+    return _compile_expression(part.replace(r"\.", ".").replace(r"\,", ","), part, pattern, flags)
+
+
+def _compile_expression(expression: str, part: str, pattern: str, flags: int, hint: str = "") -> re.Pattern[str]:
+    """A regular expression as Java has it; `part` and `pattern` are the written texts, for the error."""
     expression = re.sub(r"\(\?<(?![=!])", "(?P<", expression)  # Java's spelling of a named group
+    brace = re.search("[{}]", _NOT_A_BRACE.sub("", expression))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # such as Java's [a-z&&[^b]], which Python would read as something else
-            # any letter is one, also the end of a line, which names may have: no table is left out for it
-            return re.compile(expression, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+            compiled = re.compile(expression, flags)
     except (re.error, Warning, OverflowError, RecursionError) as error:
         reason = str(error).partition(" at position")[0]
         raise PatternError(
-            f"pattern `{pattern}`: `{part}` is not a regular expression, {reason}", _meant(pattern)
+            f"pattern `{pattern}`: `{part}` is not a regular expression, {reason}", hint or _meant(pattern)
         ) from error
+    if brace is not None:
+        message = f"pattern `{pattern}`: `{brace[0]}` in `{part}` is no repetition such as {{2}}"
+        raise PatternError(message, rf"write \{brace[0]} for the character itself")
+    return compiled
 
 
 def _meant(pattern: str) -> str:

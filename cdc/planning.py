@@ -17,6 +17,7 @@ from cdc.flow.sink_tables import Sides, with_shard
 from cdc.route import check_collisions
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.schema_json import schema_to_json
+from cdc.spec.patterns import unmatched
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 
@@ -65,7 +66,8 @@ class TablePlan:
 class Plan:
     """A whole pipeline, printable. `source` and `sink` are connector names, `behavior` is what they do with changes.
 
-    `notes` are about what was edited in the file, or altered in the sink, since the last run.
+    `notes` are about what was edited in the file, or altered in the sink, since the last run; `unmatched` are patterns
+    that match no table now.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Plan:
     tables: tuple[TablePlan, ...]
     behavior: str = ""
     notes: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return plan_text(self)
@@ -82,7 +85,8 @@ class Plan:
         """The plan as JSON values, for `cdc plan --json`."""
         return {
             "name": self.name, "source": self.source, "sink": self.sink, "schema_changes": self.behavior,
-            "since_last_run": list(self.notes), "tables": [_table_json(table) for table in self.tables],
+            "since_last_run": list(self.notes), "unmatched": list(self.unmatched),
+            "tables": [_table_json(table) for table in self.tables],
         }  # fmt: skip
 
     def check(self) -> None:
@@ -158,6 +162,23 @@ def check_routes(spec: PipelineSpec, tables: Mapping[TableId, TableSchema] | Seq
     check_collisions(tables, made_routing(spec).table, file=spec.file)
 
 
+def check_patterns(
+    spec: PipelineSpec, tables: Collection[TableId], *, complete: bool, known: Collection[str] = ()
+) -> list[Problem]:
+    """The patterns of the file that match none of these tables, or of those that they become in the sink.
+
+    `complete`: there are no others but those created later (`Source.lists_all_tables`). `known` are names of patterns
+    that an earlier run has been through. Raises SpecError for the others, unless the file lets them be.
+    """
+    routed = made_routing(spec).table
+    sink_tables = {sink: None for table in sorted(tables) for sink in routed(table)}
+    asked = [each for each in spec.patterns if each.name not in known]
+    found = unmatched(asked, sorted(tables), list(sink_tables))
+    if found and complete and spec.pipeline.unmatched_patterns == "fail":
+        raise SpecError(sorted(found, key=lambda each: (each.line, each.column)))
+    return found
+
+
 def check_merges(routing: Routing, tables: Mapping[TableId, TableSchema]) -> Derived:
     """What these tables come to in the sink. Raises ChangeRefused when tables that go to one have different keys."""
     creations = [CreateTable(table, schema) for table, schema in sorted(tables.items())]
@@ -208,6 +229,7 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
     """
     from cdc.replanning import known_tables, notes_since
     from cdc.source import Context, close
+    from cdc.state.fingerprint import Fingerprints
     from cdc.state.store import LocalStore
 
     with tempfile.TemporaryDirectory(prefix="cdc-plan-") as folder:
@@ -219,12 +241,13 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             raise EngineError(f"a connector cannot be loaded: {error}", hint="install what it needs") from error
         describes = cast("Describes", sink) if hasattr(sink, "describe") and hasattr(sink, "statements") else None
         try:
-            if state is None:
-                return make_plan(spec, source.tables(), describes)
-            paused = Held(state).tables().paused
-            plan = make_plan(spec, source.tables(), describes, known_tables(state), paused)
-            since = notes_since(state, made_rules(spec), describes, spec.sink, paused)
-            return replace(plan, notes=(*plan.notes, *since))
+            tables, kept = source.tables(), None if state is None else Fingerprints(state.store).read()
+            known = () if kept is None else kept.patterns or ()
+            missing = check_patterns(spec, tables, complete=source.lists_all_tables, known=known)
+            paused = () if state is None else Held(state).tables().paused
+            plan = make_plan(spec, tables, describes, () if state is None else known_tables(state), paused)
+            since = () if state is None else notes_since(state, made_rules(spec), describes, spec.sink, paused)
+            return replace(plan, notes=(*plan.notes, *since), unmatched=tuple(map(str, missing)))
         finally:
             close(source)
 
@@ -236,6 +259,7 @@ def plan_text(plan: Plan) -> str:
         lines.append(f"schema changes: {plan.behavior}")
     if not plan.tables:
         lines.append("no table matches `tables` now; tables created later that match will be captured")
+    lines += [f"warning: {note}" for note in plan.unmatched]
     lines += [f"since the last run: {note}" for note in plan.notes]
     for table in plan.tables:
         lines += ["", f"{_sources(table)} -> {table.sink}  ({_state(table)})"]

@@ -157,6 +157,9 @@ class Source(ABC):
     bounded: bool = False
     """True when the log ends by itself (files): a run stops when everything was read."""
 
+    lists_all_tables: bool = False
+    """True when `tables` has all tables of a new pipeline but those created later: a pattern must match one."""
+
     @abstractmethod
     def tables(self) -> Mapping[TableId, TableSchema]:
         """The captured tables with their schemas as of now. Driver; for `cdc plan` and for the run's first log line."""

@@ -77,3 +77,21 @@ def test_a_plan_tells_which_changes_the_log_will_not_hold(any_server: MySqlServe
     assert done.returncode == 0
     warning = f"{database}.child: what its foreign key belongs does (ON DELETE CASCADE) is not in this server's log"
     assert (warning in done.stderr) == (any_server.flavor == "mariadb")
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_mask_that_would_apply_to_no_table_is_refused(any_server: MySqlServer, tmp_path: Path, command: str) -> None:
+    database = any_server.new_database("mask")
+    any_server.execute("CREATE TABLE users (id INT PRIMARY KEY, email TEXT)", database=database)
+    file = tmp_path / "p.yaml"
+    rule = f"transform:\n  - source-table: {database}.user\\_\n    mask: {{email: REDACT}}\n"
+    text = PIPELINE.format(host=any_server.host, port=any_server.port, user=any_server.user, database=database)
+    file.write_text(rule + text)
+    env = {**os.environ, "DB_PASSWORD": any_server.password}
+    done = subprocess.run(
+        [sys.executable, "-m", "cdc", command, str(file)], capture_output=True, text=True, check=False, env=env
+    )
+    assert done.returncode == 2
+    assert f"p.yaml:2:19: transform[0].source-table: no table matches `{database}.user\\_`" in done.stderr
+    assert "pipeline.unmatched-patterns: warn" in done.stderr

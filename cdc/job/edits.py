@@ -5,6 +5,7 @@
 | the sink's type, or the place of its data | refused, unless the sink remembers this pipeline there |
 | a route, and a captured table goes elsewhere | it is copied there (`cdc.flow.moves`), where its source does that |
 | a route, for tables that are still to come | goes on |
+| a pattern of table names, and it matches none | refused, unless the file lets it be |
 | `shard-column`, of rows that are there | refused |
 | what names the sink's topics, and rows of a table were in another one | refused |
 | what the sink finds again by which batches it has | refused |
@@ -29,6 +30,7 @@ from cdc.flow.offsets import source_offset
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
+from cdc.planning import check_patterns
 from cdc.route import RouteTable, Target
 from cdc.schema import TableId, tables_after
 from cdc.sink import Remembers, Sink
@@ -109,6 +111,17 @@ class Edits:
                 hint="take the edit back; or give the table another sink-table with a route, it is copied there; or "
                 "start anew with another --state-dir",
             )
+
+    def check_patterns(self, source: Source) -> None:
+        """Raise SpecError for a pattern that the run before did not have, and that matches none of the tables of now.
+
+        The source is asked for its tables only where there are new patterns. Raises SourceError.
+        """
+        before = self._kept.read()
+        if before is None or before.patterns is None or not source.lists_all_tables:
+            return
+        if {*(self._now.patterns or ())} - {*before.patterns}:
+            check_patterns(self._spec, source.tables(), complete=True, known=before.patterns)
 
     def check_tables(self, source: Source, sink: Sink) -> None:
         """Raise EditRefused when tables go elsewhere and cannot follow, SinkError when the sink lacks some.
@@ -199,7 +212,8 @@ def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     sink, mode = spec.sink, spec.pipeline.route_mode
     places = sink.places() if isinstance(sink, SinkOptions) else ()
     naming, kept = (sink.naming(), sink.kept()) if isinstance(sink, NamesContainers) else (None, None)
-    return Fingerprint(sink.type, places, tuple(rules), mode, naming, kept)
+    patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
+    return Fingerprint(sink.type, places, tuple(rules), mode, naming, kept, patterns)
 
 
 def targets(routes: RouteTable, tables: Iterable[TableId]) -> Targets:

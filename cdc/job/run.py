@@ -36,7 +36,7 @@ from cdc.job.state_location import state_location
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
 from cdc.job.without_executors import told_without_executors
-from cdc.planning import behavior_text, check_merges, check_routes, check_rules
+from cdc.planning import behavior_text, check_merges, check_patterns, check_routes, check_rules
 from cdc.route import RouteGuard
 from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Copies, Limits, Source, TellsFirst
@@ -189,6 +189,9 @@ def _run_locked(
         tables = _first_tables(source)
         check_routes(spec, tables)
         check_merges(routing, check_rules(rules, tables))
+        if source.lists_all_tables or not source.bounded:  # else those that it begins with are not all
+            for problem in check_patterns(spec, tables, complete=source.lists_all_tables):
+                reporter.line(str(problem), level="warning")
     guard = RouteGuard(partial(check_routes, spec))
     retry = RetryPolicy(spec.pipeline.retry_timeout_s, stopping=signals.stop.is_set, waiting=progress.waiting)
     runner = BatchRunner(source, sink, routing, guard, state, OffsetLog(state), progress, retry, rules)
@@ -201,7 +204,8 @@ def _run_locked(
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals.installed())
         look = partial(retry.call, partial(edits.check_tables, source, sink), "a look at the sink's tables")
-        if not finished_earlier((look, runner.recover), signals, reporter):
+        named = partial(retry.call, partial(edits.check_patterns, source), "a look at the source's tables")
+        if not finished_earlier((named, look, runner.recover), signals, reporter):
             return
         spark = stack.enter_context((own if shared is None else shared).opened())
         if spark is None:
@@ -257,7 +261,7 @@ def finished_earlier(steps: Iterable[Callable[[], None]], signals: Signals, repo
 
 def _first_tables(source: Source) -> Mapping[TableId, TableSchema]:
     """The tables that a pipeline begins with, as far as they are known before anything is read."""
-    if not source.bounded:
+    if not source.bounded or source.lists_all_tables:
         return source.tables()
     return source.first_tables() if isinstance(source, TellsFirst) else {}
 

@@ -18,12 +18,12 @@ from pydantic import ValidationError
 from cdc import registry
 from cdc.errors import Problem, SpecError
 from cdc.options import Block, OptionError, Options, Remark, SecretStr, SinkOptions, SourceOptions
-from cdc.pattern import TablePattern
 from cdc.registry import Role
-from cdc.spec import functions, models, reader, rules, schemas, tree
+from cdc.spec import functions, models, patterns, reader, rules, schemas, tree
 from cdc.spec.explain import Explainer, nearest, said
 from cdc.spec.files import read_regular
 from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
+from cdc.spec.patterns import PlacedPattern
 from cdc.spec.substitute import variables
 from cdc.spec.tree import Node, Path, Scalar
 from cdc.spec.wrong import Wrong, broken
@@ -125,8 +125,7 @@ class _Checker:
         routes = self._rules("route", model=RouteRule)
         transforms = self._rules("transform", model=TransformRule)
         pipeline = self._block(("pipeline",), PipelineOptions)
-        if isinstance(source, SourceOptions):
-            self._check_route_parts(routes, source)
+        named = self._patterns(source, sink, routes, transforms)
         written, shared = self._written_rules(transforms, source, pipeline)
         if isinstance(sink, SinkOptions):
             self._check_table_options(transforms, sink)
@@ -143,6 +142,7 @@ class _Checker:
             rules=written,
             rule_settings=shared,
             pipeline=pipeline,
+            patterns=tuple(named),
             secret_variables=tuple(
                 sorted(
                     {
@@ -215,10 +215,7 @@ class _Checker:
         found = rules.problems(written, shared) if written else ()
         told = [*unsound.values(), *(each for each in found if each.message.casefold() not in missing)]
         self.problems += [self._masked(problem) for problem in told]
-        self.warnings += [
-            SpecWarning(each.file, each.line, each.column, each.path, each.message, each.hint)
-            for each in map(self._masked, rules.escapes(written))
-        ]
+        self.warnings += map(self._as_warning, rules.escapes(written))
         for index, table, first in rules.shadowed(written):
             hint = "only the first rule of a table counts, whatever its filter passes: make one of both, with CASE"
             self._warn(("transform", index), Remark("source-table", f"{table} has {first} already", hint))
@@ -361,13 +358,22 @@ class _Checker:
                 message, hint = "`dead-letter` needs a place", "name a folder with dead-letter.path in `pipeline`"
                 self._report(path, self.explain.problem(path, message, hint))
 
-    def _check_route_parts(self, routes: list[RouteRule | None], source: SourceOptions) -> None:
-        for index, rule in enumerate(routes):
-            if rule is not None and TablePattern(rule.source_table).fewest_parts < source.table_parts:
-                path = ("route", index, "source-table")
-                message = f"`{rule.source_table}` holds a pattern of one part, which matches no table"
-                hint = r"write database.table; all tables of a database are shop.\.* with both dots"
-                self._report(path, self.explain.problem(path, message, hint))
+    def _patterns(
+        self, source: Options | None, sink: Options | None, *rules: Sequence[Block | None]
+    ) -> list[PlacedPattern]:
+        """Every table pattern of the file; those that match nothing, whatever tables there are, are reported."""
+        blocks: list[tuple[Path, Block | None]] = [(("source",), source), (("sink",), sink)]
+        for name, listed in zip(("route", "transform"), rules, strict=True):
+            blocks += [((name, number), rule) for number, rule in enumerate(listed)]
+        found = [each for path, block in blocks for each in patterns.placed(self.root, self.file, path, block)]
+        if isinstance(source, SourceOptions):
+            self.problems += map(self._masked, patterns.without_database(found, source.table_parts))
+            self.warnings += map(self._as_warning, patterns.contradicted(found, source.captures()))
+        return found
+
+    def _as_warning(self, problem: Problem) -> SpecWarning:
+        told = self._masked(problem)
+        return SpecWarning(told.file, told.line, told.column, told.path, told.message, told.hint)
 
 
 def _given(node: Node) -> Any:

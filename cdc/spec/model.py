@@ -22,13 +22,14 @@ from cdc.options import (
     Remark,
     SecretStr,
     SinkOptions,
-    Tables,
     Zone,
 )
 from cdc.pattern import TablePattern
+from cdc.pattern_options import Tables
 from cdc.route import missing_groups
 from cdc.spec.life import LifeOptions
 from cdc.spec.models import without_keys
+from cdc.spec.patterns import PlacedPattern
 from cdc.spec.spark import SparkOptions, spark_problems
 from cdc.spec.traces import TraceOptions
 from cdc.transform.texts import RuleSource, Settings
@@ -199,6 +200,12 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions):
         alias="route-mode",
         description="Which route rules count when several match a table: all of them, or the first.",
     )
+    unmatched_patterns: Annotated[Literal["fail", "warn"], AnyCase] = Field(
+        "fail",
+        alias="unmatched-patterns",
+        description="When a pattern of `tables`, a route, a rule or another option matches no table: with `fail` `cdc "
+        "plan` stops, and the run that meets it first; `warn` is for tables that are created later.",
+    )
     user_defined_function: list[dict[str, object]] | None = Field(
         None, alias="user-defined-function", description="The user's own functions for transforms, in Python."
     )
@@ -240,6 +247,7 @@ class PipelineSpec(BaseModel):
     Attributes:
         file: path of the file, as the user gave it.
         source, sink: options of the two connectors, each of its own class.
+        patterns: every table pattern of the file.
         rules, rule_settings: `transform` with the places of its texts, and what all rules share.
         secret_variables: environment variables that passwords come from; processes that a run starts do not get them.
     """
@@ -251,6 +259,7 @@ class PipelineSpec(BaseModel):
     sink: SerializeAsAny[Options]
     route: tuple[RouteRule, ...] = ()
     transform: tuple[TransformRule, ...] = ()
+    patterns: tuple[InstanceOf[PlacedPattern], ...] = ()
     rules: tuple[InstanceOf[RuleSource], ...] = ()
     rule_settings: InstanceOf[Settings] = Settings()
     pipeline: PipelineOptions = PipelineOptions()

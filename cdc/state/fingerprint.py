@@ -1,6 +1,7 @@
 """What the runs before were told to do, so that an edit of the pipeline file is noticed before anything is decided.
 
-    <state>/fingerprint.json   {"sink": {"type": "duckdb", "at": ["/data/shop.duckdb"]}, "route": [...], "mode": "..."}
+    <state>/fingerprint.json   {"sink": {"type": "duckdb", "at": ["/data/shop.duckdb"]}, "route": [...], "mode": "...",
+                                "patterns": ["source.tables: shop.orders", ...]}
 
 `at` is where the sink's data is, as its options say; those of sinks with topics say `naming` and `kept` too. Written at
 the start of each run that is allowed to go on.
@@ -27,6 +28,7 @@ class Fingerprint:
         at: where its data is; servers of one cluster are one each. Empty where the options do not tell.
         route: the rules, as mappings with the keys of the pipeline file.
         mode: `route-mode`.
+        patterns: names of the table patterns of the file; None where an earlier version ran last.
         naming, kept: what else the sink's options say (`cdc.flow.containers`); None where nobody knows.
     """
 
@@ -36,6 +38,7 @@ class Fingerprint:
     mode: str = "all_match"
     naming: Mapping[str, str] | None = None
     kept: Mapping[str, str] | None = None
+    patterns: tuple[str, ...] | None = None
 
     def same_place(self, other: Fingerprint) -> bool:
         """Whether both say the same place: a cluster is the same as long as one of its servers is."""
@@ -56,7 +59,9 @@ class Fingerprints:
         try:
             sink = fields["sink"]
             at, route = tuple(sink["at"]), tuple(fields["route"])
-            return Fingerprint(sink["type"], at, route, fields["mode"], sink.get("naming"), sink.get("kept"))
+            naming, kept, patterns = sink.get("naming"), sink.get("kept"), fields.get("patterns")
+            known = None if patterns is None else tuple(patterns)
+            return Fingerprint(sink["type"], at, route, fields["mode"], naming, kept, known)
         except (KeyError, TypeError) as error:
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(FILE), hint=RESTORE) from error
 
@@ -64,4 +69,6 @@ class Fingerprints:
         """Keep it for the runs that follow. Raises StateError."""
         fields = asdict(now)
         sink = {"type": fields["sink"], "at": list(now.at), "naming": now.naming, "kept": now.kept}
-        self._store.write_json(FILE, {"sink": sink, "route": list(now.route), "mode": now.mode}, indent=1)
+        patterns = None if now.patterns is None else list(now.patterns)
+        more = {"route": list(now.route), "mode": now.mode, "patterns": patterns}
+        self._store.write_json(FILE, {"sink": sink, **more}, indent=1)

@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from cdc.options import AnyCase, Field, FilePath, Line, OptionError, Remark, SinkOptions, Size, TablePattern
+from cdc.options import AnyCase, Field, FilePath, Line, OptionError, Remark, SinkOptions, Size
+from cdc.pattern_options import HoldsPatterns
 from cdc.schema import TableId
 from connectors.kafka.avro.options import RegistryOptions
 from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
@@ -39,7 +40,6 @@ def _check_mapping(text: str) -> str:
             raise OptionError(
                 "must be table:topic, several separated by ;", "such as shop.orders:orders;shop.\\.*:rest"
             )
-        TablePattern(pattern.strip())
         _check_topic(topic.strip())
     return text
 
@@ -64,7 +64,11 @@ def topic_mapping(text: str | None) -> tuple[tuple[str, str], ...]:
 
 Topic = Annotated[str, AfterValidator(_check_topic)]
 HeaderPairs = Annotated[str, AfterValidator(_check_headers)]
-Mapping = Annotated[str, AfterValidator(_check_mapping)]
+Mapping = Annotated[
+    str,
+    AfterValidator(_check_mapping),
+    HoldsPatterns(lambda text: [pattern for pattern, _ in topic_mapping(text)], of="sink"),
+]
 
 
 class KafkaSinkOptions(RegistryOptions, ConnectionOptions, SinkOptions):

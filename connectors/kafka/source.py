@@ -61,7 +61,7 @@ class KafkaSource(Source):
 
     def initial_offset(self) -> Offset:
         """Where `scan.startup.mode` says, in each partition there is."""
-        names = startup.find_partitions(self._cluster, self._policy, self._options)
+        names = startup.first_partitions(self._cluster, self._policy, self._options)
         with closing(records.asker(self._cluster, self._context.pipeline)) as consumer:
             offsets = startup.start_offsets(self._cluster, self._policy, consumer, self._options, names)
         self._history.truncate(0)

@@ -18,10 +18,10 @@ from cdc.options import (
     Remark,
     Size,
     SourceOptions,
-    TablePattern,
-    Tables,
     Zone,
 )
+from cdc.pattern import NamePattern, TablePattern
+from cdc.pattern_options import BY_TABLE, Tables
 from cdc.schema import DataType
 from connectors.kafka.avro.options import RegistryOptions
 from connectors.kafka.formats.modes import BinaryMode, DecimalMode, Modes, TimeMode
@@ -56,10 +56,7 @@ def topic_names(text: str) -> tuple[str, ...]:
 
 
 def _check_pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise OptionError(f"is no regular expression: {error}", r"such as shop\..*") from None
+    NamePattern(text)
     return text
 
 
@@ -84,6 +81,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, ConnectionOptions):
 
     implementation: ClassVar[str] = "connectors.kafka.source:KafkaSource"
     prefixes: ClassVar[dict[str, str]] = ConnectionOptions.connection_prefixes
+    table_parts: ClassVar[int] = 1
 
     type: Literal["kafka"] = Field(description="Connector name.")
     max_batch_bytes: Size = Field(
@@ -158,13 +156,13 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, ConnectionOptions):
         description="Where messages that cannot be read go, with the reason and their place as headers. Twice when a "
         "task is tried again.",
     )
-    primary_keys: dict[str, list[str]] = Field(
+    primary_keys: Annotated[dict[str, list[str]], BY_TABLE] = Field(
         default_factory=dict,
         alias="primary-keys",
         description="Key columns by table pattern, such as `{orders: [id]}`, where the messages do not tell them, or "
         "other ones are wanted.",
     )
-    columns: dict[str, dict[str, str]] = Field(
+    columns: Annotated[dict[str, dict[str, str]], BY_TABLE] = Field(
         default_factory=dict,
         description="Types of columns by table pattern, where messages do not tell them or other ones are wanted: "
         '`{shop.orders: {amount: "DECIMAL(10, 2)", day: DATE}}`. Types of other columns come from the messages.',
@@ -191,9 +189,8 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, ConnectionOptions):
         description="The clock of instants (MySQL TIMESTAMP) that are written without a zone.",
     )
 
-    @property
-    def wanted(self) -> TablePattern | None:
-        """Which tables; None for all."""
+    def captures(self) -> TablePattern | None:
+        """Those of `tables`; None for all."""
         return None if self.tables is None else TablePattern(self.tables)
 
     @property
@@ -218,7 +215,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, ConnectionOptions):
     def reads(self, topic: str) -> bool:
         """Whether a topic is among those to read."""
         if self.topic_pattern is not None:
-            return re.fullmatch(self.topic_pattern, topic) is not None and not topic.startswith("__")
+            return not topic.startswith("__") and NamePattern(self.topic_pattern).matches(topic)
         return topic in self.topic_list
 
     def problems(self) -> Iterator[Remark]:
@@ -237,12 +234,6 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, ConnectionOptions):
             yield Remark("dead-letter.topic", "is one of the topics that are read", "choose another")
 
     def _table_problems(self) -> Iterator[Remark]:
-        for key, patterns in (("primary-keys", self.primary_keys), ("columns", self.columns)):
-            for pattern in patterns:
-                try:
-                    TablePattern(pattern)
-                except OptionError as error:
-                    yield Remark(key, f"{pattern!r} {error}", "table patterns as in `tables`")
         for pattern in self.columns:
             try:
                 self.types_of(pattern)

@@ -53,6 +53,8 @@ class MySqlSource(AskedSource):
         self._options, self._context = options, context
         self._streams = Streams(options, context.stopping)
         self.bounded = options.startup_mode == "snapshot"
+        # not where the log is read from an earlier place, where tables may have had other names
+        self.lists_all_tables = options.startup_mode in ("initial", "snapshot", "latest-offset")
         self._forget()
 
     def _forget(self) -> None:
@@ -70,7 +72,8 @@ class MySqlSource(AskedSource):
         self._current: tuple[LogPosition, str] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("_options", "_context", "_streams", "bounded")}
+        names = ("_options", "_context", "_streams", "bounded", "lists_all_tables")
+        return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

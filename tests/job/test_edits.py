@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import cdc
-from cdc.errors import EditRefused, SinkError
+from cdc.errors import EditRefused, SinkError, SpecError
 from cdc.flow.containers import moved_rows
 from cdc.job.edits import Edits, fingerprint_of
 from cdc.replanning import notes_since
@@ -56,6 +56,7 @@ class Life:
         sink = spec.sink.build(Context(pipeline, self.state.sink))
         edits = Edits(spec, self.state)
         edits.check_sink(sink)
+        edits.check_patterns(source)
         edits.check_tables(source, sink)
 
     def run(self) -> None:
@@ -141,6 +142,8 @@ def test_a_route_that_moves_a_table_is_refused_with_both_names(life: Life) -> No
 class Copying:
     """A source of those lines that copies tables when it is asked."""
 
+    lists_all_tables = False
+
     def __init__(self) -> None:
         self.requests: set[tuple[TableId, str]] = set()
 
@@ -183,6 +186,31 @@ def test_a_route_for_tables_to_come_goes_on(life: Life) -> None:
     life.check(route=later)
     life.check(route=[{**later[0], "description": "words only"}])
     life.check()
+
+
+class Complete:
+    """A source that knows all of its tables, and has these."""
+
+    lists_all_tables = True
+
+    def __init__(self, life: Life, *tables: TableId) -> None:
+        self._inner = life.spec().source.build(Context("p", life.state.source))
+        self._tables = dict.fromkeys(tables)
+
+    def tables(self) -> dict[TableId, None]:
+        return self._tables
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_an_edited_rule_that_matches_no_table_is_refused_and_a_known_one_is_not(life: Life) -> None:
+    mask = {"transform": [{"source-table": "shop.order", "mask": {"id": "REDACT"}}]}
+    with pytest.raises(SpecError, match=r"no table matches `shop\.order` .did you mean `shop\.orders`\?"):
+        life.check(Complete(life, ORDERS), **mask)
+    let_be = {**mask, "pipeline": {"name": "p", "schema.change.behavior": "evolve", "unmatched-patterns": "warn"}}
+    life.check(Complete(life, ORDERS), **let_be)
+    life.check(Complete(life), **mask)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_warnings_and_rules_show_substituted_text_as_it_is_written() -> None:
     (warning,) = checked(text, HOST="internal-host").warnings
     assert "does not verify who ${HOST} is" in str(warning)
     message = said(text.replace("shop.orders", "${TABLES}"), HOST="internal-host", TABLES="shopper")
-    assert "`${TABLES}` holds a pattern of one part" in message
+    assert "`${TABLES}` is a pattern of one part" in message
 
 
 def test_the_bound_of_a_size_is_written_as_a_size() -> None:

@@ -25,7 +25,7 @@ def peeked(
     found: dict[TableId, TableSchema] = {}
     asker, reader = records.asker(cluster, pipeline), records.fetcher(cluster, pipeline)
     try:
-        names = startup.find_partitions(cluster, policy, options)
+        names = startup.first_partitions(cluster, policy, options)
         for name, first in startup.beginnings_of(cluster, policy, asker, names).items():
             topic, number = topic_partition(name)
             part = Pending(topic, number, first)

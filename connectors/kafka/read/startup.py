@@ -19,15 +19,41 @@ _STARTING_S = 3.0
 
 def find_partitions(cluster: Cluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
     """The partitions to read, as `topic/partition`, by topic and number. Raises SourceError for a missing topic."""
+    return _partitions(_there(cluster, policy), options)
+
+
+def first_partitions(cluster: Cluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
+    """The same for a pipeline that begins. Raises SourceError for a `topic-pattern` that matches nothing, too."""
+    there = _there(cluster, policy)
+    found = _partitions(there, options)
+    if options.topic_pattern is not None and not found:
+        raise SourceError(
+            f"no topic matches `{options.topic_pattern}`, or this user may not see it (DESCRIBE); it may see: "
+            f"{_names(there)}",
+            where="source.topic-pattern",
+            hint=r"a usual regular expression of whole names, in which `.` is any character and shop\..* is all that "
+            "begins with `shop.`; create the first topic, or grant READ and DESCRIBE on it",
+        )
+    return found
+
+
+def _there(cluster: Cluster, policy: RetryPolicy) -> Mapping[str, int]:
     there = cluster.partitions(policy)
     starting = Backoff(replace(policy, timeout_s=min(policy.timeout_s, _STARTING_S)), cluster.where)
     while not there and starting.pause("there are no topics"):
         there = cluster.partitions(policy)
+    return there
+
+
+def _names(there: Iterable[str]) -> str:
+    return ", ".join(sorted(name for name in there if not name.startswith("__"))[:10]) or "none"
+
+
+def _partitions(there: Mapping[str, int], options: KafkaSourceOptions) -> list[str]:
     missing = [topic for topic in options.topic_list if topic not in there]
     if missing:
-        known = ", ".join(sorted(name for name in there if not name.startswith("__"))[:10]) or "none"
         raise SourceError(
-            f"there is no such topic, or this user may not see it (DESCRIBE); it may see: {known}",
+            f"there is no such topic, or this user may not see it (DESCRIBE); it may see: {_names(there)}",
             where=f"topic {missing[0]}",
             hint="create the topic, see how source.topics is spelled, or grant READ and DESCRIBE on it",
         )

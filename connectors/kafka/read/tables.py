@@ -19,7 +19,7 @@ class Tables:
     """Pure, but for what it remembers of patterns. Every process makes its own."""
 
     def __init__(self, options: KafkaSourceOptions) -> None:
-        self._wanted = options.wanted
+        self._wanted = options.captures()
         self._keys = [(TablePattern(pattern), tuple(key)) for pattern, key in options.primary_keys.items()]
         self._columns = [(TablePattern(pattern), options.types_of(pattern)) for pattern in options.columns]
         self._taken: dict[TableId, bool] = {}

@@ -8,8 +8,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, PrivateAttr
 
-from cdc.options import AnyCase, Field, Remark, SourceOptions, TablePattern, Tables
-from cdc.pattern import split_patterns
+from cdc.options import AnyCase, Field, Remark, SourceOptions
+from cdc.pattern import TablePattern, split_patterns
+from cdc.pattern_options import ExcludedTables, Tables
 from cdc.schema import TableId
 
 _TABLES_OF_TOOLS = r"\.*._\.+_(gho|ghc|del|new|old)"
@@ -30,7 +31,7 @@ class LogOptions(SourceOptions):
         r"separates database and table, `\.` is the regex 'any character'. Names are compared as the server does: in "
         "any case only where its lower_case_table_names is not 0 (of binlog files: in any case)."
     )
-    tables_exclude: Tables | None = Field(
+    tables_exclude: ExcludedTables | None = Field(
         None, alias="tables.exclude", description="Tables to leave out of `tables`, written the same way."
     )
     schema_change_enabled: bool = Field(
@@ -82,6 +83,10 @@ class LogOptions(SourceOptions):
         own = _TABLES_OF_TOOLS if self.online_schema_changes else ""
         return ", ".join(filter(None, (self.tables_exclude, own)))
 
+    def captures(self) -> TablePattern:
+        """The same, in any case."""
+        return TablePattern(self.tables, self.excluded)
+
     def copies_new(self, table: TableId) -> bool:
         """Whether the rows that a table has when it comes to be captured are copied."""
         return False
@@ -91,11 +96,7 @@ class LogOptions(SourceOptions):
         return False
 
     def problems(self) -> Iterator[Remark]:
-        """A pattern without a database part matches nothing; nor does the name of a tool's own table."""
-        for key, text in (("tables", self.tables), ("tables.exclude", self.tables_exclude)):
-            if text is not None and TablePattern(text).fewest_parts < self.table_parts:
-                hint = r"write database.table; all tables of a database are shop.\.* with both dots"
-                yield Remark(key, f"`{text}` holds a pattern of one part, which matches no table", hint)
+        """The name of a tool's own table matches nothing."""
         tools = TablePattern(_TABLES_OF_TOOLS)
         for name in split_patterns(self.tables) if self.online_schema_changes else ():
             if _PLAIN_NAME.fullmatch(name) and tools.matches(TableId(*name.split("."))):

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator
-
-from cdc.options import AnyCase, AtLeast, Duration, Field, OptionError, Remark, TablePattern
+from cdc.options import AnyCase, AtLeast, Duration, Field, OptionError, Remark
+from cdc.pattern import TablePattern
+from cdc.pattern_options import BY_TABLE, HoldsPatterns
 from cdc.schema import TableId
 from connectors.mysql.log.options import LogOptions
 
 TableMode = Literal["initial", "latest-offset"]
 OnPurged = Literal["fail", "resnapshot"]
-
-
-def _check_key_columns(text: str) -> str:
-    _key_columns(text)
-    return text
 
 
 def _key_columns(text: str) -> list[tuple[str, str]]:
@@ -26,20 +21,13 @@ def _key_columns(text: str) -> list[tuple[str, str]]:
         pattern, colon, column = part.rpartition(":")
         if not colon or not pattern.strip() or not column.strip():
             raise OptionError(f"`{part}` is not a table with its column", "write shop.orders:id;shop.log_[0-9]+:at")
-        TablePattern(pattern.strip())
         found.append((pattern.strip(), column.strip()))
     return found
 
 
-def _check_patterns(value: dict[str, str]) -> dict[str, str]:
-    for pattern in value:
-        TablePattern(pattern)
-    return value
-
-
-KeyColumnsText = Annotated[str, AfterValidator(_check_key_columns)]
-Filters = Annotated[dict[str, str], AfterValidator(_check_patterns)]
-Modes = Annotated[dict[str, TableMode], AfterValidator(_check_patterns)]
+KeyColumnsText = Annotated[str, HoldsPatterns(lambda text: [pattern for pattern, _ in _key_columns(text)])]
+Filters = Annotated[dict[str, str], BY_TABLE]
+Modes = Annotated[dict[str, TableMode], BY_TABLE]
 
 
 class SnapshotOptions(LogOptions):

@@ -179,6 +179,15 @@ def all_sequences(batches: Sequence[ReadBatch]) -> list[int]:
     return [at for batch in batches for block in batch.blocks for at in block.sequence.to_pylist()]
 
 
+def test_a_topic_pattern_that_matches_nothing_says_so_at_once(topics: Topics) -> None:
+    prefix = topics.broker.new_name("none")
+    topics.broker.create(f"{prefix}.a")
+    source = topics.source(**{"topic-pattern": rf"{prefix}\\.\.*"})
+    for begin in (source.tables, source.initial_offset):
+        with pytest.raises(SourceError, match=r"no topic matches .* it may see: .*a usual regular expression"):
+            begin()
+
+
 def test_messages_that_retention_removed(topics: Topics) -> None:
     topic = topics.broker.new_topic("orders")
     topics.broker.produce(topic, [insert(number) for number in range(10)])
