@@ -262,8 +262,8 @@ _BY_NAME: dict[str, type[CdcError]] = {
     for cls in (
         CdcError, PatternTimeout, EditRefused,
         SourceError, TableUnknown, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
-        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, TransformError, EngineError,
-        StateError, StateUnavailable, WorkerLost, PipelineUnknown, NotNow, BadRequest,
+        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, TransformError,
+        ModelUnavailable, EngineError, StateError, StateUnavailable, WorkerLost, PipelineUnknown, NotNow, BadRequest,
     )
 }  # fmt: skip
 

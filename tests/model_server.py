@@ -19,7 +19,8 @@ class ModelServer:
 
     Attributes:
         requests: path, `Authorization` and body of each request.
-        failures: statuses of the next answers; then it answers well.
+        failures: statuses of the next answers, 0 for bytes that are no JSON; then it answers well.
+        dripping: an answer never ends, a byte of it comes now and then.
         refused: texts that it answers 400 to.
         silent: it answers nothing until this is cleared.
         content: what it answers each chat with, when it is set.
@@ -32,6 +33,7 @@ class ModelServer:
     refused: set[str] = field(default_factory=set)
     answering: threading.Event = field(default_factory=threading.Event)
     content: str = ""
+    dripping: bool = False
     now: int = 0
     most: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -63,6 +65,12 @@ def model_server(identity: Path | None = None) -> Iterator[ModelServer]:
                 status = state.failures.pop(0) if state.failures else 200
                 number = len(state.requests)
             state.answering.wait(20)
+            if state.dripping:
+                self._drip()
+                return
+            if status == 0:
+                self._send(200, b"\x80\x81 no JSON")
+                return
             if state.refused & set(asked(body)):
                 status = 400
             self._answer(
@@ -74,8 +82,20 @@ def model_server(identity: Path | None = None) -> Iterator[ModelServer]:
             with state.lock:
                 state.now -= 1
 
+        def _drip(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            try:
+                while state.dripping:
+                    self.wfile.write(b" ")
+                    threading.Event().wait(0.02)
+            except OSError:  # who asked has gone
+                self.close_connection = True
+
         def _answer(self, status: int, content: dict[str, Any]) -> None:
-            data = json.dumps(content).encode()
+            self._send(status, json.dumps(content).encode())
+
+        def _send(self, status: int, data: bytes) -> None:
             try:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
@@ -99,6 +119,7 @@ def model_server(identity: Path | None = None) -> Iterator[ModelServer]:
         yield state
     finally:
         state.answering.set()
+        state.dripping = False
         server.shutdown()
         server.server_close()
         thread.join()

@@ -90,17 +90,22 @@ class Backoff:
 
         `state` is what is known: the error of the last try, the state of a job. The time counts from the first call.
         """
+        pause_s = self.next_pause_s(state)
+        return pause_s is not None and self._policy.wait(pause_s)
+
+    def next_pause_s(self, state: str = "") -> float | None:
+        """Seconds until the next try, for waits by other means than `pause`; None where that one is False."""
         policy, now = self._policy, self._policy.clock()
         if self._began_s is None:
             self._began_s = self._told_s = now
             log.debug("%s: %s", self._what, state)
         left_s = self._began_s + policy.timeout_s - now
         if left_s <= 0 or policy.stopping():
-            return False
+            return None
         policy.waiting(f"{self._what}: {state}")
         if now - self._told_s >= _TELL_S:
             self._told_s = now
             log.warning("%s: waiting for %.0f s: %s", self._what, now - self._began_s, state)
         pause_s = min(self._next_s, left_s)
         self._next_s = min(self._next_s * 2, policy.longest_pause_s)
-        return policy.wait(pause_s)
+        return pause_s

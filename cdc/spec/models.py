@@ -31,7 +31,9 @@ def _class_name(text: object) -> object:
 
 
 _TIMEOUT: Any = Field(
-    60.0, alias="request.timeout", description="The longest wait for an answer, before the text is asked again."
+    60.0,
+    alias="request.timeout",
+    description="The longest that a whole request may take, to the end of its answer; then it is asked again.",
 )
 _PARALLEL: Any = Field(
     4, ge=1, le=256, alias="request.parallelism", description="Most requests at a time, for each task."

@@ -2,17 +2,26 @@
 
     <state>/answers/batch-7-part-0-3.json    {"<SHA-256 of model and input>": "the answer", ...}
 
-A document is on disk before the rows that hold its answers are prepared. A replay reads all documents of its part, and
-asks only for what is in none of them. The driver removes those of a batch once it is committed.
+A document is on disk before the rows that hold its answers are prepared, and every few seconds while answers come. A
+replay reads all documents of its part, and asks only for what is in none of them. The driver removes those of a batch
+once it is committed.
 """
 
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 
 from cdc.state.store import Store
 
 Answer = str | list[float]
+
+SAVED_S = 2.0
+"""How often answers are put on disk while others are waited for."""
+
+_FULL = 1_000
+"""Answers of one document."""
 
 _NAME = re.compile(r"batch-(\d+)-part-\d+-(\d+)\.json")
 
@@ -20,8 +29,12 @@ _NAME = re.compile(r"batch-(\d+)-part-\d+-(\d+)\.json")
 class Answers:
     """The answers of one task. Without a store they live as long as the object. One thread."""
 
-    def __init__(self, store: Store | None = None, task: str = "") -> None:
+    def __init__(
+        self, store: Store | None = None, task: str = "", *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """`task` is a name such as `batch-7-part-0`. Raises StateError when what was kept cannot be read."""
+        self._clock, self._saved_s = clock, clock()
+        self._unsaved = False
         self._store, self._task, self._next = store, task, 0
         self._known: dict[str, Answer] = {}
         self._new: dict[str, Answer] = {}
@@ -38,13 +51,22 @@ class Answers:
     def put(self, key: str, answer: Answer) -> None:
         """Remember an answer; `save` makes it last."""
         self._known[key] = self._new[key] = answer
+        self._unsaved = True
 
     def save(self) -> None:
-        """Put the answers since the last call on disk. Raises StateError."""
-        if self._store is not None and self._new:
+        """Put all answers on disk. Raises StateError."""
+        self._saved_s = self._clock()
+        if self._store is not None and self._unsaved:
             self._store.write_json(f"{self._task}-{self._next}.json", self._new)
+            self._unsaved = False
+        if len(self._new) >= _FULL:
             self._next += 1
-        self._new = {}
+            self._new = {}
+
+    def save_now_and_then(self) -> None:
+        """The same, when the last time is a while ago. Raises StateError."""
+        if self._clock() - self._saved_s >= SAVED_S:
+            self.save()
 
 
 def prune(store: Store, done: int) -> None:

@@ -1,31 +1,37 @@
 """Requests to a server of AI models that speaks OpenAI's protocol: chat completions and embeddings. Executor.
 
 What may pass (no connection, no answer in time, 408, 429, 5xx) is tried again for a while; other answers are final.
-The server's certificate is verified, redirects are not followed, and the key is in no message.
+The server's certificate is verified, redirects and proxies are not followed, and the key is in no message.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
-from collections.abc import Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
-from cdc.errors import ModelUnavailable, TransformError
-from cdc.flow.retry import RetryPolicy
+from cdc.errors import CdcError, ModelUnavailable, TransformError
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.transform.texts import Model
-
-if TYPE_CHECKING:
-    from http.client import HTTPConnection
-    from ssl import SSLContext
 
 EMBEDDED = 64
 """Texts of one request for embeddings."""
 
-RETRY = RetryPolicy(timeout_s=20.0, first_pause_s=0.5, longest_pause_s=5.0)
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client asks again, and how it waits."""
+
+    policy: RetryPolicy
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+
+
+RETRY = Patience(RetryPolicy(timeout_s=20.0, first_pause_s=0.5, longest_pause_s=5.0))
 """Inside a task; after that the engine runs the task again, as long as `retry-timeout` and until the run is stopped."""
 
 _LONGEST_ANSWER = 64 << 20
@@ -47,25 +53,30 @@ class Refused(Exception):
 
 
 class Client:
-    """Asks one model. Any number of threads."""
+    """Asks one model, inside an `async with`; any number of requests at a time, which share connections."""
 
-    def __init__(self, model: Model, retry: RetryPolicy = RETRY) -> None:
-        self._model, self._retry = model, retry
+    def __init__(self, model: Model, patience: Patience = RETRY) -> None:
+        import httpx
+
+        self._model, self._patience = model, patience
         self._where = f"model {model.name} ({model.url})"
+        verified = ssl.create_default_context()  # verifies, whatever PYTHONHTTPSVERIFY says
+        # `request.timeout` is for the whole of a request, which httpx has no setting for
+        self._http = httpx.AsyncClient(verify=verified, timeout=None, follow_redirects=False, trust_env=False)
 
-    @cached_property
-    def _trust(self) -> SSLContext:
-        import ssl
+    async def __aenter__(self) -> Self:
+        return self
 
-        return ssl.create_default_context()  # verifies, whatever PYTHONHTTPSVERIFY says
+    async def __aexit__(self, *error: object) -> None:
+        await self._http.aclose()
 
-    def embeddings(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embeddings(self, texts: Sequence[str]) -> list[list[float]]:
         """The embedding of each of up to `EMBEDDED` texts.
 
         Raises Refused, ModelUnavailable when there is no answer for a while, and TransformError for what is final.
         """
         body = {**self._model.embedding_body, "model": self._model.model, "input": list(texts)}
-        given = self._post("/embeddings", body)
+        given = await self._post("/embeddings", body)
         try:
             found = sorted(given["data"], key=lambda each: each["index"])
             made = [[float(number) for number in each["embedding"]] for each in found]
@@ -76,17 +87,17 @@ class Client:
             raise self._strange("an embedding for each text")
         return made
 
-    def chat(self, told: str, text: str) -> str:
+    async def chat(self, told: str, text: str) -> str:
         """The answer to a text, or about the image whose URL it is; `told` is the system message. Raises as above."""
-        return self._answer(told, [_image_part(text)] if self._model.image_urls else text)
+        return await self._answer(told, [_image_part(text)] if self._model.image_urls else text)
 
-    def about_image(self, image: bytes, prompt: str) -> str:
+    async def about_image(self, image: bytes, prompt: str) -> str:
         """The answer about an image. Raises as above; Refused for bytes that are no image."""
         kind = next((kind for kind, start in _IMAGES.items() if re.match(start, image, re.DOTALL)), None)
         if kind is None:
             raise Refused(f"{self._where}: the bytes are no PNG, JPEG, GIF or WebP image")
         url = f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
-        return self._answer(self._model.prompt, [{"type": "text", "text": prompt}, _image_part(url)])
+        return await self._answer(self._model.prompt, [{"type": "text", "text": prompt}, _image_part(url)])
 
     def json_of(self, answer: str) -> str:
         """An answer that has to be JSON, without the fences that models like to put around it. Raises Refused."""
@@ -98,10 +109,10 @@ class Client:
             raise Refused(f"{self._where}: the answer is no JSON: {shown}") from error
         return text
 
-    def _answer(self, told: str, content: object) -> str:
+    async def _answer(self, told: str, content: object) -> str:
         said = [("system", told), ("user", content), ("user", self._model.user_prompt)]
         messages = [{"role": role, "content": each} for role, each in said if each]
-        given = self._post(
+        given = await self._post(
             "/chat/completions", {**self._model.chat_body, "model": self._model.model, "messages": messages}
         )
         try:
@@ -114,46 +125,56 @@ class Client:
             raise self._strange("text in choices[0].message.content")
         return answer
 
-    def _post(self, path: str, body: dict[str, Any]) -> Any:
-        data = json.dumps(body).encode("ascii")
-        return self._retry.call(lambda: self._once(path, data), self._where)
+    async def _post(self, path: str, body: dict[str, Any]) -> Any:
+        data, backoff = json.dumps(body).encode("ascii"), Backoff(self._patience.policy, self._where)
+        while True:
+            try:
+                return await self._once(path, data)
+            except CdcError as error:
+                pause_s = backoff.next_pause_s(str(error)) if error.retryable else None
+                if pause_s is None:
+                    raise
+            await self._patience.sleep(pause_s)
 
-    def _once(self, path: str, data: bytes) -> Any:
-        import ssl
-        from http.client import HTTPException
+    async def _once(self, path: str, data: bytes) -> Any:
+        import httpx
 
-        key = f"Bearer {self._model.api_key}"
-        headers = {"Content-Type": "application/json", "Authorization": key, **self._model.headers}
-        connection = self._connection()
         try:
-            connection.request("POST", f"{urlsplit(self._model.url).path}{path}", data, headers)
-            response = connection.getresponse()
-            status, text = response.status, response.read(_LONGEST_ANSWER)
-        except ssl.SSLCertVerificationError as error:
-            hint = "SSL_CERT_FILE names a file of further certificates to trust"
-            reason = f"the server's certificate is not trusted: {error.verify_message}"
-            raise TransformError(reason, where=self._where, hint=hint) from error
+            async with asyncio.timeout(self._model.timeout_s):
+                status, text = await self._exchanged(path, data)
         except TimeoutError as error:
             raise self._unavailable(f"no answer within {self._model.timeout_s:g} s") from error
-        except (OSError, HTTPException) as error:
-            raise self._unavailable(f"no answer: {type(error).__name__}: {error}") from error
-        finally:
-            connection.close()
+        except (httpx.HTTPError, OSError) as error:
+            raise self._unsent(error) from error
         if status != 200:
             raise self._refusal(status, text)
         try:
             return json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._strange("JSON") from error
 
-    def _connection(self) -> HTTPConnection:
-        from http.client import HTTPConnection, HTTPSConnection
+    async def _exchanged(self, path: str, data: bytes) -> tuple[int, bytes]:
+        """Status and body of the answer."""
+        key = f"Bearer {self._model.api_key}"
+        headers = {"Content-Type": "application/json", "Authorization": key, **self._model.headers}
+        found = bytearray()
+        async with self._http.stream("POST", f"{self._model.url}{path}", content=data, headers=headers) as response:
+            async for part in response.aiter_bytes():
+                found += part
+                if len(found) > _LONGEST_ANSWER:
+                    raise self._strange(f"at most {_LONGEST_ANSWER >> 20} MiB")
+        return response.status_code, bytes(found)
 
-        url = urlsplit(self._model.url)
-        host, wait_s = url.hostname or "", self._model.timeout_s
-        if url.scheme == "http":
-            return HTTPConnection(host, url.port, timeout=wait_s)
-        return HTTPSConnection(host, url.port, timeout=wait_s, context=self._trust)
+    def _unsent(self, error: Exception) -> CdcError:
+        """The error for a request that got no answer."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is not None:
+            hint = "SSL_CERT_FILE names a file of further certificates to trust"
+            reason = f"the server's certificate is not trusted: {cause.verify_message}"
+            return TransformError(reason, where=self._where, hint=hint)
+        return self._unavailable(f"no answer: {type(error).__name__}: {error}")
 
     def _refusal(self, status: int, body: bytes) -> Exception:
         said = body.decode("utf-8", "replace").replace(self._model.api_key, "***").strip()[:_SHOWN]

@@ -6,10 +6,11 @@ key, `on-error: dead-letter` - cannot be made of answers: see `refuse_deciding`.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -142,21 +143,24 @@ class LoadedModel:
             return
         size = EMBEDDED if self.form.kind == "embedding" else 1
         parts = [questions[start : start + size] for start in range(0, len(questions), size)]
-        client, error = Client(self.model, self._retry), None
-        with ThreadPoolExecutor(min(self.model.parallel, len(parts))) as pool:
-            for future in as_completed([pool.submit(self._answered, client, part) for part in parts]):
-                if future.cancelled():
-                    continue
-                failed = future.exception()
-                if failed is None:
-                    self._put(answers, keys, future.result())
-                elif isinstance(failed, CdcError):
-                    error = error or failed
-                    pool.shutdown(wait=False, cancel_futures=True)
-                else:
-                    raise failed
-        if error is not None:
-            raise error
+        with ThreadPoolExecutor(1) as thread:  # the caller's may have an event loop, as in a notebook
+            thread.submit(asyncio.run, self._ask_all(answers, keys, parts)).result()
+
+    async def _ask_all(self, answers: Answers, keys: dict[Question, str], parts: list[list[Question]]) -> None:
+        """Ask so many parts at a time as the file says. The first that fails, in any way, ends all others."""
+        waiting = iter(parts)
+
+        async def ask_next(client: Client) -> None:
+            for part in waiting:
+                self._put(answers, keys, await self._answered(client, part))
+                answers.save_now_and_then()
+
+        try:
+            async with Client(self.model, self._retry) as client, asyncio.TaskGroup() as group:
+                for _ in range(min(self.model.parallel, len(parts))):
+                    group.create_task(ask_next(client))
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from failed
 
     def _put(self, answers: Answers, keys: dict[Question, str], made: list[tuple[Question, Answer | Refused]]) -> None:
         for question, answer in made:
@@ -165,22 +169,22 @@ class LoadedModel:
             else:
                 answers.put(keys[question], answer)
 
-    def _answered(self, client: Client, questions: Sequence[Question]) -> list[tuple[Question, Answer | Refused]]:
+    async def _answered(self, client: Client, questions: Sequence[Question]) -> list[tuple[Question, Answer | Refused]]:
         """Questions with their answers; of several that are refused together each is asked by itself."""
         try:
-            return list(zip(questions, self._asked(client, questions), strict=True))
+            return list(zip(questions, await self._asked(client, questions), strict=True))
         except Refused as refused:
             if len(questions) == 1:
                 return [(questions[0], refused)]
-            return [each for question in questions for each in self._answered(client, [question])]
+            return [each for question in questions for each in await self._answered(client, [question])]
 
-    def _asked(self, client: Client, questions: Sequence[Question]) -> list[Answer]:
+    async def _asked(self, client: Client, questions: Sequence[Question]) -> list[Answer]:
         if self.form.kind == "embedding":
-            return list[Answer](client.embeddings([text for text, *_ in questions]))
+            return list[Answer](await client.embeddings([text for text, *_ in questions]))
         ((first, *more),) = questions
         if self.form.kind == "image":
-            return [client.about_image(first, *more)]
-        answer = client.chat(self.form.told(self.model.prompt, more), first)
+            return [await client.about_image(first, *more)]
+        answer = await client.chat(self.form.told(self.model.prompt, more), first)
         return [client.json_of(answer) if self.form.fields else answer]
 
 

@@ -66,7 +66,7 @@ class Model:
         url: to which `/chat/completions` or `/embeddings` is added.
         api_key: never printed.
         prompt: the system message before each text; empty for none.
-        timeout_s: the longest wait for a byte of an answer.
+        timeout_s: the longest that a request may take, to the end of its answer.
         parallel: most requests at a time, for each task.
         user_prompt: a further user message behind each input; empty for none.
         image_urls: inputs are URLs of images.

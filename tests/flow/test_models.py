@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdc.block import ChangeBlock
-from cdc.errors import ModelUnavailable, TransformError
+from cdc.errors import CdcError, ModelUnavailable, SpecError, TransformError, from_json
 from cdc.flow.restarts import RestartPolicy, Restarts
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.spec.check import check
 from cdc.spec.rules import made_rules
+from cdc.state.store import LocalStore
 from cdc.testing import FailAt, ListSink, ListSource, block, run_cases, run_in_memory
 from cdc.testing.case import Result
 from cdc.testing.cases import STAND_INS
 from cdc.transform import models
-from cdc.transform.model_client import Client
+from cdc.transform.answers import SAVED_S, Answers
+from cdc.transform.model_client import Client, Patience
 from cdc.transform.rules import Rules
 from cdc.transform.runner import RuleRunner
+from cdc.transform.texts import Model
 from tests.certificates import certificates
 from tests.model_server import ModelServer, model_server
 
@@ -42,8 +45,12 @@ CREATE = {"change": "create.table", "table": "shop.t", "schema": {"columns": COL
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     """The server; what may pass is tried again at once, on a clock that stands still but while it waits."""
     slept: list[float] = []
-    policy = RetryPolicy(timeout_s=30.0, clock=lambda: sum(slept), sleep=slept.append)
-    monkeypatch.setattr(models, "RETRY", policy)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    policy = RetryPolicy(timeout_s=30.0, clock=lambda: sum(slept))
+    monkeypatch.setattr(models, "RETRY", Patience(policy, sleep))
     with model_server() as running:
         yield running
 
@@ -309,14 +316,69 @@ def test_a_server_that_is_away_is_asked_again_with_what_it_answered_before_kept(
     assert sorted(row["b"][0] for row in sink.rows(T)) == ["A", "B"]
 
 
+def asked(model: Model, text: str = "a") -> str:
+    """The answer to one text, asked for once."""
+
+    async def ask() -> str:
+        async with Client(model, Patience(RetryPolicy(timeout_s=0))) as client:
+            return await client.chat("", text)
+
+    return asyncio.run(ask())
+
+
 def test_no_answer_in_time_is_told_with_the_limit(server: ModelServer) -> None:
     server.answering.clear()
     model = rules(server).models[0].model
     with pytest.raises(ModelUnavailable, match=r"no answer within 0\.05 s") as caught:
-        Client(replace(model, timeout_s=0.05), RetryPolicy(timeout_s=0)).chat("", "a")
+        asked(replace(model, timeout_s=0.05))
     assert Restarts(RestartPolicy()).failed(caught.value, batch=1, committed=False, now_s=0) is not None
     assert KEY not in str(caught.value)
     assert KEY not in repr(model)
+
+
+def test_a_server_that_drips_its_answer_is_given_no_longer_than_the_whole_request_may_take(server: ModelServer) -> None:
+    server.dripping = True
+    with pytest.raises(ModelUnavailable, match=r"no answer within 0\.3 s"):
+        asked(replace(rules(server).models[0].model, timeout_s=0.3))
+
+
+MANY = [f"text {number}" for number in range(150)]
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(500, "HTTP 500"), (401, "the server refuses the key"), (404, "HTTP 404"), (0, "JSON was expected")],
+)
+def test_whatever_fails_with_many_texts_waiting_ends_all_of_them(server: ModelServer, status: int, words: str) -> None:
+    server.failures = [status] * 10_000
+    assert words in failure(run(server, MANY))
+    if status != 500:  # that one is asked again
+        assert len(server.requests) <= 8
+
+
+def test_a_request_that_fails_late_leaves_the_answers_before_it_on_disk(server: ModelServer, tmp_path: Path) -> None:
+    clock = [0.0]
+    store = LocalStore(tmp_path)
+    kept = Answers(store, "batch-1-part-0", clock=lambda: clock[0])
+    for number in range(3):
+        kept.put(f"key {number}", f"answer {number}")
+        clock[0] += SAVED_S * (number == 1)
+        kept.save_now_and_then()
+    again = Answers(store, "batch-1-part-0")  # as after kill -9
+    assert [again.get(f"key {number}") for number in range(3)] == ["answer 0", "answer 1", None]
+    again.put("key 2", "answer 2")
+    again.save()
+    assert Answers(store, "batch-1-part-0").get("key 2") == "answer 2"
+    assert len(store.names()) == 2
+
+
+def test_every_error_comes_back_from_another_process_as_what_it_is() -> None:
+    """`retryable` decides whether a run ends: an error that became another on the way would end it, or never."""
+    kinds = [CdcError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    own = [kind for kind in kinds if kind.__module__ == "cdc.errors" and kind is not SpecError]
+    assert {type(from_json(kind("x").to_json())) for kind in own} == set(own)
 
 
 def test_a_server_whose_certificate_is_not_trusted_is_told_nothing(
@@ -325,12 +387,12 @@ def test_a_server_whose_certificate_is_not_trusted_is_told_nothing(
     authority, identity = certificates(tmp_path)
     model = rules(server).models[0].model
     with model_server(identity) as behind:
-        client = partial(Client, replace(model, url=f"https://127.0.0.1:{behind.port}/v1"), RetryPolicy(timeout_s=0))
+        model = replace(model, url=f"https://127.0.0.1:{behind.port}/v1")
         with pytest.raises(TransformError, match="certificate is not trusted"):
-            client().chat("", "a")
+            asked(model)
         assert behind.requests == []
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-        assert client().chat("", "a") == "A 1"
+        assert asked(model) == "A 1"
 
 
 def test_the_key_is_nowhere_to_be_seen_in_a_checked_file(server: ModelServer) -> None:
