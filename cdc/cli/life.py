@@ -242,7 +242,7 @@ def _wait(over: Callable[[], bool], target: Target) -> None:
 
 def _table(found: list[dict[str, Any]]) -> list[str]:
     """The list for people."""
-    head = ["NAME", "STATE", "FROM", "TO", "ROWS", "LAG", "NEXT RUN", "RESTARTS", "PAUSED", "LAST ERROR"]
+    head = ["NAME", "STATE", "ATTENTION", "FROM", "TO", "ROWS", "LAG", "NEXT RUN", "RESTARTS", "PAUSED", "LAST ERROR"]
     rows = [head, *(_row(each) for each in found)]
     widths = [max(len(row[index]) for row in rows) for index in range(len(head) - 1)]
     return [
@@ -256,8 +256,8 @@ def _row(each: dict[str, Any]) -> list[str]:
     lag = "" if each["lag_s"] is None else f"{each['lag_s']:.1f} s"
     next_run = "" if each["next_run_s"] is None else _time(each["next_run_s"])
     return [
-        each["name"], each["state"], each["source"], each["sink"], f"{each['rows']:,}", lag, next_run,
-        str(each["restarts"]), ", ".join(each["paused"]), told,
+        each["name"], each["state"], each["attention"], each["source"], each["sink"], f"{each['rows']:,}", lag,
+        next_run, str(each["restarts"]), ", ".join(each["paused"]), told,
     ]  # fmt: skip
 
 

@@ -28,7 +28,7 @@ State = Literal["starting", "running", "stopping", "waiting", "scheduled", "stop
 | invalid | the file is wrong and no version of it has run yet; see `file_errors` |
 """
 
-Outcome = Literal["finished", "stopped", "failed", "skipped"]
+Outcome = Literal["finished", "stopped", "failed", "skipped", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,9 @@ class ErrorView:
 class RunView:
     """A run that is over, or the one under way (`ended_s` and `outcome` None).
 
-    `skipped` is a run that did not begin, as the one before it went on past its time. `why` is what began it:
-    `schedule`, `start`, `restart`, `edit`, `request`.
+    `skipped` is a run that did not begin, as the one before it went on past its time; `lost` one that ended without a
+    word, as the server was killed or its machine failed (`ended_s` is when it was last seen alive). `why` is what began
+    it: `schedule`, `start`, `restart`, `edit`, `request`.
     """
 
     started_s: float
@@ -74,6 +75,7 @@ class PipelineView:
         restarts: runs begun by the restart strategy since the last success or request.
         last_error: what the last run failed with, until one has committed a batch, or come to its end.
         file_errors: what is wrong with the file as it is now, while an earlier version of it goes on; empty when sound.
+        attention: why it needs a person (`cdc.serve.attention`), in a few words; empty when it does not.
         state_dir: where it keeps its state; the status document is there.
         spec: the options in force, JSON values; secrets are masked.
     """
@@ -90,6 +92,7 @@ class PipelineView:
     restarts: int = 0
     last_error: ErrorView | None = None
     file_errors: Sequence[str] = ()
+    attention: str = ""
     spec: Mapping[str, object] = field(default_factory=dict)
 
 

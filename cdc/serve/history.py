@@ -1,9 +1,12 @@
-"""What became of a pipeline's runs, kept in its state directory: `runs.json`, the newest last, a bounded number."""
+"""What became of a pipeline's runs, kept in its state directory: `runs.json`, the newest last, a bounded number.
+
+The run under way is in it too, from its beginning: one that is found there when nothing runs ended without a word.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,8 @@ class History:
         self._store, self._kept = LocalStore(root), kept
         self._runs: tuple[RunView, ...] | None = None
         self._held = False
+        self._running: RunView | None = None
+        self._finished = ""
 
     @property
     def held(self) -> bool:
@@ -41,24 +46,63 @@ class History:
             document = self._store.read_json(FILE_NAME) or {"runs": []}
             try:
                 self._runs = tuple(_run(fields) for fields in document["runs"])
-                self._held = bool(document.get("held", False))
+                self._held, self._finished = bool(document.get("held", False)), str(document.get("finished", ""))
+                running = document.get("running")
+                self._running = None if running is None else _run(running)
             except (KeyError, TypeError) as error:
                 where = self._store.where(FILE_NAME)
                 raise StateError(f"cannot be read: {error!r}", where=where, hint=RESTORE) from error
         return self._runs[::-1]
 
-    def add(self, run: RunView) -> None:
-        """Keep a run that is over. Raises StateError when it cannot be written."""
-        self._runs = (*reversed(self.runs()), run)[-self._kept :]
+    def add(self, run: RunView, finished: str = "") -> None:
+        """Keep a run that is over. `finished` is the version of the file with which a source was read to its end.
+
+        Raises StateError when it cannot be written.
+        """
+        self._append(run)
+        self._running, self._finished = None, finished
         self._write()
+
+    def begun(self, run: RunView) -> None:
+        """Keep a run that begins. Raises StateError when it cannot be written."""
+        self.runs()
+        self._running = run
+        self._write()
+
+    def lose(self, alive_s: float) -> RunView | None:
+        """Keep a run that ended without a word, when nothing runs; None when there is none. `alive_s` is when it was
+        last seen alive. Raises StateError."""
+        self.runs()
+        if self._running is None:
+            return None
+        lost = replace(self._running, ended_s=max(alive_s, self._running.started_s), outcome="lost")
+        self.add(lost)
+        return lost
+
+    @property
+    def finished(self) -> str:
+        """The version of the file with which the last run read its source to the end; empty when it did not."""
+        self.runs()
+        return self._finished
+
+    def _append(self, run: RunView) -> None:
+        self._runs = (*reversed(self.runs()), run)[-self._kept :]
 
     def _write(self) -> None:
         runs = [asdict(each) for each in self._runs or ()]
-        self._store.write_json(FILE_NAME, {"held": self._held, "runs": runs}, indent=1)
+        running = None if self._running is None else asdict(self._running)
+        document = {"held": self._held, "finished": self._finished, "running": running, "runs": runs}
+        self._store.write_json(FILE_NAME, document, indent=1)
 
     def last_begun_s(self) -> float | None:
-        """When the last run began that the schedule is counted from; None when there was none."""
-        return next((run.started_s for run in self.runs() if run.outcome != "skipped"), None)
+        """When the last run began that the schedule is counted from; None when there was none. A lost one is made up
+        for."""
+        return next((run.started_s for run in self.runs() if run.outcome not in ("skipped", "lost")), None)
+
+    def was_live(self) -> bool:
+        """Whether the last run went on until the server ended: it neither finished nor failed."""
+        last = next((run for run in self.runs() if run.outcome != "skipped"), None)
+        return last is not None and last.outcome in ("stopped", "lost")
 
 
 def _run(fields: dict[str, Any]) -> RunView:

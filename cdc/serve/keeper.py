@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -18,16 +20,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from cdc.errors import CdcError, EngineError, NotNow, StateError
 from cdc.flow.restarts import Restarts
+from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import ErrorView, LogLine, Outcome, PipelineView, RunView, State
 from cdc.serve.hints import for_a_server
 from cdc.serve.history import History
+from cdc.serve.host import Host
 from cdc.serve.log_file import LogFile
 from cdc.serve.times import Times
 from cdc.spec.life import restart_policy
+from cdc.status.file import FILE_NAME
 
 if TYPE_CHECKING:
     from cdc.job.control import Control
@@ -55,22 +60,6 @@ class Due:
         return self.at_s - time.time() if self.pause_until_s is None else self.pause_until_s - time.monotonic()
 
 
-class Host(Protocol):
-    """What a keeper needs of the server."""
-
-    def session(self) -> SharedSpark | None:
-        """Spark, once it is up; None when the server ends."""
-
-    def spark_alive(self) -> bool:
-        """Whether Spark is up."""
-
-    def turn(self, wanted: Callable[[], bool]) -> Callable[[], None]:
-        """Wait for the turn to start, as `cdc.serve.turns.Turns.take` does; what ends it."""
-
-    def tell(self, name: str, line: LogLine) -> None:
-        """A line of a pipeline's log that is worth a look."""
-
-
 class Keeper:
     """One pipeline of the folder. Methods may be called from any thread."""
 
@@ -88,6 +77,8 @@ class Keeper:
         self._last_error: ErrorView | None = None
         self._due: Due | None = None
         self._state: State = "starting"
+        self._waiting = Waiting()
+        self._come: Callable[[], None] | None = None
         self.file_errors: tuple[str, ...] = ()
         self._after: Keeper | None = None
         self._thread = threading.Thread(target=self._work, name=f"keep-{spec.name}", daemon=True)
@@ -99,17 +90,32 @@ class Keeper:
         self._times = Times(spec.pipeline)
         self._restarts = Restarts(restart_policy(spec.pipeline, "exponential-delay"))
         self._shown = spec.model_dump(mode="json", by_alias=True, exclude={"rules", "rule_settings"})
+        self._version = hashlib.sha256(json.dumps(self._shown, sort_keys=True).encode()).hexdigest()
 
     def begin(self, after: Keeper | None = None) -> None:
         """Start its thread: the first run begins at once, or at the first time of the schedule; and once `after`, which
-        has the same state directory and ends, has ended."""
+        has the same state directory and ends, has ended. A source that was read to its end is not read again."""
         self._after = after
+        self._lose()
         with self._changed:
             if self._history.held:
                 self._state = "stopped"
+            elif self._times.schedule is None and self._history.finished == self._version:
+                self._state = "finished"
             else:
                 self._plan_first()
+                if self._history.was_live() and self._due is not None and self._due.left_s() <= 0:
+                    self._come = self._host.expect()
         self._thread.start()
+
+    def _lose(self) -> None:
+        """A run of an earlier server that was killed goes into the history."""
+        if self._after is not None:
+            return
+        last_seen = self.root / FILE_NAME
+        lost = self._history.lose(last_seen.stat().st_mtime if last_seen.exists() else 0.0)
+        if lost is not None:
+            self._say("the run before ended without a word: the server was killed, or its machine failed", "warning")
 
     def _plan_first(self) -> None:
         begins_s = self._times.first_s(time.time(), self._history.last_begun_s())
@@ -130,7 +136,7 @@ class Keeper:
         """How it is. Never waits for a run."""
         with self._changed:
             running, due, control = self._run, self._due, self._control
-            error, state = self._last_error, self._state
+            error, state, waiting = self._last_error, self._state, self._waiting
             count = self._restarts.count
         runs = list(self._history.runs())
         if running is not None and control is not None:
@@ -143,6 +149,7 @@ class Keeper:
             state_dir=str(self.root), schedule=spec.pipeline.schedule or "",
             next_run_s=due.at_s if due is not None and running is None else None, runs=runs, restarts=count,
             last_error=error, file_errors=self.file_errors, spec=self._shown,
+            attention=reason(state, runs, waiting, time.time()),
         )  # fmt: skip
 
     def start(self) -> None:
@@ -226,7 +233,14 @@ class Keeper:
                 except Exception as error:  # noqa: BLE001 - shown; a thread that ended would leave the pipeline to nobody
                     self._unforeseen(error)
         finally:
+            self._has_come()
             self.log.close()
+
+    def _has_come(self) -> None:
+        """It has had its first turn, or will have none: pipelines that were not live need not wait for it."""
+        if self._come is not None:
+            self._come()
+            self._come = None
 
     def _unforeseen(self, error: Exception) -> None:
         """Something went wrong around a run: it has failed, until somebody starts it."""
@@ -260,7 +274,8 @@ class Keeper:
         session = self._host.session()
         if session is None:
             return
-        started = self._host.turn(self._may_begin)
+        started = self._host.turn(self._may_begin, first=self._come is not None)
+        self._has_come()
         try:
             self._run_in_turn(why, session, started)
         finally:
@@ -281,8 +296,9 @@ class Keeper:
             log = cast("IO[str]", self.log)
             again, words = why == "restart", partial(for_a_server, name=self.spec.name)
             self._control = control = Control(log=log, shared=session, again=again, reads=started, words=words)
-            self._run = RunView(time.time(), None, None, why)
+            self._run, self._waiting = RunView(time.time(), None, None, why), Waiting()
             self._state = "starting"
+            self._write_history(lambda run=self._run: self._history.begun(run))
         error = self._failure(control)
         with self._changed:
             self._over(control, error)
@@ -310,7 +326,9 @@ class Keeper:
         )
 
     def _seen(self, status: Status) -> None:
-        if status.state == "running" and self._state == "starting":
+        running = status.state == "running"
+        self._waiting = self._waiting.after(running=running, note=status.note, now_s=time.time())
+        if running and self._state == "starting":
             self._state = "running"
 
     def _over(self, control: Control, error: CdcError | None) -> None:
@@ -323,8 +341,10 @@ class Keeper:
         outcome: Outcome = "failed" if error is not None else "stopped" if asked else "finished"
         over = replace(run, ended_s=now_s, outcome=outcome, rows=progress.rows, batches=progress.batches, error=shown)
         self._run = self._control = None
+        self._waiting = Waiting()
         self._last_error = shown or (None if progress.batches or not asked else self._last_error)
-        self._keep(over)
+        version = self._version if outcome == "finished" else ""
+        self._write_history(lambda: self._history.add(over, version))
         if error is None:
             self._restarts.forget()
         if self._history.held or self._closed:
@@ -339,7 +359,8 @@ class Keeper:
     def _after_success(self, run: RunView) -> None:
         begins_s, skipped_s = self._times.next_s(run.started_s, time.time())
         if skipped_s is not None:
-            self._keep(RunView(skipped_s, skipped_s, "skipped", "schedule"))
+            skipped = RunView(skipped_s, skipped_s, "skipped", "schedule")
+            self._write_history(lambda: self._history.add(skipped))
         if begins_s is None:
             self._state = "finished"
         else:
@@ -363,10 +384,10 @@ class Keeper:
             self._plan("schedule", begins_s)
         self._say(f"failed, and is not started again ({self._restarts.given_up}): {error}", "error")
 
-    def _keep(self, run: RunView) -> None:
+    def _write_history(self, write: Callable[[], None]) -> None:
         """Put a run into the history: where there is no room for it, the next one that has some brings it along."""
         try:
-            self._history.add(run)
+            write()
         except StateError as error:
             self._say(f"the history of its runs is not kept on disk: {error}", "warning")
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import CdcError, NotNow, PipelineUnknown
 from cdc.printed import printed
 from cdc.processes import started
+from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.folder import Folder, Version, folder_of
 from cdc.serve.keeper import Keeper
@@ -335,9 +336,13 @@ class Server:
         """For keepers: whether Spark is up."""
         return self._spark is not None and self._spark_up.is_set() and self._spark.alive()
 
-    def turn(self, wanted: Callable[[], bool]) -> Callable[[], None]:
+    def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
         """For keepers: wait for the turn to start; what ends it."""
-        return self._turns.take(wanted)
+        return self._turns.take(wanted, first=first)
+
+    def expect(self) -> Callable[[], None]:
+        """For keepers: one that is to start first will take its turn."""
+        return self._turns.expect()
 
     def tell(self, name: str, line: LogLine) -> None:
         """For keepers: a line of a pipeline's log that is worth a look."""
@@ -353,7 +358,7 @@ class Server:
 def _invalid(version: Version) -> PipelineView:
     return PipelineView(
         name=version.file.stem, file=str(version.file), source="", sink="", state="invalid", state_dir="",
-        file_errors=version.problems,
+        file_errors=version.problems, attention=reason("invalid", (), Waiting(), 0.0),
     )  # fmt: skip
 
 

@@ -23,16 +23,23 @@ class Turns:
         self._most, self._longest_s = most, longest_s
         self._changed = threading.Condition()
         self._waiting: list[object] = []
+        self._first: set[object] = set()
+        self._expected: set[object] = set()
         self._ends_s: dict[object, float] = {}
 
-    def take(self, wanted: Callable[[], bool]) -> Callable[[], None]:
+    def take(self, wanted: Callable[[], bool], *, first: bool = False) -> Callable[[], None]:
         """Wait for a turn, behind those that came before; what ends it, which may be called again.
+
+        Who is `first` waits for others that are, only: pipelines that were live until the server ended. The others wait
+        for all of these to come, too.
 
         Returns without one as soon as `wanted` says so: there is nothing to begin any more.
         """
         turn = object()
         with self._changed:
-            self._waiting.append(turn)
+            self._waiting.insert(len(self._first) if first else len(self._waiting), turn)
+            if first:
+                self._first.add(turn)
             try:
                 while wanted():
                     wait_s = self._wait_s(turn)
@@ -42,13 +49,28 @@ class Turns:
                     self._changed.wait(wait_s)
             finally:
                 self._waiting.remove(turn)
+                self._first.discard(turn)
                 self._changed.notify_all()
         return partial(self._end, turn)
+
+    def expect(self) -> Callable[[], None]:
+        """One that is `first` will come; what takes that back, once it has had its turn or comes no more."""
+        key = object()
+        with self._changed:
+            self._expected.add(key)
+        return partial(self._come, key)
+
+    def _come(self, key: object) -> None:
+        with self._changed:
+            self._expected.discard(key)
+            self._changed.notify_all()
 
     def _wait_s(self, turn: object) -> float:
         """0 when it is this one's turn."""
         now = time.monotonic()
         self._ends_s = {other: ends_s for other, ends_s in self._ends_s.items() if ends_s > now}
+        if self._expected and turn not in self._first:
+            return _LOOK_S
         free = self._most - len(self._ends_s)
         if self._waiting.index(turn) < free:
             return 0.0

@@ -18,7 +18,10 @@ from cdc.status.model import Status
 Values = Iterable[tuple[tuple[str, ...], float | None]]
 """Label values behind `pipeline`, and a number; None where it is not known."""
 
-STATES = ("starting", "running", "stopping", "ended", "failed", "lost")
+STATES = (
+    "starting", "running", "stopping", "waiting", "scheduled", "stopped", "finished", "ended", "failed", "lost",
+    "invalid",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,10 @@ def _last_commit(status: Status) -> float | None:
 
 
 FAMILIES: tuple[Family, ...] = (
-    Family("cdc_up", "gauge", "1 while the run lives, 0 otherwise.", lambda seen: [((), float(seen.alive))]),
+    Family(
+        "cdc_up", "gauge", "0 when the pipeline needs attention: failed, lost, failing again and again, invalid file.",
+        lambda seen: [((), float(seen.up))],
+    ),
     Family(
         "cdc_state", "gauge", "1 for the state that the pipeline is in, 0 for the others.",
         lambda seen: [((state,), float(seen.state == state)) for state in STATES], ("state",),
@@ -104,7 +110,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "cdc_start_timestamp_seconds", "gauge", "When the run began, seconds since 1970.",
-        _one(lambda status: status.started_s),
+        _one(lambda status: status.started_s or None),
     ),
     Family("cdc_rows_read_total", "counter", "Changes read from the source.", _one(lambda status: status.read)),
     Family("cdc_rows_written_total", "counter", "Rows committed in the sink, by kind.", _kinds, ("kind",)),

@@ -48,15 +48,28 @@ def beat(root: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A status document and whether its run lives. `state` is `lost` when it ended without a word, else the run's."""
+    """A status document and whether its run lives.
+
+    `life` is the state that a server knows of the pipeline, and `attention` why it needs a person; both are empty where
+    there is no server.
+    """
 
     status: Status
     alive: bool
+    life: str = ""
+    attention: str = ""
 
     @property
     def state(self) -> str:
-        """What the run says it is doing, or that it is lost."""
+        """What the server knows, else what the run says it is doing, or that it ended without a word (`lost`)."""
+        if self.life:
+            return self.life
         return "lost" if self.status.state in LIVING and not self.alive else self.status.state
+
+    @property
+    def up(self) -> bool:
+        """Whether the pipeline needs nobody. Without a server one that has failed, or is lost, needs somebody."""
+        return not self.attention if self.life else self.state not in ("failed", "lost")
 
 
 def read_status(root: Path, now: float | None = None) -> Seen | None:

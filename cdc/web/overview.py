@@ -10,13 +10,12 @@ from cdc.web.layout import Visitor, badge, link, live, page, tile
 from cdc.web.views import Shown
 from cdc.web.words import ago, count, lag, percent, rate
 
-_BAD = ("failed", "invalid")
 _HEADS = ("Pipeline", "State", "Path", "Lag", "Written", "", "Rows", "Tables", "Last")
 
 
 def overview(pipelines: Sequence[Shown], visitor: Visitor) -> str:
     """All pipelines in one table, and their sums. What asks for attention comes first."""
-    ordered = sorted(pipelines, key=lambda shown: (shown.view.state not in _BAD, shown.view.name))
+    ordered = sorted(pipelines, key=lambda shown: (not shown.view.attention, shown.view.name))
     field = el(
         "input", type="search", id="filter", placeholder="Filter by name", aria_label="Filter pipelines by name",
         autocomplete="off", data_filter="pipelines",
@@ -32,13 +31,13 @@ def overview(pipelines: Sequence[Shown], visitor: Visitor) -> str:
 
 
 def _sums(pipelines: Sequence[Shown]) -> list[Child]:
-    bad = sum(shown.view.state in _BAD for shown in pipelines)
+    bad = sum(bool(shown.view.attention) for shown in pipelines)
     lags = [(shown.lag_s, shown.view.name) for shown in pipelines if shown.lag_s is not None]
     most, whose = max(lags, default=(None, ""))
     running = sum(shown.view.state == "running" for shown in pipelines)
     return [
         tile("Pipelines", count(len(pipelines)), f"{running} running"),
-        tile("Need attention", count(bad), "failed or with an invalid file", "bad" if bad else "good"),
+        tile("Need attention", count(bad), "failed, failing or with an invalid file", "bad" if bad else "good"),
         tile("Largest lag", lag(most), whose),
         tile("Rows per second", count(sum(shown.written_per_s for shown in pipelines)), "written, all pipelines"),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,8 @@ class Views:
         return self._shown(self._control.pipeline(name))
 
     def documents(self) -> list[Seen]:
-        """The status documents of those that have one, for metrics."""
-        return [shown.seen for shown in self.all() if shown.seen is not None]
+        """The status documents of all, for metrics; an empty one where no run has written one yet."""
+        return [_measured(shown) for shown in self.all()]
 
     def _shown(self, view: PipelineView) -> Shown:
         try:
@@ -101,6 +101,14 @@ class Views:
         return seen
 
 
+def _measured(shown: Shown) -> Seen:
+    """A document with what the server knows of the pipeline."""
+    view = shown.view
+    none = Status("", view.name, view.source, view.sink, "ended", 0, "", 0.0, 0.0, file=view.file)
+    seen = shown.seen or Seen(none, alive=False)
+    return replace(seen, life=view.state, attention=view.attention)
+
+
 def _asked_ns(root: Path) -> int:
     """When the last table was asked to be paused or resumed, or a run has taken that in."""
     try:
@@ -122,7 +130,8 @@ def summary(shown: Shown) -> dict[str, Any]:
     """A pipeline in a list of them, as JSON."""
     view, status = shown.view, shown.status
     return {
-        "name": view.name, "source": view.source, "sink": view.sink, "state": view.state, "schedule": view.schedule,
+        "name": view.name, "source": view.source, "sink": view.sink, "state": view.state, "attention": view.attention,
+        "schedule": view.schedule,
         "next_run_s": view.next_run_s, "restarts": view.restarts, "lag_s": shown.lag_s,
         "lag_bytes": None if shown.live is None else shown.live.lag.bytes,
         "read_per_s": 0.0 if shown.live is None else shown.live.read_per_s, "written_per_s": shown.written_per_s,

@@ -34,7 +34,7 @@ class Api(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._note(None)
         one = {
-            "name": "shop", "state": self.state, "source": "mysql", "sink": "duckdb", "rows": 12_345, "lag_s": 1.25,
+            "name": "shop", "state": self.state, "attention": "failed 4 times in a row", "source": "mysql", "sink": "duckdb", "rows": 12_345, "lag_s": 1.25,
             "next_run_s": 0.0, "restarts": 2, "file_errors": [], "paused": ["shop.archive"],
             "last_error": {"type": "SinkError", "message": "no \x1b[31m"},
         }  # fmt: skip
@@ -89,6 +89,7 @@ def test_the_list_is_a_table_or_json_and_what_is_in_it_does_no_harm(api: type[Ap
     assert lines[0].split() == [
         "NAME",
         "STATE",
+        "ATTENTION",
         "FROM",
         "TO",
         "ROWS",
@@ -101,7 +102,8 @@ def test_the_list_is_a_table_or_json_and_what_is_in_it_does_no_harm(api: type[Ap
         "ERROR",
     ]
     assert lines[1].startswith(
-        "shop  running  mysql  duckdb  12,345  1.2 s  1970-01-01 00:00:00  2         shop.archive  SinkError: no "
+        "shop  running  failed 4 times in a row  mysql  duckdb  12,345  1.2 s  1970-01-01 00:00:00  2         "
+        "shop.archive  SinkError: no "
     )
     assert "\x1b" not in lines[1]
     assert json.loads(cdc(tmp_path, "list", "--json").output)[0]["rows"] == 12_345

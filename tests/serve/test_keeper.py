@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -16,7 +17,7 @@ import cdc
 from cdc.errors import CdcError, EditRefused, NotNow, SourceUnavailable, StateError, TransformError, WorkerLost
 from cdc.job.control import Control
 from cdc.serve import keeper as module
-from cdc.serve.control import LogLine, PipelineView
+from cdc.serve.control import LogLine, PipelineView, RunView
 from cdc.serve.history import History
 from cdc.serve.keeper import Keeper
 from cdc.serve.turns import Turns
@@ -55,8 +56,11 @@ class Runs:
     def spark_alive(self) -> bool:
         return self.alive
 
-    def turn(self, wanted: Callable[[], bool]) -> Callable[[], None]:
-        return self.turns.take(wanted)
+    def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
+        return self.turns.take(wanted, first=first)
+
+    def expect(self) -> Callable[[], None]:
+        return self.turns.expect()
 
     def tell(self, name: str, line: LogLine) -> None:
         self.told.append(line)
@@ -68,9 +72,15 @@ class Kept:
     def __init__(self, folder: Path) -> None:
         self.folder, self.runs, self.keepers = folder, Runs(), list[Keeper]()
 
-    def keep(self, pipeline: str = "") -> Keeper:
+    def close(self) -> None:
+        """End all of them, as the server does."""
+        for keeper in self.keepers:
+            keeper.close()
+            assert keeper.join(WAIT_S)
+
+    def keep(self, pipeline: str = "", state: str = "state") -> Keeper:
         spec = cdc.load(self.folder / "p.yaml", text=FILE + (f"pipeline: {{{pipeline}}}\n" if pipeline else "")).spec
-        keeper = Keeper(spec, self.folder / "state", self.runs, self.runs)  # type: ignore[arg-type]
+        keeper = Keeper(spec, self.folder / state, self.runs, self.runs)  # type: ignore[arg-type]
         self.keepers.append(keeper)
         keeper.begin()
         return keeper
@@ -87,9 +97,7 @@ class Kept:
 def kept(tmp_path: Path) -> Iterator[Kept]:
     kept = Kept(tmp_path)
     yield kept
-    for keeper in kept.keepers:
-        keeper.close()
-        assert keeper.join(WAIT_S)
+    kept.close()
 
 
 def shown(keeper: Keeper, state: str) -> PipelineView:
@@ -161,6 +169,76 @@ def test_a_run_waits_for_its_turn_to_start_and_gives_it_back_when_it_reads(kept:
     assert second.view().state == "starting"
     first.reads()
     kept.begun()
+
+
+def test_after_a_restart_what_was_live_begins_before_all_others(kept: Kept) -> None:
+    kept.keep("name: live")
+    kept.begun()
+    kept.close()
+    kept.runs.turns = Turns(1, longest_s=1000)
+    kept.runs.spark_up.clear()
+    while not kept.runs.asked.empty():
+        kept.runs.asked.get()
+    kept.keep("name: new", state="other")
+    kept.keep("name: live")
+    for _ in range(2):
+        kept.runs.asked.get(timeout=WAIT_S)
+    kept.runs.spark_up.set()
+    first = kept.begun()
+    assert first["spec"].name == "live"
+    kept.none_begins()
+    first["control"].reads()
+    assert kept.begun()["spec"].name == "new"
+
+
+def test_after_a_restart_a_source_that_was_read_to_its_end_is_not_read_again_unless_its_file_has_changed(
+    kept: Kept,
+) -> None:
+    kept.keep()
+    kept.begun()
+    kept.runs.ends.put(None)
+    shown(kept.keepers[0], "finished")
+    kept.close()
+    again = kept.keep()
+    kept.none_begins()
+    assert again.view().state == "finished"
+    again.start()
+    kept.begun()
+    kept.runs.ends.put(None)
+    shown(again, "finished")
+    kept.close()
+    kept.keep("parallelism: 2")
+    kept.begun()
+
+
+def test_a_run_that_a_killed_server_leaves_is_in_the_history(kept: Kept) -> None:
+    history = History(kept.folder / "state")
+    history.begun(RunView(1_000.0, None, None, "start"))
+    (kept.folder / "state" / "status.json").write_text("{}")
+    os.utime(kept.folder / "state" / "status.json", (1_500.0, 1_500.0))
+    keeper = kept.keep()
+    kept.begun()
+    run = keeper.view().runs[1]
+    assert (run.outcome, run.started_s, run.ended_s) == ("lost", 1_000.0, 1_500.0)
+    assert "ended without a word" in kept.runs.told[0].message
+    kept.close()
+    assert [each.outcome for each in kept.keep().view().runs[-2:]] == ["stopped", "lost"]
+
+
+def test_a_pipeline_that_fails_again_and_again_needs_attention_though_it_waits_for_its_next_try(kept: Kept) -> None:
+    keeper = kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 1 ms, restart.fixed-delay.attempts: 9")
+    for _ in range(2):
+        kept.begun()
+        kept.runs.ends.put(SourceUnavailable("no connection"))
+    kept.begun()
+    assert keeper.view().attention == ""
+    kept.runs.ends.put(SourceUnavailable("no connection"))
+    kept.begun()
+    assert keeper.view().attention == "failed 3 times in a row"
+    kept.runs.ends.put(TransformError("no number"))
+    assert shown(keeper, "failed").attention == "failed"
+    keeper.stop()
+    assert keeper.view().attention == ""
 
 
 def test_a_stop_and_work_between_runs_wait_for_no_turn(kept: Kept) -> None:

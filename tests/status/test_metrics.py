@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,13 @@ def test_a_scrape_has_the_numbers_of_the_document() -> None:
     assert found[("cdc_rows_written_total", "shop", "update")] == 2
     assert found[("cdc_schema_changes_total", "shop", "held-back")] == 2
     assert found[("cdc_counted_total", "shop", "too-long-truncated")] == 5, "columns make no series"
+
+
+@pytest.mark.parametrize(
+    ("state", "alive", "up"), [("running", True, 1), ("running", False, 0), ("failed", False, 0), ("ended", False, 1)]
+)
+def test_a_pipeline_without_a_server_is_up_unless_it_has_failed_or_is_lost(state: str, alive: bool, up: int) -> None:
+    assert scraped(Seen(replace(SHOP, state=state), alive))[("cdc_up", "shop")] == up
 
 
 def test_flinks_names_have_flinks_meaning() -> None:

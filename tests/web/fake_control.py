@@ -170,8 +170,8 @@ def shop(root: Path) -> FakeControl:
              runs=(RunView(now - 4000, None, None, "start", 100, 4),)),
         view("nightly", root, "scheduled", schedule="0 2 * * *", next_run_s=now + 3600,
              runs=(RunView(now - 90_000, now - 89_000, "finished", "schedule", 120_000, 90),)),
-        view("billing", root, "failed", last_error=error),
-        view(HOSTILE, root, "invalid", file_errors=(f"shop.yaml:3:1: {HOSTILE}",)),
+        view("billing", root, "failed", last_error=error, attention="failed"),
+        view(HOSTILE, root, "invalid", attention="invalid file", file_errors=(f"shop.yaml:3:1: {HOSTILE}",)),
     )  # fmt: skip
     told(control, "shop", status("shop", 120))
     told(control, HOSTILE, _hostile())

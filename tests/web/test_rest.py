@@ -223,6 +223,24 @@ def test_metrics_of_all_pipelines(client: TestClient) -> None:
     assert 'cdc_lag_seconds{pipeline="shop"} 1.4' in answer.text
 
 
+def test_what_needs_attention_is_not_up_and_comes_first(
+    client: TestClient, control: FakeControl, tmp_path: Path
+) -> None:
+    control.put(view("flaky", tmp_path, "waiting", attention="failed 4 times in a row"))
+    control.put(view("wrong", tmp_path, "invalid", state_dir="", attention="invalid file"))
+    told(control, "flaky", status("flaky", state="failed"))
+    metrics, page = client.get("/metrics").text, client.get("/").text
+    up = dict(re.findall(r'^cdc_up\{pipeline="(\w+)"\} (\d)', metrics, re.MULTILINE))
+    assert up == {"shop": "1", "nightly": "1", "billing": "0", "flaky": "0", "wrong": "0"}
+    listed = {each["name"]: each["attention"] for each in client.get(BASE).json()["pipelines"]}
+    assert {name for name, why in listed.items() if why and name in up} == {"billing", "flaky", "wrong"}
+    assert listed["flaky"] == "failed 4 times in a row"
+    assert 'cdc_state{pipeline="flaky",state="waiting"} 1' in metrics
+    assert 'cdc_state{pipeline="wrong",state="invalid"} 1' in metrics
+    assert page.index("flaky") < page.index("nightly")
+    assert 'Need attention</dt><dd class="bad">4<' in page
+
+
 def test_the_page_of_the_documentation_names_every_address(client: TestClient) -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "monitoring.md").read_text()
     for part in ("tables", "batches", "schemas", "errors", "plan", "log", "verify"):

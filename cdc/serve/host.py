@@ -1,0 +1,30 @@
+"""What a keeper needs of the server that it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from cdc.serve.control import LogLine
+
+if TYPE_CHECKING:
+    from cdc.job.shared_spark import SharedSpark
+
+
+class Host(Protocol):
+    """A server, as its keepers see it. Any thread."""
+
+    def session(self) -> SharedSpark | None:
+        """Spark, once it is up; None when the server ends."""
+
+    def spark_alive(self) -> bool:
+        """Whether Spark is up."""
+
+    def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
+        """Wait for the turn to start, as `cdc.serve.turns.Turns.take` does; what ends it."""
+
+    def expect(self) -> Callable[[], None]:
+        """One that is to start first will take its turn; what is to be called when it has, or takes none."""
+
+    def tell(self, name: str, line: LogLine) -> None:
+        """A line of a pipeline's log that is worth a look."""
