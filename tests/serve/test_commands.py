@@ -34,7 +34,8 @@ class Api(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._note(None)
         one = {
-            "name": "shop", "state": self.state, "attention": "failed 4 times in a row", "source": "mysql", "sink": "duckdb", "rows": 12_345, "lag_s": 1.25,
+            "name": "shop", "state": self.state, "attention": "failed 4 times in a row", "source": "mysql",
+            "sink": "duckdb", "rows": 12_345, "lag_s": 1.25,
             "next_run_s": 0.0, "restarts": 2, "file_errors": [], "paused": ["shop.archive"],
             "last_error": {"type": "SinkError", "message": "no \x1b[31m"},
         }  # fmt: skip
