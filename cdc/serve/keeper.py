@@ -287,6 +287,7 @@ class Keeper:
     def _run_in_turn(self, why: str, session: SharedSpark, started: Callable[[], None]) -> None:
         from cdc.job.control import Control
 
+        run = RunView(time.time(), None, None, why)
         with self._changed:
             if not self._may_begin():
                 if not self._history.held:  # else it was stopped while Spark, or its turn, was waited for
@@ -296,9 +297,9 @@ class Keeper:
             log = cast("IO[str]", self.log)
             again, words = why == "restart", partial(for_a_server, name=self.spec.name)
             self._control = control = Control(log=log, shared=session, again=again, reads=started, words=words)
-            self._run, self._waiting = RunView(time.time(), None, None, why), Waiting()
+            self._run, self._waiting = run, Waiting()
             self._state = "starting"
-            self._write_history(lambda run=self._run: self._history.begun(run))
+            self._write_history(lambda: self._history.begun(run))
         error = self._failure(control)
         with self._changed:
             self._over(control, error)
