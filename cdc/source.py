@@ -123,7 +123,8 @@ class TableProgress:
         state: `waiting` (nothing of it is read yet), `copying` or `done`.
         rows: copied. `estimated_rows`: in the table, roughly; never less than `rows`.
         chunks: copied. `planned_chunks`: as far as they are known yet.
-        started_s, updated_s: when its first and last part was copied, seconds since the epoch; 0 before.
+        started_s, updated_s: when this run began its first part, and had copied its last one, seconds since the epoch;
+            0 before.
         rows_per_s: over the last seconds.
         why: it is copied anew; empty for a table that is copied for the first time.
     """

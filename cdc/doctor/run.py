@@ -104,6 +104,8 @@ def _source(spec: PipelineSpec, store: LocalStore, committed: Offset | None) -> 
         yield _failed("source", failed)
     except ImportError as failed:
         yield error("source", f"the connector cannot be loaded: {failed}", "install what it needs")
+    except Exception as failed:  # noqa: BLE001 - a finding: the rest is looked at all the same
+        yield _unforeseen("source", failed)
 
 
 def _sink(spec: PipelineSpec, store: LocalStore) -> Iterator[Finding]:
@@ -118,6 +120,14 @@ def _sink(spec: PipelineSpec, store: LocalStore) -> Iterator[Finding]:
         yield _failed("sink", failed)
     except ImportError as failed:
         yield error("sink", f"the connector cannot be loaded: {failed}", "install what it needs")
+    except Exception as failed:  # noqa: BLE001 - as above
+        yield _unforeseen("sink", failed)
+
+
+def _unforeseen(subject: str, failed: Exception) -> Finding:
+    """A server that answers what no connector expects, or a defect of the connector."""
+    told = f"its answers are not understood: {type(failed).__name__}: {str(failed)[:200]}"
+    return error(subject, told, "check that the address is that of such a server; CDC_DEBUG=1 `cdc plan` has the trace")
 
 
 def _failed(subject: str, failed: CdcError) -> Finding:

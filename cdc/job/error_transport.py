@@ -24,6 +24,15 @@ _LOST = re.compile(
 _NO_CODE = re.compile(r"ModuleNotFoundError: No module named '((?:cdc|connectors)\b[\w.]*)'")
 """An executor cannot even load what it is to run."""
 
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]*)"(?:[^\n]*error=\d+, ([^\n]*))?')
+"""A worker has no such Python."""
+
+_MACHINE = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \((\S+) executor (?!driver)")
+"""Where the task ran that failed, in Spark's text about the stage."""
+
+_CALLED = re.compile(r"An error occurred while calling [^\n]*\n: ")
+"""What py4j says before the Java exception that matters."""
+
 _HINT = "CDC_DEBUG=1 shows the whole trace; a run after this one continues at the last committed batch"
 
 _TRACE = "Traceback (most recent call last)"
@@ -82,15 +91,25 @@ def recover(error: BaseException) -> CdcError:
     if match:
         return from_json(match[1])
     raised = _RAISED.findall(text)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in _CALLED.sub("", text).splitlines() if line.strip()]
+    there = _MACHINE.search(text + _java_traces(error))
+    where = f"machine {there[1]}" if there is not None else ""
+    program = _NO_PROGRAM.search(text + _java_traces(error))
+    if program is not None:
+        hint = "install cdc on every machine, under the same path as here (docs/cluster.md)"
+        why = f" ({program[2].strip()})" if program[2] else ""
+        return EngineError(f"there is no Python {program[1]} for its workers{why}", where=where, hint=hint)
     lost = None if _TRACE in text else _LOST.search(text + _java_traces(error))
     missing = _NO_CODE.search(text)
     if missing is not None:
         hint = "install the same version of cdc on every machine of the cluster (docs/cluster.md)"
-        return EngineError(f"the Python of an executor has no {missing[1]}, or another version of it", hint=hint)
+        told = f"the Python of an executor has no {missing[1]}, or another version of it"
+        return EngineError(told, where=where, hint=hint)
     if lost is not None:
-        return WorkerLost(f"a process of Spark's has ended, or did not come up: {lost[0]}", hint=_HINT)
-    return EngineError(f"Spark stopped: {(raised[-1:] or lines or [type(error).__name__])[0][:500]}", hint=_HINT)
+        return WorkerLost(f"a process of Spark's has ended, or did not come up: {lost[0]}", where=where, hint=_HINT)
+    return EngineError(
+        f"Spark stopped: {(raised[-1:] or lines or [type(error).__name__])[0][:500]}", where=where, hint=_HINT
+    )
 
 
 def _java_traces(error: BaseException) -> str:

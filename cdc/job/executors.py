@@ -98,7 +98,10 @@ def _port(environment: Mapping[str, str]) -> int:
 
 
 def _unreached(store: ServedStore, systems: Sequence[object]) -> list[str]:
-    """What of source and sink does not answer this machine. Executor. Raises StateError without a way to the driver."""
+    """What of source and sink does not answer this machine now. Executor.
+
+    Raises StateError without a way to the driver, and the CdcError of what no waiting mends, as of a missing file.
+    """
     store.check()
     found = []
     for system in systems:
@@ -106,6 +109,9 @@ def _unreached(store: ServedStore, systems: Sequence[object]) -> list[str]:
             if isinstance(system, Reaches):
                 system.reach()
         except CdcError as error:
+            if not error.retryable:
+                error.message += f" (on the machine {socket.gethostname()})"
+                raise
             found.append(f"the machine {socket.gethostname()} has no connection: {error}")
     return found
 

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from cdc.errors import EngineError
 from cdc.job.class_archive import archive_options
 from cdc.job.java import LOCALE, Java, share_file_names
+from cdc.job.master import check_master
 from cdc.without_pandas import pandas_hidden
 
 DEFAULT_MASTER = "local[*,4]"
@@ -188,6 +189,7 @@ def start_session(
         builder = builder.config(key, value)
     with pandas_hidden():
         importlib.import_module("pyspark.testing.utils")  # which a session imports, to ask whether there is numpy
+    check_master(master)
     try:
         spark = builder.getOrCreate()
         if _submitted():

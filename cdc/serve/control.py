@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from cdc.errors import CdcError
 from cdc.spec.model import PipelineSpec
 
 State = Literal["starting", "running", "stopping", "waiting", "scheduled", "stopped", "finished", "failed", "invalid"]
@@ -41,6 +42,11 @@ class ErrorView:
     hint: str
     at_s: float
     retryable: bool
+
+    @classmethod
+    def of(cls, error: CdcError, at_s: float) -> ErrorView:
+        """An error of a run that ended at that time."""
+        return cls(type(error).__name__, error.message, error.where, error.hint, at_s, error.retryable)
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,7 +248,7 @@ class Keeper:
 
         with self._changed:
             self._state, self._due, self._run, self._control = "failed", None, None, None
-            self._last_error = error_view(known(error), time.time())
+            self._last_error = ErrorView.of(known(error), time.time())
         self._say(f"failed, and is not started again: {known(error)}", "error")
 
     def _next(self) -> str | None:
@@ -338,7 +338,7 @@ class Keeper:
         if run is None:
             raise EngineError("a run has ended that did not begin")
         asked = control.stop.is_set() or control.drain.is_set()
-        shown = None if error is None else error_view(error, now_s)
+        shown = None if error is None else ErrorView.of(error, now_s)
         outcome: Outcome = "failed" if error is not None else "stopped" if asked else "finished"
         over = replace(run, ended_s=now_s, outcome=outcome, rows=progress.rows, batches=progress.batches, error=shown)
         self._run = self._control = None
@@ -394,8 +394,3 @@ class Keeper:
 
     def _say(self, message: str, level: str) -> None:
         self._host.tell(self.spec.name, LogLine(time.time(), level, message))
-
-
-def error_view(error: CdcError, at_s: float) -> ErrorView:
-    """An error as it is shown."""
-    return ErrorView(type(error).__name__, error.message, error.where, error.hint, at_s, error.retryable)

@@ -68,4 +68,7 @@ def _text(value: Any, masked: bool) -> str:
         return MASKED
     plain = value.as_py() if not pa.types.is_temporal(value.type) else value.cast(pa.string()).as_py()
     text = plain.hex() if isinstance(plain, bytes) else str(plain)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST - 1]}…"
+    plainly = text == text.strip() and text not in ("", "NULL", MASKED)
+    return text if plainly else f"'{text}'"  # else it would be read as nothing, or as what it is not

@@ -67,6 +67,10 @@ class BinlogFilesSource(Source):
             found = {table: known for table, known in schemas.history.tables(count).items() if self._wanted(table)}
         return {table: shown_schema(definition, self._options) for table, definition in found.items()}
 
+    def reach(self) -> None:
+        """Raise SourceError where a pattern of `path` matches no file of this machine."""
+        self._files()
+
     def first_tables(self) -> Mapping[TableId, TableSchema]:
         """The captured tables as `schema-files` define them; none without such files. Nothing of the log is read."""
         files = self._files()
@@ -218,7 +222,8 @@ def _matching(patterns: Sequence[str], option: str) -> list[Path]:
     for pattern in patterns:
         paths = [Path(path) for path in sorted(glob.glob(pattern)) if not path.endswith(".index")]
         if not paths:
-            raise SourceError(f"no file matches {pattern}", where=f"source.{option}", hint="check the path")
+            hint = "check the path; on a cluster the files have to be on every machine, under the same path"
+            raise SourceError(f"no file matches {pattern}", where=f"source.{option}", hint=hint)
         found += paths
     return list(dict.fromkeys(found))
 

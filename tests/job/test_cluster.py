@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -197,3 +199,31 @@ def test_a_cluster_without_room_is_told_and_a_stop_does_not_wait_for_it(cluster:
         process.terminate()
         assert process.wait(TIMEOUT_S) == 0
     assert "stopped before anything was read" in log.read_text()
+
+
+def test_a_machine_without_the_python_of_the_driver_is_named_with_the_program(cluster: Cluster, here: Here) -> None:
+    here.write_demo("demo.duckdb")
+    python = here.driver / "python"
+    python.symlink_to(sys.executable)
+    command = [str(python), "-c", MAIN, "run", "demo.yaml", "--state-dir", "state", "--master", cluster.url]
+    with started(command, here.driver, PYTHONPATH=os.pathsep.join(filter(None, sys.path))) as process:
+        assert process.wait(TIMEOUT_S) == 5
+    log = (here.driver / "run.log").read_text()
+    assert re.search(rf"machine \S+: there is no Python {python} for its workers \(No such file or directory\)", log), (
+        log
+    )
+
+
+def test_files_that_the_driver_alone_has_are_missed_before_the_first_batch_on_the_machine_that_lacks_them(
+    cluster: Cluster, here: Here
+) -> None:
+    shutil.copy(ROOT / "tests" / "fixtures" / "binlog" / "mysql.binlog", here.driver / "binlog.000002")
+    source = {"type": "binlog-files", "path": str(here.driver / "binlog.*"), "tables": r"\.*.\.*"}
+    document = {"source": source, "sink": {"type": "duckdb", "path": "x.duckdb"}}
+    (here.driver / "demo.yaml").write_text(yaml.safe_dump(document))
+    with running(here.driver, cluster.url) as process:
+        assert process.wait(TIMEOUT_S) == 3
+    log = (here.driver / "run.log").read_text()
+    machine = re.escape(socket.gethostname())
+    assert re.search(rf"no file matches \S+binlog\.\* \(on the machine {machine}\)", log), log
+    assert "on a cluster the files have to be on every machine" in log

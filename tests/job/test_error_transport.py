@@ -51,6 +51,25 @@ def test_of_a_foreign_error_the_telling_line_is_shown() -> None:
     assert recover(RuntimeError("first line\nsecond line")).message == "Spark stopped: first line"
 
 
+CALLED = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent \
+failure: Lost task 0.3 in stage 0.0 (TID 3) (10.0.0.7 executor 1): {}
+\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1110)"""
+
+
+def test_an_error_of_a_cluster_names_the_machine_and_what_is_missing_there() -> None:
+    told = 'java.io.IOException: Cannot run program "/opt/cdc/bin/python": error=2, No such file or directory'
+    found = recover(RuntimeError(CALLED.format(told)))
+    assert (found.where, found.message) == (
+        "machine 10.0.0.7",
+        "there is no Python /opt/cdc/bin/python for its workers (No such file or directory)",
+    )
+    found = recover(RuntimeError(CALLED.format("java.lang.OutOfMemoryError: Java heap space")))
+    assert found.where == "machine 10.0.0.7"
+    assert found.message.startswith("Spark stopped: org.apache.spark.SparkException: Job aborted due to stage failure")
+    assert recover(RuntimeError(SPARK_TEXT)).where == "", "of this machine nobody has to be told"
+
+
 def test_methods_pass_errors_on_and_keep_their_names() -> None:
     @crossing
     def plan(number: int) -> int:

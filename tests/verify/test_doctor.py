@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_mysql import Visit, hostile
 from running import ShortPipeline
 from typer.testing import CliRunner
 
@@ -110,3 +111,38 @@ def test_a_place_without_room_or_that_is_no_folder_is_told(tmp_path: Path, monke
         monkeypatch.setattr("cdc.disk.shutil.disk_usage", lambda path, free=free: type("Usage", (), {"free": free}))
         (finding,) = examine_folder("disk", tmp_path)
         assert (finding.level, bool(finding.fix)) == (level, True)
+
+
+def answers_ok_to_everything(visit: Visit) -> None:
+    visit.greet()
+    visit.receive()
+    visit.send(2, b"\0\0\0\2\0\0\0")
+    while visit.receive():
+        visit.send(1, b"\0\0\0\2\0\0\0")
+
+
+@pytest.mark.parametrize("command", ["doctor", "plan", "run"])
+def test_a_server_that_answers_ok_to_every_query_is_no_mysql_server(tmp_path: Path, command: str) -> None:
+    with hostile(answers_ok_to_everything) as server:
+        known = MySqlServer("127.0.0.1", server.port, "root", "x", "mysql", "9")
+        pipeline = ShortPipeline(known, tmp_path, "shop", "pipeline:\n  name: p\n")
+        done = CliRunner().invoke(app, [command, str(pipeline.file)])
+    told = done.output if command == "doctor" else str(done.exception)
+    assert "does not answer as MySQL or MariaDB does" in told
+    assert "KeyError" not in told
+    assert (done.exit_code if command == "doctor" else getattr(done.exception, "exit_code", 0)) == 3
+
+
+@pytest.mark.mysql
+def test_a_missing_privilege_hides_no_other_finding(server_factory: Any, tmp_path: Path) -> None:
+    server = server_factory("mysql", extra_args=["--binlog-row-image=MINIMAL"])
+    database = server.new_database("doctor")
+    server.execute("CREATE TABLE a (x INT)", "CREATE TABLE b (id INT PRIMARY KEY)", database=database)
+    server.execute("CREATE USER 'less'@'%' IDENTIFIED BY 'secret'", f"GRANT SELECT ON {database}.* TO 'less'@'%'")
+    code, told = found(ShortPipeline(replace(server_of(server), user="less", password="secret"), tmp_path, database))
+    assert code == 3
+    assert any("REPLICATION CLIENT" in finding["fix"] for finding in told["source privileges"])
+    assert "binlog_row_image" in told["source server settings"][0]["fix"]
+    assert told["source tables"][0]["told"] == "2 match and can be read"
+    assert f"{database}.a" in told["source keys"][0]["told"]
+    assert "source clock" in told

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from cdc.errors import SourceError
+from cdc.errors import SourceError, SourceUnavailable
 from cdc.finding import Finding, Level, error, ok, warning
 from cdc.schema import TableId
 from connectors.mysql.log.offset import MySqlOffset
@@ -24,7 +24,7 @@ from connectors.mysql.server.server_check import (
     quoted,
     settings_problems,
 )
-from connectors.mysql.server.server_info import ServerInfo, query, server_info
+from connectors.mysql.server.server_info import ServerInfo, query, server_info, server_settings
 
 _SKEW_S = 2.0
 _SHORT_S = 86_400
@@ -48,36 +48,65 @@ def examine(
         yield _failed("connection", failed)
         return
     try:
-        yield from _server(connection, options().pattern.matches)
-        info = server_info(connection)
-        if info.log_bin:
-            yield from _log(connection, info, committed)
-        yield from _tables(connection, info, options())
+        settings = server_settings(connection)
+        info, refused = _with_log(connection, settings)
+        yield from refused
+        for subject, findings in (
+            ("server settings", lambda: _settings(info or settings)),
+            ("server settings", lambda: () if info is None else _left_out(connection, info, options().pattern.matches)),
+            ("privileges", lambda: _privileges(connection, settings)),
+            ("clock", lambda: [_clock(connection)]),
+            ("binlog", lambda: _log(connection, info, committed) if info is not None and info.log_bin else ()),
+            ("tables", lambda: _tables(connection, info or settings, options())),
+        ):
+            yield from _all_of(subject, findings)
     except SourceError as failed:
         yield _failed("server", failed)
     finally:
         connection.close()
 
 
-def _server(connection: MySqlConnection, wanted: Callable[[TableId], bool]) -> Iterator[Finding]:
-    info = server_info(connection)
+def _all_of(subject: str, findings: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """The findings; what the server refuses meanwhile is one, and others are looked at all the same."""
+    try:
+        yield from findings()
+    except SourceError as failed:
+        yield _failed(subject, failed)
+
+
+def _with_log(connection: MySqlConnection, settings: ServerInfo) -> tuple[ServerInfo | None, Sequence[Finding]]:
+    """The server with where its log stands, or None and why the account may not see that."""
+    try:
+        return server_info(connection), ()
+    except SourceUnavailable:
+        raise
+    except SourceError as failed:
+        return None, (_failed("privileges", failed),)
+
+
+def _settings(info: ServerInfo) -> Iterator[Finding]:
     name = "MariaDB" if info.mariadb else "MySQL"
     yield ok("server", f"{name} {info.version}, {'with' if info.gtid else 'without'} GTIDs")
-    for what, fix in (*settings_problems(info), *not_logged_problems(connection, info, wanted)):
+    for what, fix in settings_problems(info):
+        yield error("server settings", what, _kept(info, fix))
+    if info.log_bin and not info.gtid:
+        fix = "SET PERSIST gtid_mode step by step to ON: see the server's manual, Enabling GTID Transactions Online"
+        yield warning("GTIDs", "without them a pipeline cannot go on with a server that takes over", fix)
+
+
+def _left_out(connection: MySqlConnection, info: ServerInfo, wanted: Callable[[TableId], bool]) -> Iterator[Finding]:
+    """Databases and tables that the log leaves out."""
+    for what, fix in not_logged_problems(connection, info, wanted):
         yield error("server settings", what, _kept(info, fix))
     if filtered := told_filter(info):
         fix = "make such statements in the database of their table, and run cdc verify after one that was not"
         yield warning("server settings", filtered, fix)
-    if info.log_bin and not info.gtid:
-        fix = "SET PERSIST gtid_mode step by step to ON: see the server's manual, Enabling GTID Transactions Online"
-        yield warning("GTIDs", "without them a pipeline cannot go on with a server that takes over", fix)
+
+
+def _privileges(connection: MySqlConnection, info: ServerInfo) -> Iterator[Finding]:
     if info.log_bin:
-        try:
-            check_replication_privilege(connection, info.server_id)
-            yield ok("privileges", "the account may read the binary log")
-        except SourceError as failed:
-            yield _failed("privileges", failed)
-    yield _clock(connection)
+        check_replication_privilege(connection, info.server_id)
+        yield ok("privileges", "the account may read the binary log")
 
 
 def _kept(info: ServerInfo, fix: str) -> str:

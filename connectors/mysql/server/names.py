@@ -8,7 +8,7 @@ from __future__ import annotations
 from cdc.errors import StateError
 from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
-from connectors.mysql.server.server_info import server_info
+from connectors.mysql.server.server_info import server_settings
 
 FILE_NAME = "names.json"
 
@@ -22,7 +22,7 @@ def names_ignore_case(store: Store, streams: Streams) -> bool:
     kept = store.read_json(FILE_NAME, hint="remove it")
     if kept is None:
         with streams.session() as connection:
-            kept = {"lower_case_table_names": server_info(connection).lower_case_table_names}
+            kept = {"lower_case_table_names": server_settings(connection).lower_case_table_names}
         store.write_json(FILE_NAME, kept)
     value = kept.get("lower_case_table_names")
     if not isinstance(value, int):

@@ -119,13 +119,31 @@ def where_of(connection: MySqlConnection) -> str:
 
 def server_info(connection: MySqlConnection) -> ServerInfo:
     """Ask the server. Needs REPLICATION CLIENT when the binary log is on; raises SourceError with the GRANT."""
+    info = server_settings(connection)
+    logged = _log_row(connection, info.flavor, info.version_number) if info.log_bin else ("", 0, "", "", "")
+    do_db, ignore_db = (_names(str(text or ""), bool(info.lower_case_table_names)) for text in logged[2:4])
+    return replace(
+        info,
+        executed=_executed(connection, info.flavor, logged),
+        file=str(logged[0]),
+        position=int(logged[1]),
+        do_db=do_db,
+        ignore_db=ignore_db,
+    )
+
+
+def server_settings(connection: MySqlConnection) -> ServerInfo:
+    """The same without where the binary log stands and what it leaves out: any account may ask. Raises SourceError."""
     values = _variables(connection)
+    if "version" not in values:
+        raise SourceError(
+            "it does not answer as MySQL or MariaDB does: SHOW GLOBAL VARIABLES names no version",
+            where=where_of(connection),
+            hint="check hostname and port: a proxy or another kind of server listens there",
+        )
     flavor: Flavor = "mariadb" if "mariadb" in values["version"].lower() else "mysql"
     number = version_number(values["version"])
     log_bin = values.get("log_bin", "OFF").upper() in ("ON", "1")
-    names_in_lower_case = values.get("lower_case_table_names", "0") != "0"
-    logged = _log_row(connection, flavor, number) if log_bin else ("", 0, "", "", "")
-    do_db, ignore_db = (_names(str(text or ""), names_in_lower_case) for text in logged[2:4])
     return ServerInfo(
         flavor=flavor,
         version=values["version"],
@@ -137,14 +155,12 @@ def server_info(connection: MySqlConnection) -> ServerInfo:
         row_format=values.get("binlog_format", "ROW").upper(),
         row_image=values.get("binlog_row_image", "FULL").upper(),
         lower_case_table_names=int(values.get("lower_case_table_names", "0")),
-        executed=_executed(connection, flavor, logged),
+        executed="",
         purged=_one_line(values.get("gtid_purged", "")) if flavor == "mysql" else "",
-        file=str(logged[0]),
-        position=int(logged[1]),
+        file="",
+        position=0,
         explicit_timestamps=values.get("explicit_defaults_for_timestamp", "ON").upper() == "ON",
         logs_received="ON" in (values.get(name, "").upper() for name in ("log_replica_updates", "log_slave_updates")),
-        do_db=do_db,
-        ignore_db=ignore_db,
     )
 
 

@@ -67,12 +67,12 @@ class DriverSide:
             now = self._clock()
             if self._old is None:  # what runs before this one copied has no time
                 self._old = set(self._marks.refresh())
-            self._take_entries()
+            self._take_entries(now)
             for number in self._marks.refresh().keys() - self._counted:
                 self._count(number, now)
             return [_progress(table, known, now) for table, known in self._tables.items()]
 
-    def _take_entries(self) -> None:
+    def _take_entries(self, now: float) -> None:
         count = self._plan.count()
         if count < self._taken:  # a new run has cut off what was planned in vain
             self._tables, self._chunks, self._taken, self._counted = {}, {}, 0, set()
@@ -86,6 +86,8 @@ class DriverSide:
                     known.estimated = max(known.estimated, entry.table_rows)
                     known.complete = known.complete or entry.last
                     self._chunks[index] = known
+                    if self._old is not None and index not in self._old:
+                        known.started_s = known.started_s or now
                 case End(table=table, why=why) if why == COPIED:
                     self._tables[table].beside = False
                 case End(table=table, why=why) if why != "done":
@@ -103,7 +105,6 @@ class DriverSide:
         known.done += 1
         known.rows += mark.rows
         if self._old is not None and number not in self._old:
-            known.started_s = known.started_s or now
             known.updated_s = now
             known.recent.append((now, mark.rows))
 

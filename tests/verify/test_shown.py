@@ -1,0 +1,15 @@
+"""Values of rows that differ, as `cdc verify --deep` prints them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from cdc.verify.shown import _text
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [("", "''"), (b"", "''"), (None, "NULL"), ("NULL", "'NULL'"), ("a", "a"), (0, "0"), (" ", "' '")]
+)
+def test_a_text_is_never_printed_as_nothing_or_as_what_it_is_not(value: object, told: str) -> None:
+    assert _text(pa.scalar(value), masked=False) == told
