@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 from doris_servers import DorisServer, own_doris, shared_doris
 from kafka_servers import BrokerFactory, KafkaServer, own_brokers, shared_broker
-from servers import FLAVORS, ServerFactory, own_servers, shared_server
+from servers import FLAVORS, SINK_SERVER, ServerFactory, own_servers, shared_server
 from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
 from cdc_services.server import MySqlServer
@@ -117,6 +117,20 @@ def mariadb_server() -> Iterator[MySqlServer]:
     """The session's MariaDB: binary log in ROW format."""
     with shared_server("mariadb") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def mysql_sink_server() -> Iterator[MySqlServer]:
+    """The session's MySQL for sinks: LOAD DATA LOCAL allowed, commits survive a crash."""
+    with own_servers() as make:
+        yield make("mysql", SINK_SERVER)
+
+
+@pytest.fixture(scope="session")
+def mariadb_sink_server() -> Iterator[MySqlServer]:
+    """The session's MariaDB for sinks, likewise."""
+    with own_servers() as make:
+        yield make("mariadb", SINK_SERVER)
 
 
 @pytest.fixture(params=FLAVORS)

@@ -21,6 +21,8 @@ from cdc_services.installation import find
 from cdc_services.server import MySqlServer, StartedServer
 
 FLAVORS = ("mysql", "mariadb")
+SINK_SERVER = ("--local-infile=ON", "--innodb-flush-log-at-trx-commit=1", "--skip-log-bin")
+"""Options of a server that sinks write to."""
 ServerFactory = Callable[..., StartedServer]
 _IMAGES = {"mysql": "mysql:9", "mariadb": "mariadb:11"}
 _NO_SERVER = (

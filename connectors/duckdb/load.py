@@ -18,7 +18,7 @@ entered in the middle legitimately deletes rows the sink never had; the number o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,23 +30,11 @@ from cdc.block import RowKind
 from cdc.schema import TableId
 from connectors.duckdb.database import DuckDbSession, quoted
 from connectors.duckdb.pieces import Pieces, in_row_groups
-from connectors.duckdb.stage import KIND
+from connectors.shared.staging.stage import KIND, Staged
 
 _SHARED_ROWS = 10_000
 _STAGED, _SHARED = "__cdc_staged", "__cdc_shared"
 _TABLE, _POSITION, _KEEP, _GONE = "__cdc_table", "__cdc_position", "__cdc_keep", "__cdc_gone"
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """What a batch has for one table: how many inserts and other images, and what reads them all in log order, their
-    kinds in the last column, as often as it is called."""
-
-    table: TableId
-    key: tuple[str, ...]
-    inserts: int
-    others: int
-    read: Callable[[], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -24,10 +23,10 @@ from cdc.source import Context
 from connectors.duckdb.catalog import DuckDbSchemas, NoFile
 from connectors.duckdb.database import Database, DuckDbSession, first_line
 from connectors.duckdb.fence import Fence
-from connectors.duckdb.load import Staged, load
+from connectors.duckdb.load import load
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.read_back import read_back
-from connectors.duckdb.stage import batch_folder, read_staged, stage, staged_file
+from connectors.shared.staging.stage import Staged, batch_folder, stage, staged_file, staged_tables, staged_until
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +95,7 @@ class DuckDbSink(SqlSink[str]):
             if batch <= fence.batch:
                 log.info("batch %d is in %s already", batch, self._database.path)
             else:
-                missed = self._load(session, fence, batch, self._staged(prepared))
+                missed = self._load(session, fence, batch, staged_tables(self._directory, prepared))
                 self._newest = batch
         self._clean(batch)
         return {f"delete-without-row {table}": number for table, number in missed.items() if number}
@@ -137,21 +136,6 @@ class DuckDbSink(SqlSink[str]):
         """Of the machine that this is asked on."""
         return self._store.bulk("")
 
-    def _staged(self, prepared: Sequence[Prepared]) -> list[Staged]:
-        tables: dict[TableId, list[Prepared]] = {}
-        for handle in prepared:
-            tables.setdefault(handle.table, []).append(handle)
-        return [
-            Staged(
-                table,
-                key=tuple(handles[0].handle["key"]),
-                inserts=sum(handle.inserts for handle in handles),
-                others=sum(handle.handle["others"] for handle in handles),
-                read=partial(read_staged, self._directory, handles),
-            )
-            for table, handles in tables.items()
-        ]
-
     def _load(self, session: DuckDbSession, fence: Fence, batch: int, staged: Sequence[Staged]) -> dict[TableId, int]:
         try:
             try:
@@ -174,7 +158,5 @@ class DuckDbSink(SqlSink[str]):
 
     def _clean(self, batch: int) -> None:
         """Remove the staged files of this batch and of older ones that a crash left behind."""
-        staging = batch_folder(self._directory, batch).parent
-        for folder in staging.glob("*") if staging.exists() else ():
-            if folder.name.isdigit() and int(folder.name) <= batch:
-                self._store.drop(folder)
+        for folder in staged_until(self._directory, batch):
+            self._store.drop(folder)

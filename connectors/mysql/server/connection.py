@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
+from pymysql.constants import CLIENT
 
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.flow.retry import Backoff, RetryPolicy
@@ -41,6 +42,7 @@ class ConnectionOptions:
         read_timeout_s, write_timeout_s: for one answer of the server; None waits for ever. A query that takes longer
             ends with SourceUnavailable.
         max_retries: how often to try again when the server is not reachable; 0 tries once.
+        local_files: the session may send LOAD DATA LOCAL. The driver itself still opens no file that a server names.
     """
 
     hostname: str
@@ -56,6 +58,7 @@ class ConnectionOptions:
     read_timeout_s: float | None = 300.0
     write_timeout_s: float | None = 60.0
     max_retries: int = 3
+    local_files: bool = False
 
     @classmethod
     def of(cls, options: MySqlSourceOptions) -> ConnectionOptions:
@@ -122,6 +125,7 @@ def _connect_once(options: ConnectionOptions) -> MySqlConnection:
             read_timeout=options.read_timeout_s,
             write_timeout=options.write_timeout_s,
             program_name="cdc",
+            client_flag=CLIENT.LOCAL_FILES if options.local_files else 0,
             **secure,
         )
     except LOGIN_ERRORS as error:

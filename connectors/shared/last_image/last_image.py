@@ -140,6 +140,19 @@ def _taken(
     )
 
 
+def last_rows(rows: pa.RecordBatch, keys: Sequence[str]) -> np.ndarray:
+    """int64: the places of the last row of each key, in row order. `keys` are names of columns, at least one.
+
+    Raises:
+        KeyError: there is no such column.
+    """
+    if not rows.num_rows:
+        return np.zeros(0, np.int64)
+    names = {name.lower(): name for name in rows.schema.names}
+    groups, total = _groups(rows, [names[key.lower()] for key in keys])
+    return _last(groups, total, None)
+
+
 def _groups(rows: pa.RecordBatch, keys: Sequence[str]) -> tuple[np.ndarray, int]:
     """int32[n] key numbers of the rows, and how many keys there are."""
     columns = np.zeros((len(keys), 6), np.int64)

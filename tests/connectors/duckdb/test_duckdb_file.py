@@ -18,10 +18,10 @@ from cdc.state.store import LocalStore
 from cdc.testing import block
 from connectors.duckdb import load as load_module
 from connectors.duckdb import pieces
-from connectors.duckdb import stage as stage_module
 from connectors.duckdb.database import Database
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
+from connectors.shared.staging import stage as stage_module
 
 ORDERS = TableId("shop", "orders")
 SCHEMA = TableSchema((Column("id", DataType.parse("INT")), Column("name", DataType.parse("STRING"))), ("id",))

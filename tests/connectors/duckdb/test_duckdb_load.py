@@ -23,9 +23,9 @@ from cdc.state.store import LocalStore
 from cdc.testing import ListSink, ListSource, block, run_in_memory
 from connectors.duckdb import load as load_module
 from connectors.duckdb import pieces
-from connectors.duckdb import stage as stage_module
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
+from connectors.shared.staging import stage as stage_module
 
 pytestmark = pytest.mark.usefixtures("files_stay_open")
 

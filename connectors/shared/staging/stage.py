@@ -12,8 +12,9 @@ equals their update-after image are left out, as only a key's last image counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ class _Writer:
 
 
 def _refuse_null_keys(block: ChangeBlock) -> None:
-    """A zero date, say, is NULL here. DuckDB would say so only at the commit, when the batch is decided already."""
+    """A zero date, say, is NULL here. A sink would say so only at the commit, when the batch is decided already."""
     for name in block.schema.primary_key:
         values = block.rows.column(_index(block, name))
         if values.null_count:
@@ -202,3 +203,44 @@ def _segment(file: Any, offset: int, length: int) -> pa.Buffer:
         raise OSError(f"the file ends at byte {file.size()}, before the end of its rows")
     file.seek(offset)
     return file.read_buffer(length)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The rows that a batch has for one table.
+
+    Attributes:
+        key: the source's key columns; empty for a table without a key.
+        inserts: images that are inserts. others: all further images.
+        read: reads all images in log order, their kinds in the last column `KIND`; may be called again.
+    """
+
+    table: TableId
+    key: tuple[str, ...]
+    inserts: int
+    others: int
+    read: Callable[[], Iterator[pa.RecordBatch]]
+
+
+def staged_tables(directory: Path, prepared: Sequence[Prepared]) -> list[Staged]:
+    """The staged rows of a batch, table by table. Driver."""
+    tables: dict[TableId, list[Prepared]] = {}
+    for handle in prepared:
+        tables.setdefault(handle.table, []).append(handle)
+    return [
+        Staged(
+            table,
+            key=tuple(handles[0].handle["key"]),
+            inserts=sum(handle.inserts for handle in handles),
+            others=sum(handle.handle["others"] for handle in handles),
+            read=partial(read_staged, directory, handles),
+        )
+        for table, handles in tables.items()
+    ]
+
+
+def staged_until(directory: Path, batch: int) -> Iterator[Path]:
+    """The folders of a batch and of those before it that a crash has left behind. Driver."""
+    for folder in (directory / "staging").glob("*"):
+        if folder.name.isdigit() and int(folder.name) <= batch:
+            yield folder

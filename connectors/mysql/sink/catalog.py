@@ -1,0 +1,102 @@
+"""What is in the sink's server, and schema changes in it: a few queries however many tables there are. Driver."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.session import SchemaSession
+from cdc.evolution.steps import Statement
+from cdc.evolution.table import ActualColumn, Layout
+from cdc.schema import TableId
+from connectors.mysql.schema.table import MySqlTable, spelled
+from connectors.mysql.server.information_schema import read_tables, rows_of_databases
+from connectors.mysql.sink.dialect import ServerDialect, ServerTable
+from connectors.mysql.sink.session import SinkSession
+from connectors.mysql.sink.types import ServerType, canonical
+from connectors.shared.sql.client import Refused
+
+_COLLATIONS = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLLATION_NAME FROM information_schema.COLUMNS "
+    "WHERE COLLATION_NAME IS NOT NULL AND"
+)
+_UNIQUE = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, SEQ_IN_INDEX FROM information_schema.STATISTICS "
+    "WHERE NON_UNIQUE = 0 AND INDEX_NAME <> 'PRIMARY' AND"
+)
+
+
+class ServerSchemas(SchemaSession[ServerType]):
+    """Schema changes in an open session."""
+
+    def __init__(self, session: SinkSession, own_database: str) -> None:
+        self._session = session
+        folds = int(session.rows("SELECT @@GLOBAL.lower_case_table_names")[0][0]) > 0
+        self._dialect = ServerDialect(session.flavor, own_database, folds)
+
+    @property
+    def dialect(self) -> ServerDialect:
+        """For this server."""
+        return self._dialect
+
+    def read(self, tables: Sequence[TableId]) -> Layout[ServerType]:
+        """Those that exist, with collations and unique keys."""
+        found = read_server_tables(self._session, tables, ignore_case=self._dialect.ignore_case)
+        databases = (str(row[0]) for row in self._session.rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA"))
+        return Layout(found, databases, ignore_case=self._dialect.ignore_case)
+
+    def execute(self, statement: Statement) -> None:
+        """Raises ChangeRefused for what the server refuses on this table."""
+        try:
+            self._session.run(statement.sql)
+        except Refused as error:
+            hint = "change the values or the table in the server, or start with a new table"
+            raise ChangeRefused(str(error), where=str(statement.table), hint=hint, curable=True) from None
+
+    def finds(self, query: str) -> bool:
+        """Whether the query finds a row."""
+        return bool(self._session.rows(query))
+
+
+def read_server_tables(session: SinkSession, tables: Sequence[TableId], *, ignore_case: bool) -> list[ServerTable]:
+    """The definitions of those tables that exist."""
+
+    def name(table: TableId) -> tuple[str, str]:
+        pair = table.database, table.table
+        return (pair[0].casefold(), pair[1].casefold()) if ignore_case else pair
+
+    wanted = {name(table) for table in tables}
+    found = read_tables(session.connection, lambda table: name(table) in wanted)
+    databases = sorted({table.database for table in found})
+    collations: dict[tuple[str, str, str], str] = {}
+    for database, table, column, collation in rows_of_databases(session.connection, _COLLATIONS, databases):
+        collations[str(database), str(table), str(column)] = str(collation)
+    unique: dict[TableId, dict[str, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
+    for database, table, index, column, place in rows_of_databases(session.connection, _UNIQUE, databases):
+        unique[TableId(str(database), str(table))][str(index)].append((int(place), str(column)))
+    return [_server_table(definition, collations, unique[table]) for table, definition in found.items()]
+
+
+def _server_table(
+    definition: MySqlTable, collations: dict[tuple[str, str, str], str], unique: dict[str, list[tuple[int, str]]]
+) -> ServerTable:
+    table = definition.id
+    columns = tuple(
+        ActualColumn(
+            column.name,
+            ServerType(canonical(spelled(column)), collations.get((table.database, table.table, column.name), "")),
+            column.nullable,
+            column.default,
+            column.comment,
+        )
+        for column in definition.columns
+    )
+    return ServerTable(
+        table,
+        columns,
+        definition.primary_key,
+        definition.comment,
+        tuple(tuple(column for _, column in sorted(parts)) for parts in unique.values()),
+        tuple(column.name for column in definition.columns if column.generated),
+    )

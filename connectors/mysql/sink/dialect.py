@@ -1,0 +1,220 @@
+"""The SQL of sink tables in MySQL, MariaDB and OceanBase. Pure, nothing is executed here.
+
+Everything is altered in place: the server converts values as the source's server does, in strict mode, so a value that
+does not fit refuses the change. OceanBase carries the same statements out, some of them by copying the table itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.dialect import Dialect
+from cdc.evolution.table import ActualColumn, ActualTable, same_names
+from cdc.schema import Column, DataType, Kind, TableId, TableSchema
+from connectors.mysql.sink.defaults import default_clause
+from connectors.mysql.sink.types import ServerType, column_type, holds, server_type
+from connectors.shared.sql.client import quoted, text_literal
+
+Flavor = Literal["mysql", "mariadb", "oceanbase"]
+
+_KEY_COLLATION: dict[str, str] = {
+    "mysql": "utf8mb4_0900_bin",
+    "mariadb": "utf8mb4_nopad_bin",
+    "oceanbase": "utf8mb4_bin",
+}
+"""Compares code by code, and trailing spaces too where the server can: keys that differ in the source differ here."""
+
+_LONGEST_NAME = 64
+_TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
+
+
+@dataclass(frozen=True)
+class ServerTable(ActualTable[ServerType]):
+    """A table that exists.
+
+    Attributes:
+        unique: columns of its unique keys besides the primary key, one tuple for each.
+        generated: columns that the server computes, which are not written.
+    """
+
+    unique: tuple[tuple[str, ...], ...] = ()
+    generated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ServerDialect(Dialect[ServerType]):
+    """The dialect of one server. `own_database`: where this tool keeps its own table."""
+
+    flavor: Flavor
+    own_database: str
+    names_ignore_case: bool = False
+
+    name = "the sink's server"
+    moves_tables = True
+    native_bytes = False
+
+    @property
+    def ignore_case(self) -> bool:  # type: ignore[override]
+        """As lower_case_table_names says."""
+        return self.names_ignore_case
+
+    def quoted(self, name: str) -> str:
+        """In backquotes."""
+        return quoted(name)
+
+    def literal(self, text: str) -> str:
+        """With backslash escapes."""
+        return text_literal(text)
+
+    def check_table(self, table: TableId, schema: TableSchema) -> None:
+        """A database is needed, not the tool's own, and names that are not too long."""
+        if not table.database:
+            hint = "give it one with a route, such as sink-table: ods.<>"
+            raise ChangeRefused("the table has no database", where=str(table), hint=hint)
+        if table.database.casefold() == self.own_database.casefold():
+            reason = f"the database {self.own_database} holds this tool's own records"
+            raise ChangeRefused(reason, where=str(table), hint="give the table another database with a route")
+        for name in (table.database, table.table, *schema.names):
+            if len(name) > _LONGEST_NAME or name.endswith(" "):
+                reason = f"no name may have more than {_LONGEST_NAME} characters or end with a space: {name!r}"
+                raise ChangeRefused(reason, where=str(table), hint="give it another name with a route or a rule")
+
+    # types
+
+    def wanted(self, data_type: DataType, *, key: bool) -> ServerType:
+        """The type for any source."""
+        return server_type(data_type, key_parts=int(key), mariadb=self.flavor == "mariadb")
+
+    def holds(self, actual: ServerType, data_type: DataType, *, key: bool) -> bool:
+        """Every value unchanged."""
+        return holds(actual, data_type) or (key and actual.text == server_type(data_type, key_parts=1).text)
+
+    def data_type(self, actual: ServerType) -> DataType:
+        """One to one."""
+        return actual.data_type
+
+    def stays(self, actual: ServerType, new: DataType, old: DataType | None, *, key: bool) -> bool:
+        """Where the column is of that type, whatever its collation."""
+        return actual.text == self.wanted(new, key=key).text
+
+    def reached(self, old: ServerType, new: ServerType) -> ServerType:
+        """With the collation that the column has."""
+        return replace(new, collation=old.collation) if new.is_characters else new
+
+    # tables
+
+    def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[ServerType]:
+        """With the key when the server can index it whole."""
+        columns = tuple(self.new_column(column, key=column.name in schema.primary_key) for column in schema.columns)
+        unbounded = [
+            column for column in columns if column.name in schema.primary_key and self._unbounded(schema, column)
+        ]
+        if unbounded:
+            parts = len(schema.primary_key)
+            columns = tuple(
+                replace(column, type=self._keyed(schema.column(column.name), parts)) if column in unbounded else column
+                for column in columns
+            )
+        return self.with_key(ServerTable(table, columns, (), schema.comment), schema.primary_key)
+
+    def new_column(self, column: Column, *, key: bool) -> ActualColumn[ServerType]:
+        """As the source has it. A date may be NULL: a zero date of a NOT NULL column arrives as NULL."""
+        nullable = not key and (column.nullable or column.type.kind in _TEMPORAL)
+        found = self._keyed(column, 1) if key else column_type(column, key_parts=0, mariadb=self.flavor == "mariadb")
+        return ActualColumn(column.name, found, nullable, column.default, column.comment)
+
+    def with_key(self, table: ActualTable[ServerType], key: tuple[str, ...]) -> ActualTable[ServerType]:
+        """The key, or none where a column of it cannot be indexed whole."""
+        types = {column.name.casefold(): column.type for column in table.columns}
+        possible = all(part.casefold() in types and types[part.casefold()].can_be_key for part in key)
+        columns = tuple(
+            replace(column, nullable=False) if possible and same_in(column.name, key) else column
+            for column in table.columns
+        )
+        return replace(table, columns=columns, key=key if possible else ())
+
+    def _keyed(self, column: Column, parts: int) -> ServerType:
+        found = column_type(column, key_parts=parts, mariadb=self.flavor == "mariadb")
+        return replace(found, collation=_KEY_COLLATION[self.flavor]) if found.is_characters else found
+
+    def _unbounded(self, schema: TableSchema, column: ActualColumn[ServerType]) -> bool:
+        return schema.column(column.name).type.kind in (Kind.STRING, Kind.JSON, Kind.BYTES)
+
+    # statements
+
+    def create_database(self, database: str) -> str:
+        """Text is utf8mb4."""
+        return f"CREATE DATABASE IF NOT EXISTS {quoted(database)} CHARACTER SET utf8mb4"
+
+    def create_table(self, table: ActualTable[ServerType]) -> Sequence[str]:
+        """One statement."""
+        parts = [self._definition(column) for column in table.columns]
+        if table.key:
+            parts.append(f"PRIMARY KEY ({', '.join(quoted(part) for part in table.key)})")
+        comment = f" COMMENT = {text_literal(table.comment)}" if table.comment else ""
+        return [f"CREATE TABLE {self.table_name(table.id)} ({', '.join(parts)}) DEFAULT CHARSET = utf8mb4{comment}"]
+
+    def create_like(self, table: ActualTable[ServerType], new: TableId) -> Sequence[str]:
+        """With indexes and options."""
+        return [f"CREATE TABLE {self.table_name(new)} LIKE {self.table_name(table.id)}"]
+
+    def rename_table(self, table: TableId, new_name: str) -> str:
+        """Inside of its database."""
+        return f"RENAME TABLE {self.table_name(table)} TO {self.table_name(TableId(table.database, new_name))}"
+
+    def comment_table(self, table: ActualTable[ServerType], comment: str) -> str:
+        """Another comment, or none."""
+        return f"ALTER TABLE {self.table_name(table.id)} COMMENT = {text_literal(comment)}"
+
+    def add_column(
+        self, table: ActualTable[ServerType], column: ActualColumn[ServerType], after: str | None
+    ) -> Sequence[str]:
+        """At its place; rows that are there get the default."""
+        place = f" AFTER {quoted(after)}" if after else ""
+        return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {self._definition(column)}{place}"]
+
+    def modify_column(self, table: ActualTable[ServerType], column: ActualColumn[ServerType], value: str) -> str:
+        """The server converts, as the source's does."""
+        return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {self._definition(column)}"
+
+    def comment_column(self, table: ActualTable[ServerType], column: ActualColumn[ServerType]) -> str:
+        """Part of the definition."""
+        return self.modify_column(table, column, "")
+
+    def take_place(self, copy: TableId, table: ActualTable[ServerType]) -> Sequence[str]:
+        """Both names change in one step, then the old rows go."""
+        name, old = self.table_name(table.id), self.table_name(self._replaced(table.id))
+        return [
+            f"DROP TABLE IF EXISTS {old}",
+            f"RENAME TABLE {name} TO {old}, {self.table_name(copy)} TO {name}",
+            f"DROP TABLE IF EXISTS {old}",
+        ]
+
+    def _replaced(self, table: TableId) -> TableId:
+        return TableId(table.database, f"{self.copy_of(table).table}"[: _LONGEST_NAME - 4] + "_old")
+
+    def copy_of(self, table: TableId) -> TableId:
+        """A name that fits, however long the table's is."""
+        from cdc.evolution.beside import beside_of
+
+        return TableId(table.database, beside_of(table).table.replace("copy", "rebuild"))
+
+    def _definition(self, column: ActualColumn[ServerType]) -> str:
+        parts = [quoted(column.name), column.type.text]
+        if column.type.collation:
+            charset = column.type.collation.partition("_")[0]
+            parts.append(f"CHARACTER SET {charset} COLLATE {column.type.collation}")
+        parts.append("NULL" if column.nullable else "NOT NULL")
+        if default := default_clause(column):
+            parts.append(default)
+        if column.comment:
+            parts.append(f"COMMENT {text_literal(column.comment)}")
+        return " ".join(parts)
+
+
+def same_in(name: str, names: tuple[str, ...]) -> bool:
+    """Whether a column is among these, whatever the case."""
+    return any(same_names([name], [other]) for other in names)

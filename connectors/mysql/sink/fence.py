@@ -1,0 +1,77 @@
+"""The fence: one row per pipeline, written in the transaction of a batch's rows.
+
+    commits (pipeline VARCHAR(255) PRIMARY KEY, batch BIGINT, committed_at TIMESTAMP)
+
+`batch` is the last batch that is in; a batch at or below it is not written again. The row is locked before anything is
+written, so a commit whose answer was lost is over, one way or the other, before it is tried again.
+"""
+
+from __future__ import annotations
+
+from cdc.errors import SinkError
+from connectors.mysql.sink.session import SinkSession
+from connectors.shared.sql.client import Refused, quoted
+
+_NO_BATCH = -1
+_NO_TABLE = frozenset({1049, 1146})
+_DENIED = frozenset({1044, 1142, 1143, 1227})
+
+
+class Fence:
+    """One pipeline's row. Driver."""
+
+    def __init__(self, session: SinkSession, database: str, pipeline: str) -> None:
+        self._session, self._database, self._pipeline = session, database, pipeline
+        self._table = quoted(database, "commits")
+
+    def read(self) -> int:
+        """The last batch that is in, -1 when none is. Raises SinkError."""
+        try:
+            rows = self._session.rows(f"SELECT batch FROM {self._table} WHERE pipeline = %s", (self._pipeline,))
+        except Refused as error:
+            if error.code in _NO_TABLE:
+                return _NO_BATCH
+            raise self._refused(error) from None
+        return int(rows[0][0]) if rows else _NO_BATCH
+
+    def create(self) -> None:
+        """Make the table and the row where they are missing. Outside of a transaction. Raises SinkError."""
+        known = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
+        try:
+            if not self._session.rows(known, (self._database,)):
+                self._session.run(f"CREATE DATABASE IF NOT EXISTS {quoted(self._database)}")
+            self._session.run(
+                f"CREATE TABLE IF NOT EXISTS {self._table} (pipeline VARCHAR(255) CHARACTER SET utf8mb4 "
+                "COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, batch BIGINT NOT NULL, "
+                "committed_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP)"
+            )
+            if self.read() == _NO_BATCH:
+                insert = f"INSERT IGNORE INTO {self._table} (pipeline, batch) VALUES (%s, {_NO_BATCH})"
+                self._session.run(insert, (self._pipeline,))
+        except Refused as error:
+            raise self._refused(error) from None
+
+    def lock(self) -> int:
+        """The last batch that is in; nobody else writes one until the transaction ends."""
+        rows = self._session.rows(f"SELECT batch FROM {self._table} WHERE pipeline = %s FOR UPDATE", (self._pipeline,))
+        if not rows:
+            raise SinkError(
+                "the row of this pipeline is gone: nothing tells which batches are in",
+                where=f"{self._table} on {self._session.where}",
+                hint="restore it, or start anew with another --state-dir and empty tables",
+            )
+        return int(rows[0][0])
+
+    def write(self, batch: int) -> None:
+        """Set the row, in the caller's transaction."""
+        self._session.run(
+            f"UPDATE {self._table} SET batch = %s, committed_at = CURRENT_TIMESTAMP WHERE pipeline = %s",
+            (batch, self._pipeline),
+        )
+
+    def _refused(self, error: Refused) -> SinkError:
+        hint = ""
+        if error.code in _DENIED:
+            hint = f"run on the server: GRANT ALL ON {quoted(self._database)}.* TO the user, or name another database"
+            hint += " in sink.metadata-database"
+        return SinkError(str(error), where=f"{self._table} on {self._session.where}", hint=hint)

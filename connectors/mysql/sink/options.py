@@ -1,0 +1,163 @@
+"""Options of the sinks `mysql` (MySQL, MariaDB) and `oceanbase`; those that Flink CDC has are named as there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator
+
+from cdc.options import (
+    AnyCase,
+    AtLeast,
+    AtMost,
+    Duration,
+    Field,
+    FilePath,
+    HostName,
+    Line,
+    OptionError,
+    Remark,
+    SecretStr,
+    SinkOptions,
+)
+from connectors.mysql.options import TlsMode, is_loopback
+
+_JDBC = re.compile(r"jdbc:(?:mysql|oceanbase)://([^/?#,:]+|\[[^\]]+\])(?::(\d{1,5}))?(?:[/?#].*)?", re.IGNORECASE)
+_BUFFERS = "a batch is a range of the source's log, and written in one transaction: see source max-batch-bytes"
+
+
+def _check_url(text: str) -> str:
+    if _JDBC.fullmatch(text.strip()) is None:
+        raise OptionError("must be jdbc:mysql://host:port, one server", "such as jdbc:mysql://127.0.0.1:2881/test")
+    return text
+
+
+class ServerSinkOptions(SinkOptions):
+    """What both sinks take."""
+
+    implementation: ClassVar[str] = "connectors.mysql.sink.sink:MySqlSink"
+
+    username: Line = Field(min_length=1, description="User of the server; creates and writes tables.")
+    password: SecretStr = Field(
+        description="Password of the user, may be empty; take it from `${NAME}` or `${file:path}`."
+    )
+    metadata_database: Line = Field(
+        "_cdc",
+        alias="sink.metadata-database",
+        min_length=1,
+        max_length=64,
+        description="Database for the table `commits`, which has the last batch of each pipeline. Made when it is "
+        "missing.",
+    )
+    connect_timeout_s: Annotated[Duration, AtLeast("250 ms")] = Field(
+        30.0, alias="connect.timeout", description="How long one attempt to connect may take."
+    )
+    retry_timeout_s: Annotated[Duration, AtLeast("0 s"), AtMost("30 d")] = Field(
+        600.0,
+        alias="retry-timeout",
+        description="How long a server may be away, or refuse in a way that passes, before the run stops.",
+    )
+    statement_timeout_s: Annotated[Duration, AtLeast("1 s")] = Field(
+        3600.0, alias="sink.statement-timeout", description="How long one statement may take, an ALTER included."
+    )
+    lock_wait_timeout_s: Annotated[Duration, AtLeast("1 s"), AtMost("30 d")] = Field(
+        60.0,
+        alias="sink.lock-wait-timeout",
+        description="How long to wait for rows or a table that somebody else has locked, before the batch is tried "
+        "again.",
+    )
+    tls_mode: Annotated[TlsMode, AnyCase] | None = Field(
+        None,
+        alias="tls.mode",
+        description="TLS of the connection. Default: `verify-identity`, or `preferred` on this machine.",
+    )
+    tls_ca: FilePath | None = Field(
+        None, alias="tls.ca", description="PEM file of the authority that signed the server's certificate."
+    )
+    tls_cert: FilePath | None = Field(None, alias="tls.cert", description="PEM file of the client's certificate.")
+    tls_key: FilePath | None = Field(None, alias="tls.key", description="PEM file of the client's private key.")
+    key_retrieval: bool = Field(
+        False,
+        alias="allow-public-key-retrieval",
+        description="Whether the password may be encrypted with a key that the server sends itself, without TLS.",
+    )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        raise OptionError("no server is named")
+
+    @property
+    def tls(self) -> TlsMode:
+        """The TLS mode that holds: as given, else verified, else (for this machine) preferred."""
+        return self.tls_mode or ("preferred" if is_loopback(self.address[0]) else "verify-identity")
+
+    def places(self) -> tuple[str, ...]:
+        """The server."""
+        host, port = self.address
+        return (f"{host}:{port}",)
+
+    def problems(self) -> Iterator[Remark]:
+        """TLS files, and a database of our own that may be created."""
+        yield from super().problems()
+        if (self.tls_cert is None) != (self.tls_key is None):
+            missing, given = ("tls.key", "tls.cert") if self.tls_key is None else ("tls.cert", "tls.key")
+            yield Remark(given, f"needs {missing} beside it", f"add {missing}")
+
+    def warnings(self) -> Iterator[Remark]:
+        """Connections that can be listened to."""
+        yield from super().warnings()
+        host, _ = self.address
+        if self.tls in ("disabled", "preferred", "required") and not is_loopback(host):
+            hint = "use verify-identity, with tls.ca when the certificate is your own"
+            yield Remark("tls.mode", f"`{self.tls}` does not verify who {host} is", hint)
+
+
+class MySqlSinkOptions(ServerSinkOptions):
+    """Writes into tables of a MySQL or MariaDB server, all tables of a batch in one transaction."""
+
+    drafted: ClassVar[dict[str, str]] = {"hostname": "127.0.0.1", "username": "root", "password": "${SINK_PASSWORD}"}
+
+    type: Literal["mysql"] = Field(description="Connector name.")
+    hostname: HostName = Field(min_length=1, description="Host name or address of the server.")
+    port: int = Field(3306, ge=1, le=65535, description="TCP port of the server.")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        return self.hostname, self.port
+
+
+class OceanBaseSinkOptions(ServerSinkOptions):
+    """Writes into tables of an OceanBase tenant in MySQL mode, all tables of a batch in one transaction."""
+
+    drafted: ClassVar[dict[str, str]] = {
+        "url": "jdbc:mysql://127.0.0.1:2881", "username": "root@test", "password": "${SINK_PASSWORD}",
+    }  # fmt: skip
+    flink_only: ClassVar[dict[str, str]] = {
+        "driver-class-name": "there is no JDBC driver",
+        "druid-properties": "there is no connection pool",
+        "sync-write": _BUFFERS,
+        "buffer-flush.interval": _BUFFERS,
+        "buffer-flush.buffer-size": _BUFFERS,
+        "max-retries": "see retry-timeout",
+        "memstore-check.*": "a full memstore (-4030) is tried again for retry-timeout",
+        "partition.enabled": "partitions are those of the table, as somebody made it",
+        "direct-load.*": "rows are written in the transaction of their batch",
+        "schema-name": "tables go where their routes say",
+        "table-name": "tables go where their routes say",
+    }
+
+    type: Literal["oceanbase"] = Field(description="Connector name.")
+    url: Annotated[Line, AfterValidator(_check_url)] = Field(
+        description="Address of the server or proxy, `jdbc:mysql://host:2881`. What follows the port has no effect."
+    )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the URL."""
+        match = _JDBC.fullmatch(self.url.strip())
+        host, port = (match[1], match[2]) if match else ("", None)
+        return host.strip("[]"), int(port or 2881)

@@ -1,0 +1,121 @@
+"""Rows of a sink table read back for `cdc verify`, decoded by the same code that reads the source's rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.block import arrow_type
+from cdc.errors import SinkError
+from cdc.schema import DataType, Kind, TableId, TableSchema
+from connectors.mysql.schema.table import MySqlTable, data_type, spelled
+from connectors.mysql.server.information_schema import table_reader
+from connectors.mysql.sink.session import SinkServer
+from connectors.mysql.sink.text import TargetColumn, literals
+from connectors.mysql.sink.types import ServerType
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
+from connectors.mysql.snapshot.read.result_stream import ResultStream
+from connectors.shared.sql.client import quoted
+
+_KEYS_AT_ONCE = 500
+
+
+class ServerRows:
+    """See `cdc.sink.StoredTable`. The value of a JSON column counts, not its spelling."""
+
+    def __init__(self, server: SinkServer, table: MySqlTable) -> None:
+        self._server, self._table = server, table
+        self._types = [_type(table, index) for index in range(len(table.columns))]
+        self.arrow = pa.schema(
+            [pa.field(column.name, arrow_type(kind)) for column, kind in zip(table.columns, self._types, strict=True)]
+        )
+
+    @classmethod
+    def open(cls, server: SinkServer, table: TableId, schema: TableSchema) -> ServerRows | None:
+        """The columns of `schema`; None when there is no such table. Raises SinkError for a column that is missing."""
+        with server.session() as session:
+            found = table_reader(session.connection)(table)
+        if found is None:
+            return None
+        columns = {column.name.casefold(): column for column in found.columns}
+        missing = [name for name in schema.names if name.casefold() not in columns]
+        if missing:
+            hint = "was it changed by somebody else? `cdc resync` copies the table anew"
+            raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
+        chosen = tuple(replace(columns[name.casefold()], name=name) for name in schema.names)
+        return cls(server, replace(found, columns=chosen))
+
+    def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        """One SELECT, or one for each few hundred keys."""
+        if keys is None:
+            yield from self._select("")
+            return
+        columns = [self._target(name) for name in keys.schema.names]
+        names = ", ".join(quoted(name) for name in keys.schema.names)
+        for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
+            lines = literals(keys.slice(start, _KEYS_AT_ONCE), columns)
+            yield from self._select(f" WHERE ({names}) IN ({', '.join(lines)})")
+
+    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """In the columns' own types, which may be wider."""
+        columns = [
+            self._normal(index, _as(values, self.arrow.field(index).type)) for index, values in enumerate(rows.columns)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+    def _select(self, where: str) -> Iterator[pa.RecordBatch]:
+        name = quoted(self._table.id.database, self._table.id.table)
+        with self._server.session() as session:
+            session.run(
+                "SET SESSION character_set_results = NULL, TRANSACTION_ISOLATION = 'READ-COMMITTED'"
+                if session.flavor == "mysql"
+                else "SET SESSION character_set_results = NULL"
+            )
+            sql = f"SELECT {select_list(self._table)} FROM {name}{where}"
+            stream = ResultStream(session.connection, sql, str(self._table.id))
+            plan = result_plan(self._table, stream.columns, where=str(self._table.id), tinyint1_as_boolean=True)
+            reader = RowReader(plan, Stamp(0, 0, 0), lambda name, number: None, strict=False, where=str(self._table.id))
+            while (packets := stream.read()) is not None:
+                for block in reader.read(packets):
+                    yield self._normalized(block.rows)
+            for block in reader.finish():
+                yield self._normalized(block.rows)
+
+    def _normalized(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [self._normal(index, values) for index, values in enumerate(rows.columns)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+    def _normal(self, index: int, values: pa.Array) -> pa.Array:
+        if self._types[index].kind is Kind.JSON:
+            texts = [
+                None if text is None else json.dumps(json.loads(text), sort_keys=True) for text in values.to_pylist()
+            ]
+            return pa.array(texts, pa.string())
+        if self._types[index].kind is Kind.DECIMAL and pa.types.is_string(values.type):
+            shorter = pc.replace_substring_regex(values, r"(\.\d*?)0+$", r"\1")
+            return pc.replace_substring_regex(shorter, r"\.$", "")
+        if self._table.columns[index].type == "char":
+            return pc.utf8_rtrim(values, " ")
+        return values
+
+    def _target(self, name: str) -> TargetColumn:
+        column = next(column for column in self._table.columns if column.name.casefold() == name.casefold())
+        return TargetColumn(column.name, ServerType(spelled(column)))
+
+
+def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values in the column's type; a vector in a column of bytes is its bytes."""
+    if pa.types.is_list(values.type) and pa.types.is_binary(kind):
+        return pa.array(
+            [None if item is None else np.asarray(item, "<f4").tobytes() for item in values.to_pylist()], kind
+        )
+    return pc.cast(values, kind)
+
+
+def _type(table: MySqlTable, index: int) -> DataType:
+    return data_type(table.columns[index], tinyint1_as_boolean=True)

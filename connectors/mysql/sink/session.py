@@ -1,0 +1,174 @@
+"""Sessions with the sink's server: strict, in UTC, without foreign key checks; errors of a sink, not of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+from pymysql.constants import COMMAND
+from pymysql.protocol import OKPacketWrapper
+
+from cdc.errors import SinkError, SinkUnavailable, SourceError
+from cdc.flow.retry import RetryPolicy
+from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
+from connectors.mysql.sink.dialect import Flavor
+from connectors.shared.sql.client import Refused
+
+_PIECE_BYTES = 1 << 20
+_SQL_MODE = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+_OCEANBASE_LIMITS = ("ob_query_timeout", "ob_trx_timeout", "ob_trx_idle_timeout")
+_LOST = frozenset(
+    {2003, 2006, 2013, 2014, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031}
+)
+_AGAIN = frozenset({1040, 1203, 1205, 1213, 1226, 1317, 3572, 4012, 4013, 4030, 6002, 6003, 6004, 6224, 6225})
+"""Lock waits, deadlocks, too many connections, OceanBase's time-outs and full memory: the whole commit runs again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The answer to LOAD DATA: rows that it replaced, and warnings."""
+
+    deleted: int
+    warnings: int
+
+
+class SinkSession:
+    """An open session. One thread at a time.
+
+    Attributes:
+        flavor: `mysql`, `mariadb` or `oceanbase`.
+        version: as the server says it.
+        where: `user@host:port`.
+        local_files: LOAD DATA LOCAL is allowed, and part of the transaction.
+    """
+
+    def __init__(self, connection: MySqlConnection, where: str) -> None:
+        self.connection, self.where = connection, where
+        version, comment = self.rows("SELECT VERSION(), @@version_comment")[0]
+        self.version = str(version)
+        said = f"{version} {comment}".lower()
+        self.flavor: Flavor = "oceanbase" if "oceanbase" in said else "mariadb" if "mariadb" in said else "mysql"
+        # OceanBase commits a LOAD DATA by itself, whatever transaction is open.
+        self.local_files = self.flavor != "oceanbase" and bool(int(self.rows("SELECT @@GLOBAL.local_infile")[0][0]))
+
+    def rows(self, sql: str, arguments: tuple[object, ...] | None = None) -> list[tuple[Any, ...]]:
+        """Rows of one statement. Raises Refused for what the server says no to, SinkUnavailable to try again."""
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(sql, arguments)
+                return list(cursor.fetchall())
+        except (pymysql.err.MySQLError, OSError) as error:
+            raise self._failed(error) from None
+
+    def run(self, sql: str, arguments: tuple[object, ...] | None = None) -> int:
+        """Run a statement; how many rows it changed. Raises as `rows`."""
+        try:
+            with self.connection.cursor() as cursor:
+                return int(cursor.execute(sql, arguments))
+        except (pymysql.err.MySQLError, OSError) as error:
+            raise self._failed(error) from None
+
+    def load(self, sql: str, body: Iterable[bytes]) -> Loaded:
+        """Run LOAD DATA LOCAL with these bytes, whatever file the server asks for. Raises as `rows`."""
+        driver: Any = self.connection
+        try:
+            driver._execute_command(COMMAND.COM_QUERY, sql)
+            first = driver._read_packet()
+            if not first.is_load_local_packet():
+                raise SinkError("the server did not ask for the rows of LOAD DATA LOCAL", where=self.where)
+            for text in body:
+                for at in range(0, len(text), _PIECE_BYTES):
+                    driver.write_packet(text[at : at + _PIECE_BYTES])
+            driver.write_packet(b"")
+            done = OKPacketWrapper(driver._read_packet())
+        except (pymysql.err.MySQLError, OSError) as error:
+            raise self._failed(error) from None
+        return Loaded(_number(done.message, "Deleted"), int(done.warning_count))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What runs inside is carried out whole or not at all. A COMMIT without an answer raises SinkUnavailable."""
+        self.run("BEGIN")
+        try:
+            yield
+            self.run("COMMIT")
+        except BaseException:
+            with suppress(Refused, SinkUnavailable):
+                self.run("ROLLBACK")
+            raise
+
+    def _failed(self, error: Exception) -> Exception:
+        code, text = error.args[:2] if len(error.args) > 1 and isinstance(error.args[0], int) else (0, str(error))
+        if isinstance(error, OSError) or code in _LOST or code == 0:
+            hint = "is the server running?"
+            return SinkUnavailable(f"the connection was lost: {text}", where=self.where, hint=hint)
+        if code in _AGAIN:
+            return SinkUnavailable(f"{text} (error {code})", where=self.where)
+        return Refused(code, str(text))
+
+
+def _number(message: object, word: str) -> int:
+    """The number behind a word of `Records: 3  Deleted: 0  Skipped: 0  Warnings: 0`."""
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message or "")
+    _, found, rest = text.partition(f"{word}: ")
+    return int(rest.split()[0]) if found else 0
+
+
+@dataclass(frozen=True, slots=True)
+class SinkServer:
+    """Opens sessions. Picklable.
+
+    Attributes:
+        lock_wait_s: how long a statement waits for rows or a table that somebody else has locked.
+    """
+
+    connection: ConnectionOptions
+    lock_wait_s: int
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+    @contextmanager
+    def session(self, *, wait: bool = True) -> Iterator[SinkSession]:
+        """A session, closed at the end; without `wait` a server that is away is not waited for.
+
+        Raises SinkError, SinkUnavailable. A `Refused` in the block goes up as it is.
+        """
+        session = self.retry.call(self._open, "a session with the sink") if wait else self._open()
+        try:
+            yield session
+        finally:
+            with suppress(pymysql.err.MySQLError, OSError):
+                session.connection.close()
+
+    def _open(self) -> SinkSession:
+        try:
+            connection = connect(self.connection)
+        except SourceError as error:
+            raise _of_sink(error) from None
+        try:
+            session = SinkSession(connection, self.connection.where)
+            for statement in self._settings(session):
+                session.run(statement)
+        except Refused as error:
+            connection.close()
+            raise SinkError(str(error), where=self.connection.where) from None
+        except BaseException:
+            connection.close()
+            raise
+        return session
+
+    def _settings(self, session: SinkSession) -> Iterator[str]:
+        yield f"SET SESSION time_zone = '+00:00', sql_mode = '{_SQL_MODE}', foreign_key_checks = 0"
+        if session.flavor == "oceanbase":
+            for name in _OCEANBASE_LIMITS:
+                yield f"SET SESSION {name} = {3_600_000_000}"
+        else:
+            yield f"SET SESSION innodb_lock_wait_timeout = {self.lock_wait_s}, lock_wait_timeout = {self.lock_wait_s}"
+
+
+def _of_sink(error: SourceError) -> SinkError:
+    """The same error of a sink: the login is the one of the source."""
+    made = SinkUnavailable if error.retryable else SinkError
+    return made(error.message, where=error.where, hint=error.hint.replace("source.", "sink."))

@@ -1,0 +1,191 @@
+"""Column types of sink tables: this tool's to the server's, lossless, and back. Pure text.
+
+A column whose source says its own type (`enum('a','b')`, `mediumint unsigned`) gets that very type, so MySQL to MySQL
+is one to one. Everything else:
+
+| type | server | why |
+|---|---|---|
+| BOOLEAN | tinyint(1) | |
+| STRING, JSON, BYTES | longtext, json, longblob | of any length; in a key VARCHAR and VARBINARY, which can be indexed |
+| TIMESTAMP, TIMESTAMP_LTZ, TIME | datetime(n), timestamp(n), time(n) | sessions are in UTC |
+| DECIMAL | decimal(p,s) | up to 65 digits, 30 of them behind the point |
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cdc.evolution.certain import RANGES
+from cdc.schema import Column, DataType, Kind
+from connectors.mysql.schema.table import MySqlColumn, data_type
+from connectors.mysql.server.column_type import parse_column_type
+
+KEY_BYTES = 3072
+"""Longest key of an InnoDB table, in bytes ("InnoDB Limits")."""
+
+_NAMES = {
+    Kind.BOOLEAN: "tinyint(1)",
+    Kind.TINYINT: "tinyint",
+    Kind.SMALLINT: "smallint",
+    Kind.INT: "int",
+    Kind.BIGINT: "bigint",
+    Kind.TINYINT_UNSIGNED: "tinyint unsigned",
+    Kind.SMALLINT_UNSIGNED: "smallint unsigned",
+    Kind.INT_UNSIGNED: "int unsigned",
+    Kind.BIGINT_UNSIGNED: "bigint unsigned",
+    Kind.FLOAT: "float",
+    Kind.DOUBLE: "double",
+    Kind.DATE: "date",
+    Kind.STRING: "longtext",
+    Kind.JSON: "json",
+    Kind.BYTES: "longblob",
+    Kind.GEOMETRY: "geometry",
+}
+_SIZED = {
+    Kind.CHAR: "char", Kind.VARCHAR: "varchar", Kind.BINARY: "binary", Kind.VARBINARY: "varbinary",
+    Kind.TIME: "time", Kind.TIMESTAMP: "datetime", Kind.TIMESTAMP_LTZ: "timestamp", Kind.VECTOR: "vector",
+}  # fmt: skip
+_LONGEST = {
+    "tinytext": 255, "text": 2**16 - 1, "mediumtext": 2**24 - 1, "longtext": 2**32 - 1,
+    "tinyblob": 255, "blob": 2**16 - 1, "mediumblob": 2**24 - 1, "longblob": 2**32 - 1,
+}  # fmt: skip
+_LONGEST_CHAR, _LONGEST_VARCHAR, _LONGEST_VARBINARY = 255, 16_383, 65_535
+_MARIADB_ONLY = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varchar(45)"}
+_WIDTH = re.compile(r"^((?:tiny|small|medium|big)?int)\(\d+\)")
+_CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_INDEXED_IN_PART = frozenset({*_LONGEST, "json", "geometry", "vector"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerType:
+    """A column's type as the server spells it (`varchar(64)`, `bigint unsigned`), and the collation of its text."""
+
+    text: str
+    collation: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} COLLATE {self.collation}" if self.collation else self.text
+
+    @property
+    def name(self) -> str:
+        """The base type in lower case: `varchar`."""
+        return parse_column_type(self.text).type
+
+    @property
+    def is_characters(self) -> bool:
+        """Whether the column holds text, with a character set and a collation."""
+        return self.name in _CHARACTERS
+
+    @property
+    def can_be_key(self) -> bool:
+        """Whether a whole value can be indexed; the others only by a prefix, which tells no rows apart."""
+        return self.name not in _INDEXED_IN_PART
+
+    @property
+    def data_type(self) -> DataType:
+        """This tool's type."""
+        parsed = parse_column_type(self.text)
+        column = MySqlColumn("", parsed.type, parsed.length, parsed.scale, parsed.unsigned, labels=parsed.labels)
+        return data_type(column, tinyint1_as_boolean=True)
+
+
+def server_type(wanted: DataType, *, key_parts: int = 0, mariadb: bool = False) -> ServerType:
+    """The type that keeps every value; as one of `key_parts` parts of a key one that can be indexed.
+
+    In MariaDB JSON is a text, and before 11.7 a vector its bytes.
+    """
+    kind, length = wanted.kind, wanted.length
+    if mariadb and kind is Kind.VECTOR:
+        return ServerType("longblob")
+    if mariadb and kind is Kind.JSON and not key_parts:
+        return ServerType("longtext")
+    if key_parts and kind in (Kind.STRING, Kind.JSON, Kind.BYTES):
+        room = KEY_BYTES // key_parts
+        return ServerType(f"varbinary({room})" if kind is Kind.BYTES else f"varchar({room // 4})")
+    if kind is Kind.DECIMAL:
+        return ServerType(f"decimal({length},{wanted.scale or 0})")
+    if kind in _NAMES:
+        return ServerType(_NAMES[kind])
+    if (kind is Kind.CHAR and (length or 1) > _LONGEST_CHAR) or (kind is Kind.VARCHAR and length is None):
+        kind = Kind.VARCHAR
+    if kind is Kind.VARCHAR and (length is None or length > _LONGEST_VARCHAR):
+        return ServerType("longtext")
+    if kind is Kind.BINARY and (length or 1) > _LONGEST_CHAR:
+        kind = Kind.VARBINARY
+    if kind is Kind.VARBINARY and (length is None or length > _LONGEST_VARBINARY):
+        return ServerType("longblob")
+    return ServerType(f"{_SIZED[kind]}({length})" if length else _SIZED[kind])
+
+
+def column_type(column: Column, *, key_parts: int, mariadb: bool) -> ServerType:
+    """The type of a new column: its source's own where that holds the same values, else as `server_type`."""
+    own = column.source_type
+    if own:
+        try:
+            parsed = parse_column_type(own)
+            found = ServerType(canonical(own))
+            fits = column.type in (found.data_type, _not_boolean(found)) and not (
+                mariadb and parsed.type in ("vector", "json")
+            )
+        except ValueError:
+            return server_type(column.type, key_parts=key_parts, mariadb=mariadb)
+        if fits and (found.can_be_key or not key_parts):
+            if parsed.type in _MARIADB_ONLY and not mariadb:
+                return ServerType(_MARIADB_ONLY[parsed.type])
+            return found
+    return server_type(column.type, key_parts=key_parts, mariadb=mariadb)
+
+
+def canonical(text: str) -> str:
+    """The spelling of MySQL 8 and later: integers have no display width but for `tinyint(1)`, which is a boolean."""
+    return _WIDTH.sub(r"\1", text) if text != "tinyint(1)" else text
+
+
+def holds(actual: ServerType, wanted: DataType) -> bool:
+    """Whether an existing column takes every value of the source's type unchanged."""
+    found = actual.data_type
+    if wanted in (found, _not_boolean(actual)) or actual.text == server_type(wanted).text:
+        return True
+    if wanted.kind in RANGES and found.kind in RANGES:
+        (low, high), (least, most) = RANGES[wanted.kind], RANGES[found.kind]
+        return least <= low and high <= most
+    if wanted.kind is Kind.DECIMAL and found.kind is Kind.DECIMAL:
+        whole = (found.length or 10) - (found.scale or 0) >= (wanted.length or 10) - (wanted.scale or 0)
+        return whole and (found.scale or 0) >= (wanted.scale or 0)
+    if wanted.kind is Kind.FLOAT and found.kind is Kind.DOUBLE:
+        return True
+    if wanted.kind is Kind.VECTOR:
+        return actual.text == "longblob"
+    if wanted.kind is Kind.JSON:
+        return actual.text == "longtext"
+    if wanted.kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
+        return found.kind is wanted.kind and (found.length or 0) >= (wanted.length or 0)
+    return _holds_text(actual, found, wanted)
+
+
+def _holds_text(actual: ServerType, found: DataType, wanted: DataType) -> bool:
+    for sized, any_length in (((Kind.CHAR, Kind.VARCHAR), Kind.STRING), ((Kind.BINARY, Kind.VARBINARY), Kind.BYTES)):
+        kinds = (*sized, any_length)
+        if wanted.kind not in kinds or found.kind not in kinds:
+            continue
+        if found.kind is any_length:
+            # Members of ENUM and SET are what the source has, or the server refuses the row.
+            room = _LONGEST.get(actual.name, _LONGEST["longtext"])
+            needed = 4 * (wanted.length or 0) if wanted.kind is Kind.CHAR or wanted.kind is Kind.VARCHAR else 0
+            return room >= needed
+        return (
+            found.kind in (Kind.VARCHAR, Kind.VARBINARY) and bool(wanted.length) and _length(found) >= _length(wanted)
+        )
+    return False
+
+
+def _length(wanted: DataType) -> int:
+    return wanted.length or 0
+
+
+def _not_boolean(actual: ServerType) -> DataType:
+    """The type where TINYINT(1) is a number, as it is by default."""
+    parsed = parse_column_type(actual.text)
+    column = MySqlColumn("", parsed.type, parsed.length, parsed.scale, parsed.unsigned, labels=parsed.labels)
+    return data_type(column)
