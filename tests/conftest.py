@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 from doris_servers import DorisServer, own_doris, shared_doris
 from kafka_servers import BrokerFactory, KafkaServer, own_brokers, shared_broker
-from servers import FLAVORS, SINK_SERVER, ServerFactory, own_servers, shared_server
+from servers import FLAVORS, SINK_SERVER, ServerFactory, own_oceanbase, own_servers, shared_server
 from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
 from cdc_services.server import MySqlServer
@@ -131,6 +131,13 @@ def mariadb_sink_server() -> Iterator[MySqlServer]:
     """The session's MariaDB for sinks, likewise."""
     with own_servers() as make:
         yield make("mariadb", SINK_SERVER)
+
+
+@pytest.fixture(scope="session")
+def oceanbase_sink_server() -> Iterator[MySqlServer]:
+    """The session's OceanBase engine."""
+    with own_oceanbase() as server:
+        yield server
 
 
 @pytest.fixture(params=FLAVORS)

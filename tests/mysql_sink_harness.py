@@ -14,20 +14,24 @@ from cdc.state.store import LocalStore
 from cdc.testing.blocks import Row
 from cdc.testing.sink_conformance import VALUES
 from cdc_services.server import MySqlServer
-from connectors.mysql.sink.options import MySqlSinkOptions
+from connectors.mysql.sink.options import MySqlSinkOptions, OceanBaseSinkOptions, ServerSinkOptions
 from connectors.mysql.sink.sink import MySqlSink
 from connectors.shared.sql.client import quoted
 
 TYPES = {f"c{index}": DataType.parse(text) for index, (text, _) in enumerate(VALUES)}
 
 
-def sink_options(server: MySqlServer, **more: Any) -> MySqlSinkOptions:
+def sink_options(server: MySqlServer, **more: Any) -> ServerSinkOptions:
     """Options for a server; `more` by the names of the pipeline file. A server that is gone is not waited for."""
     given = {
-        "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
-        "password": server.password, "retry-timeout": "300 ms", "sink.lock-wait-timeout": "5 s",
+        "username": server.user, "password": server.password,
+        "retry-timeout": "300 ms", "sink.lock-wait-timeout": "5 s",
     }  # fmt: skip
-    return MySqlSinkOptions.model_validate(given | more)
+    if server.flavor == "oceanbase":
+        url = f"jdbc:mysql://{server.host}:{server.port}/test"
+        return OceanBaseSinkOptions.model_validate(given | {"type": "oceanbase", "url": url} | more)
+    place = {"type": "mysql", "hostname": server.host, "port": server.port}
+    return MySqlSinkOptions.model_validate(given | place | more)
 
 
 @dataclass

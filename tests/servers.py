@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from cdc_services import oceanbase
 from cdc_services.installation import find
 from cdc_services.server import MySqlServer, StartedServer
 
@@ -72,6 +73,18 @@ def own_servers() -> Iterator[ServerFactory]:
             return _from_binary(flavor, stack, tuple(extra_args)) or missing(flavor)
 
         yield make
+
+
+@contextmanager
+def own_oceanbase() -> Iterator[MySqlServer]:
+    """A server of the OceanBase engine; skipped, or failed where it is required, without its package."""
+    if oceanbase.find() is None:
+        missing("oceanbase")
+    server = oceanbase.OceanBaseServer()
+    try:
+        yield server
+    finally:
+        server.close()
 
 
 def missing(flavor: str) -> NoReturn:

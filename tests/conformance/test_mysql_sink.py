@@ -54,3 +54,9 @@ class TestMariaDbSink(_OnServer):
     @pytest.fixture
     def harness(self, mariadb_sink_server: MySqlServer, tmp_path: Path) -> Harness:
         return self._harness(mariadb_sink_server, tmp_path)
+
+
+class TestOceanBaseSink(_OnServer):
+    @pytest.fixture
+    def harness(self, oceanbase_sink_server: MySqlServer, tmp_path: Path) -> Harness:
+        return self._harness(oceanbase_sink_server, tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_SHAPE = re.compile(r"([a-z0-9_]+(?: precision)?)\s*(?:\((.*)\))?\s*([^()]*)", re.DOTALL)
+_SHAPE = re.compile(r"([a-z0-9_]+(?: precision)?)\s*(?:\((.*)\))?\s*([^()]*)", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'\s*(?:,|$)\s*", re.DOTALL)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
@@ -53,6 +53,8 @@ def _labels(inner: str, text: str) -> tuple[str, ...]:
     at = 0
     while at < len(inner):
         match = _LABEL.match(inner, at)
+        if match is None and inner[:1] == inner[-1:] == "'":
+            return tuple(inner[1:-1].split("','"))  # OceanBase shows quotes in labels as they are
         if match is None:
             raise ValueError(f"column type {text!r} is not understood at {inner[at : at + 20]!r}")
         labels.append(unescape(match[1]))

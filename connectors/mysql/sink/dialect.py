@@ -28,7 +28,6 @@ _KEY_COLLATION: dict[str, str] = {
 """Compares code by code, and trailing spaces too where the server can: keys that differ in the source differ here."""
 
 _LONGEST_NAME = 64
-_TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
 
 
 @dataclass(frozen=True)
@@ -121,10 +120,9 @@ class ServerDialect(Dialect[ServerType]):
         return self.with_key(ServerTable(table, columns, (), schema.comment), schema.primary_key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[ServerType]:
-        """As the source has it. A date may be NULL: a zero date of a NOT NULL column arrives as NULL."""
-        nullable = not key and (column.nullable or column.type.kind in _TEMPORAL)
+        """Of the source's type. Only key columns are NOT NULL: the source sees to the others, and may stop doing so."""
         found = self._keyed(column, 1) if key else column_type(column, key_parts=0, mariadb=self.flavor == "mariadb")
-        return ActualColumn(column.name, found, nullable, column.default, column.comment)
+        return ActualColumn(column.name, found, not key, column.default, column.comment)
 
     def with_key(self, table: ActualTable[ServerType], key: tuple[str, ...]) -> ActualTable[ServerType]:
         """The key, or none where a column of it cannot be indexed whole."""
