@@ -6,6 +6,7 @@ does not fit refuses the change. OceanBase carries the same statements out, some
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -192,13 +193,12 @@ class ServerDialect(Dialect[ServerType]):
         ]
 
     def _replaced(self, table: TableId) -> TableId:
-        return TableId(table.database, f"{self.copy_of(table).table}"[: _LONGEST_NAME - 4] + "_old")
+        return TableId(table.database, f"{self.copy_of(table).table}_old")
 
     def copy_of(self, table: TableId) -> TableId:
         """A name that fits, however long the table's is."""
-        from cdc.evolution.beside import beside_of
-
-        return TableId(table.database, beside_of(table).table.replace("copy", "rebuild"))
+        digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
+        return TableId(table.database, f"cdc_rebuild_{digest}")
 
     def _definition(self, column: ActualColumn[ServerType]) -> str:
         parts = [quoted(column.name), column.type.text]

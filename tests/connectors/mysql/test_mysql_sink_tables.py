@@ -191,7 +191,8 @@ def test_a_source_s_own_type_is_repeated(harness: Harness) -> None:
         "SELECT COLUMN_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'shop' AND TABLE_NAME = 'users' "
         "AND COLUMN_NAME IN ('b', 'c', 'd') ORDER BY COLUMN_NAME"
     )
-    assert [str(text) for (text,) in types] == [own["b"], own["c"], own["d"]]
+    shown = own["b"] if harness.server.flavor != "oceanbase" else own["b"].replace("''", "'")  # its own way to show it
+    assert [str(text) for (text,) in types] == [shown, own["c"], own["d"]]
 
 
 def test_changes_that_are_carried_out_already_come_to_nothing(harness: Harness) -> None:

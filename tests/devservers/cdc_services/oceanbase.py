@@ -1,7 +1,7 @@
 """The engine of OceanBase as one server on this machine, from the package `pylibseekdb` (Linux, x86_64 and aarch64).
 
-It speaks the MySQL protocol and has OceanBase's SQL, transactions and time limits. It has neither tenants and clusters in
-user names, nor OBProxy, XA, a binary log, or other character sets than utf8mb4: a full OceanBase has.
+It speaks the MySQL protocol and has OceanBase's SQL, transactions and time limits. It has neither tenants and clusters
+in user names, nor OBProxy, XA, a binary log, or other character sets than utf8mb4: a full OceanBase has.
 """
 
 from __future__ import annotations
