@@ -53,7 +53,7 @@ def test_defaults_are_written_as_people_write_them() -> None:
 
 
 def test_one_connectors_schema_is_found_by_name() -> None:
-    assert schemas.connector("mysql") == schemas.connector("source/mysql")
+    assert schemas.connector("binlog-files") == schemas.connector("source/binlog-files")
     with pytest.raises(LookupError, match=r"is several: source/values, sink/values"):
         schemas.connector("values")
     with pytest.raises(LookupError, match=r"no connector named 'orcale'; known: source/binlog-files"):
