@@ -267,4 +267,7 @@ def test_planned_connectors_are_those_of_the_readme() -> None:
     assert {"sink": tuple(sorted(sinks)), "source": tuple(sorted(sources))} == registry.PLANNED
     for name in sinks:
         message = said(SOUND.replace("type: values", f"type: {name}"))
-        assert "it is planned, and not in this version; there is: doris, duckdb, kafka, mysql, oceanbase, starrocks, values" in message
+        assert (
+            "it is planned, and not in this version; there is: doris, duckdb, kafka, mysql, oceanbase, starrocks, values"
+            in message
+        )
