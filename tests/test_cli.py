@@ -138,7 +138,7 @@ def test_the_schema_is_one_json_document() -> None:
 
 
 def test_the_schema_of_one_connector() -> None:
-    done = line("schema", "--connector", "mysql")
+    done = line("schema", "--connector", "source/mysql")
     assert json.loads(done.stdout) == json.loads((ROOT / "schemas" / "sources" / "mysql.json").read_text())
 
 

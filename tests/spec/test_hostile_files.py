@@ -268,6 +268,6 @@ def test_planned_connectors_are_those_of_the_readme() -> None:
     for name in sinks:
         message = said(SOUND.replace("type: values", f"type: {name}"))
         assert (
-            "it is planned, and not in this version; there is: doris, duckdb, kafka, mysql, oceanbase, starrocks, values"
-            in message
+            "it is planned, and not in this version; there is: doris, duckdb, kafka, mysql, oceanbase, starrocks, "
+            "values" in message
         )

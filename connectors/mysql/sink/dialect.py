@@ -9,17 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same_names
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.mysql.sink.defaults import default_clause
-from connectors.mysql.sink.types import ServerType, column_type, holds, server_type
+from connectors.mysql.sink.types import Flavor, ServerType, column_type, holds, server_type
 from connectors.shared.sql.client import quoted, text_literal
-
-Flavor = Literal["mysql", "mariadb", "oceanbase"]
 
 _KEY_COLLATION: dict[str, str] = {
     "mysql": "utf8mb4_0900_bin",
@@ -86,7 +83,7 @@ class ServerDialect(Dialect[ServerType]):
 
     def wanted(self, data_type: DataType, *, key: bool) -> ServerType:
         """The type for any source."""
-        return server_type(data_type, key_parts=int(key), mariadb=self.flavor == "mariadb")
+        return server_type(data_type, key_parts=int(key), flavor=self.flavor)
 
     def holds(self, actual: ServerType, data_type: DataType, *, key: bool) -> bool:
         """Every value unchanged."""
@@ -122,7 +119,7 @@ class ServerDialect(Dialect[ServerType]):
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[ServerType]:
         """Of the source's type. Only key columns are NOT NULL: the source sees to the others, and may stop doing so."""
-        found = self._keyed(column, 1) if key else column_type(column, key_parts=0, mariadb=self.flavor == "mariadb")
+        found = self._keyed(column, 1) if key else column_type(column, key_parts=0, flavor=self.flavor)
         return ActualColumn(column.name, found, not key, column.default, column.comment)
 
     def with_key(self, table: ActualTable[ServerType], key: tuple[str, ...]) -> ActualTable[ServerType]:
@@ -136,7 +133,7 @@ class ServerDialect(Dialect[ServerType]):
         return replace(table, columns=columns, key=key if possible else ())
 
     def _keyed(self, column: Column, parts: int) -> ServerType:
-        found = column_type(column, key_parts=parts, mariadb=self.flavor == "mariadb")
+        found = column_type(column, key_parts=parts, flavor=self.flavor)
         return replace(found, collation=_KEY_COLLATION[self.flavor]) if found.is_characters else found
 
     def _unbounded(self, schema: TableSchema, column: ActualColumn[ServerType]) -> bool:

@@ -14,7 +14,7 @@ from pymysql.protocol import OKPacketWrapper
 from cdc.errors import SinkError, SinkUnavailable, SourceError
 from cdc.flow.retry import RetryPolicy
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
-from connectors.mysql.sink.dialect import Flavor
+from connectors.mysql.sink.types import Flavor
 from connectors.shared.sql.client import Refused
 
 _PIECE_BYTES = 1 << 20

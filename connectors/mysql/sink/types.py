@@ -15,12 +15,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from cdc.evolution.certain import RANGES
 from cdc.schema import Column, DataType, Kind
 from connectors.mysql.schema.table import MySqlColumn, data_type
 from connectors.mysql.server.column_type import parse_column_type
 
+Flavor = Literal["mysql", "mariadb", "oceanbase"]
+"""Which server it is."""
+
+_AS_BYTES: dict[Flavor, tuple[Kind, ...]] = {"mysql": (), "mariadb": (Kind.VECTOR,), "oceanbase": (Kind.GEOMETRY,)}
 KEY_BYTES = 3072
 """Longest key of an InnoDB table, in bytes ("InnoDB Limits")."""
 
@@ -90,15 +95,16 @@ class ServerType:
         return data_type(column, tinyint1_as_boolean=True)
 
 
-def server_type(wanted: DataType, *, key_parts: int = 0, mariadb: bool = False) -> ServerType:
+def server_type(wanted: DataType, *, key_parts: int = 0, flavor: Flavor = "mysql") -> ServerType:
     """The type that keeps every value; as one of `key_parts` parts of a key one that can be indexed.
 
-    In MariaDB JSON is a text, and before 11.7 a vector its bytes.
+    In MariaDB JSON is a text, and before 11.7 a vector its bytes; in OceanBase, which knows few reference systems, a
+    geometry is.
     """
     kind, length = wanted.kind, wanted.length
-    if mariadb and kind is Kind.VECTOR:
+    if kind in _AS_BYTES[flavor]:
         return ServerType("longblob")
-    if mariadb and kind is Kind.JSON and not key_parts:
+    if flavor == "mariadb" and kind is Kind.JSON and not key_parts:
         return ServerType("longtext")
     if key_parts and kind in (Kind.STRING, Kind.JSON, Kind.BYTES):
         room = KEY_BYTES // key_parts
@@ -118,23 +124,22 @@ def server_type(wanted: DataType, *, key_parts: int = 0, mariadb: bool = False) 
     return ServerType(f"{_SIZED[kind]}({length})" if length else _SIZED[kind])
 
 
-def column_type(column: Column, *, key_parts: int, mariadb: bool) -> ServerType:
+def column_type(column: Column, *, key_parts: int, flavor: Flavor) -> ServerType:
     """The type of a new column: its source's own where that holds the same values, else as `server_type`."""
     own = column.source_type
     if own:
         try:
             parsed = parse_column_type(own)
             found = ServerType(canonical(own))
-            fits = column.type in (found.data_type, _not_boolean(found)) and not (
-                mariadb and parsed.type in ("vector", "json")
-            )
+            same = column.type in (found.data_type, _not_boolean(found))
+            fits = same and column.type.kind not in (*_AS_BYTES[flavor], Kind.JSON)
         except ValueError:
-            return server_type(column.type, key_parts=key_parts, mariadb=mariadb)
+            return server_type(column.type, key_parts=key_parts, flavor=flavor)
         if fits and (found.can_be_key or not key_parts):
-            if parsed.type in _MARIADB_ONLY and not mariadb:
+            if parsed.type in _MARIADB_ONLY and flavor != "mariadb":
                 return ServerType(_MARIADB_ONLY[parsed.type])
             return found
-    return server_type(column.type, key_parts=key_parts, mariadb=mariadb)
+    return server_type(column.type, key_parts=key_parts, flavor=flavor)
 
 
 def canonical(text: str) -> str:
@@ -155,7 +160,7 @@ def holds(actual: ServerType, wanted: DataType) -> bool:
         return whole and (found.scale or 0) >= (wanted.scale or 0)
     if wanted.kind is Kind.FLOAT and found.kind is Kind.DOUBLE:
         return True
-    if wanted.kind is Kind.VECTOR:
+    if wanted.kind in (Kind.VECTOR, Kind.GEOMETRY):
         return actual.text == "longblob"
     if wanted.kind is Kind.JSON:
         return actual.text == "longtext"
