@@ -63,7 +63,7 @@ def load_problems(
     """
     if not functions:
         return
-    from cdc.transform.user import FunctionError, Loaded
+    from cdc.transform.user import FunctionError, load
 
     names: set[str] = set()
     for number, function in functions:
@@ -75,7 +75,7 @@ def load_problems(
         names.add(function.name.upper())
         before = list(sys.path)
         try:
-            Loaded(function)
+            load(function)
         except FunctionError as error:
             yield function.name, _code_problem(root, file, text, number, error.line, str(error))
         finally:

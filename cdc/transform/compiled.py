@@ -14,7 +14,7 @@ from cdc.errors import Problem, SpecError
 from cdc.schema import DataType, Kind, TableSchema
 from cdc.transform import inputs
 from cdc.transform.check import Scope, check
-from cdc.transform.computation import Computation, Expression
+from cdc.transform.computation import Computation, Expression, Whole, selected
 from cdc.transform.engine import Engine, ExpressionFailed
 from cdc.transform.failures import Counts, explain, tolerant
 from cdc.transform.images import passed_kinds
@@ -28,6 +28,7 @@ from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import ExpressionError, Mistake
 from cdc.transform.translate import Translator
 from cdc.transform.typed import Typed, columns
+from cdc.transform.user_types import arrow_of
 
 MOST_TYPED = 2_000
 """Schemas that a rule keeps its types for: more than tables usually are."""
@@ -87,7 +88,7 @@ class CompiledRule(Computation):
         kept: np.ndarray | None = None
         try:
             batch = inputs.engine_batch(block, self._names, self._input, now, namespaces=self.rule.namespaces)
-            table = self.statement.run(batch)
+            table = self.run(batch)
         except inputs.BadText as error:
             raise explain(
                 self, block, error.row, f"column {error.column}", error.column, "the value is not UTF-8 text"
@@ -202,12 +203,13 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
         Expression(output.column.name, output.sql, _sql(rule, output, translator), _secret(rule, output.node))
         for output in computed
     )
+    whole = _whole(rule, computed, translator, names)
     condition_ = None if wanted is None else _condition(rule, wanted, translator)
     statement = None
     if expressions or condition_ is not None:
-        select = [*(['"__row"'] if condition_ is not None else []), *(each.sql for each in expressions)]
+        select = [*(['"__row"'] if condition_ is not None else []), *selected(expressions, whole)]
         try:
-            statement = engine.shared(select, condition_.sql if condition_ is not None else None, arrow)
+            statement = engine.shared(select or ["NULL"], condition_.sql if condition_ is not None else None, arrow)
             if prove:
                 statement.run(pa.RecordBatch.from_pylist([], schema=arrow))
                 _try_constants(checked, translator, engine, arrow)
@@ -216,7 +218,7 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
             raise
     partition = tuple(next(n for n in result.names if n.casefold() == key.casefold()) for key in rule.partition_keys)
     return CompiledRule(
-        rule, made, wanted, engine, expressions, condition_, statement, schema, result, partition,
+        rule, made, wanted, engine, expressions, condition_, statement, whole, schema, result, partition,
         rule.table_options, names, arrow,
     )  # fmt: skip
 
@@ -249,6 +251,20 @@ def _sql(rule: Rule, output: Output, translator: Translator) -> str:
         return sql if output.node.op == "literal" else in_range(sql, output.node.type)
     except ExpressionError as error:
         raise SpecError([_text(rule).problem(each) for each in error.mistakes]) from error
+
+
+def _whole(rule: Rule, computed: Sequence[Output], translator: Translator, names: Sequence[str]) -> dict[int, Whole]:
+    """Computed columns that are calls of functions on arrays, by their number; not those without any column in them."""
+    found = {}
+    for number, output in enumerate(computed):
+        own = rule.own.get(output.node.op.removeprefix("own ")) if output.node.op.startswith("own ") else None
+        if own is not None and own.whole is not None and columns(output.node):
+            empty = pa.array([], arrow_of(output.node.type))
+            arguments = tuple(
+                names.index(arg.value) if arg.op == "column" else translator.sql(arg) for arg in output.node.args
+            )
+            found[number] = Whole(own.whole, arguments, empty)
+    return found
 
 
 def _condition(rule: Rule, node: Typed, translator: Translator) -> Expression:

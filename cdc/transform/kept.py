@@ -15,6 +15,7 @@ from cdc.transform.compiled import CompiledRule, compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.rule import Rule
 from cdc.transform.rules import Rules
+from cdc.transform.user import forget_functions
 
 MOST_RULE_SETS = 4
 """Rule sets that a thread keeps: one in production, many in a suite of small cases."""
@@ -78,6 +79,7 @@ def forget() -> None:
     """Let go of all rules, and with them of whatever users' functions have kept; plain engines stay."""
     while _thread.sets:
         _thread.sets.pop().close()
+    forget_functions()
 
 
 def _same(left: Rules, right: Rules) -> bool:

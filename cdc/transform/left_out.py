@@ -42,9 +42,8 @@ def without_failing(
         found.letters.append(letter)
         found.left_out[block.table, column] += 1
     kept = np.setdiff1d(np.arange(batch.num_rows, dtype=np.int64), np.fromiter(failing, np.int64))
-    assert compiled.statement is not None
     try:
-        return compiled.statement.run(batch.take(pa.array(kept))), kept
+        return compiled.run(batch.take(pa.array(kept))), kept
     except ExpressionFailed as again:
         raise explain(compiled, block, None, "the rule", "", str(again)) from again
 

@@ -54,13 +54,24 @@ def _between(low: int, high: int, kind: pa.DataType, message: str) -> Callable[[
     return checked
 
 
+def in_range_values(values: pa.Array, kind: SqlType) -> pa.Array:
+    """The same for values that are there already. Raises ValueError."""
+    if isinstance(kind, DataType) and kind.kind in _CHECKED:
+        name, seen = _CHECKED[kind.kind]
+        CHECKS[name][2](values if seen is None else values.cast(seen))
+    return values
+
+
 def _finite(values: Any) -> Any:
+    if pc.any(pc.is_nan(values)).as_py():
+        raise ValueError("cdc: the result is NaN, not a number")
     if pc.all(pc.is_finite(values)).as_py() is False:
         raise ValueError("cdc: the result is too large for DOUBLE or FLOAT")
     return _one(values)
 
 
-def _strict_json(texts: Any) -> Any:
+def is_strict_json(texts: Any) -> Any:
+    """Which texts are JSON, NULL for NULL."""
     return pa.array([None if text is None else _is_strict(text) for text in texts.to_pylist()], pa.bool_())
 
 
@@ -85,6 +96,13 @@ CHECKS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "cdc_moment": ("BIGINT", "BIGINT", _between(_FIRST_US, _LAST_US, pa.int64(), _YEARS)),
     "cdc_time": ("BIGINT", "BIGINT", _between(-_LONGEST_US, _LONGEST_US, pa.int64(), "the result is beyond 838:59:59")),
     "cdc_finite": ("DOUBLE", "DOUBLE", _finite),
-    "cdc_json": ("VARCHAR", "BOOLEAN", _strict_json),
+    "cdc_json": ("VARCHAR", "BOOLEAN", is_strict_json),
 }
 """The functions by their names in the engine: type of the argument, type of the result, and what they do."""
+
+_CHECKED: dict[Kind, tuple[str, pa.DataType | None]] = {
+    Kind.DATE: ("cdc_date", None), Kind.TIMESTAMP: ("cdc_moment", pa.int64()),
+    Kind.TIMESTAMP_LTZ: ("cdc_moment", pa.int64()), Kind.TIME: ("cdc_time", None), Kind.DOUBLE: ("cdc_finite", None),
+    Kind.FLOAT: ("cdc_finite", None),
+}  # fmt: skip
+"""The function for the values of a kind, and as what it sees them."""

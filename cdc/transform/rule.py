@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from cdc.errors import Problem, SpecError
 from cdc.schema import TableSchema
 from cdc.transform.catalogue import FUNCTIONS
@@ -25,11 +27,19 @@ _MASK = re.compile(r"\s*([A-Za-z_]+)\s*(?:\(\s*(\d{1,6})\s*\))?\s*")
 
 @dataclass(frozen=True)
 class OwnFunction:
-    """A function of the user's: how many arguments it takes, how it is typed, and what is wrong with a call of it."""
+    """A function of the user's.
+
+    Attributes:
+        arity: how many arguments it takes.
+        callee: how it is typed.
+        wrong: what is wrong with a call of it.
+        whole: calls it once for the arguments of all rows, as Arrow arrays; None where it is called by the engine only.
+    """
 
     arity: Arity
     callee: Callee
     wrong: Callable[[Call], Mistake | None] = lambda call: None
+    whole: Callable[..., pa.Array] | None = None
 
 
 @dataclass(frozen=True)

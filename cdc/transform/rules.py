@@ -21,7 +21,7 @@ from cdc.transform.models import asks, loaded_models
 from cdc.transform.rule import OwnFunction, Rule, parse_rule
 from cdc.transform.texts import RuleSource, Settings
 from cdc.transform.typed import columns
-from cdc.transform.user import Loaded
+from cdc.transform.user import Loaded, load
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Rules:
 
     def __init__(self, sources: Sequence[RuleSource], settings: Settings) -> None:
         self.sources, self.settings = tuple(sources), settings
-        self.loaded: tuple[Loaded, ...] = tuple(map(Loaded, settings.functions))
+        self.loaded: tuple[Loaded, ...] = tuple(map(load, settings.functions))
         self.models, asking = loaded_models(settings.models)
         own = asking | {each.function.name.upper(): each.own() for each in self.loaded}
         self._rules = _parsed(self.sources, settings, own)

@@ -11,27 +11,30 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import os.path
 import sys
 import typing
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from cdc.errors import TransformError
 from cdc.schema import Kind
 from cdc.transform.conversions import engine_type
 from cdc.transform.convert import Arity
 from cdc.transform.engine import EngineFunction
+from cdc.transform.limits import in_range_values
 from cdc.transform.rule import OwnFunction
 from cdc.transform.syntax import Span
 from cdc.transform.texts import UserFunction
 from cdc.transform.translate import engine_name
 from cdc.transform.typed import Typed, call, cast, literal, mistake
-from cdc.transform.types import JSON, Map, NullType, SqlType, is_number, is_text, kind_of
+from cdc.transform.types import JSON, NullType, SqlType, is_number, is_text, kind_of
 from cdc.transform.user_types import arrow_of, sql_type
+from cdc.transform.user_values import fitting, giving, values_of
 
 
 class FunctionError(ValueError):
@@ -70,14 +73,22 @@ class Loaded:
         return f"own {self.function.name.upper()}"
 
     def open(self) -> None:
-        """Run the user's `open`, when there is one."""
-        if callable(self._namespace.get("open")):
-            self._namespace["open"](dict(self.function.options))
+        """Run the user's `open`, when there is one. Raises TransformError."""
+        self._run("open", dict(self.function.options))
 
     def close(self) -> None:
-        """Run the user's `close`, when there is one."""
-        if callable(self._namespace.get("close")):
-            self._namespace["close"]()
+        """Run the user's `close`, when there is one. Raises TransformError."""
+        self._run("close")
+
+    def _run(self, name: str, *arguments: object) -> None:
+        if not callable(self._namespace.get(name)):
+            return
+        try:
+            self._namespace[name](*arguments)
+        except Exception as error:
+            said = f"{name}() failed with {type(error).__name__}: {error}"
+            hint = "it runs in each task, on the machine of the task: what it needs has to be there"
+            raise TransformError(said, where=f"function {self.function.name}", hint=hint) from error
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
         """The typed call; arguments are widened, never read from text."""
@@ -93,42 +104,86 @@ class Loaded:
     def own(self) -> OwnFunction:
         """For rules."""
         least = sum(parameter.default is ... for parameter in self.parameters)
-        return OwnFunction(Arity(least, len(self.parameters)), self)
+        whole = self.on_block if self.arrow else None
+        return OwnFunction(Arity(least, len(self.parameters)), self, whole=whole)
 
     def engine(self) -> EngineFunction:
         """For the engine."""
         arguments = tuple(engine_type(parameter.type) for parameter in self.parameters)
         return EngineFunction(engine_name(self.op), arguments, engine_type(self.result), self._on_arrays)
 
+    def on_block(self, *arrays: pa.ChunkedArray) -> pa.Array:
+        """A call of a vectorised function. Raises ValueError with its name and reason."""
+        try:
+            made = self._call(*(_whole(array) for array in arrays))
+        except Exception as error:
+            raise ValueError(f"{self.function.name}: {type(error).__name__}: {error}") from error
+        try:
+            return in_range_values(fitting(made, self.result, len(arrays[0])), self.result)
+        except ValueError as error:
+            raise ValueError(f"{self.function.name}: {str(error).removeprefix('cdc: ')}") from error
+
     def _on_arrays(self, *arrays: pa.ChunkedArray) -> pa.Array:
         try:
-            if self.arrow:
-                made = self._call(*(_whole(array) for array in arrays))
-                return _checked(made, len(arrays[0]))
-            return pa.array(self._rows(arrays), arrow_of(self.result))
-        except Exception as error:
-            raise ValueError(f"cdc: {self.function.name}: {type(error).__name__}: {error}") from error
+            return self.on_block(*arrays) if self.arrow else pa.array(self._rows(arrays), arrow_of(self.result))
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"cdc: {error}") from error
 
     def _rows(self, arrays: tuple[pa.ChunkedArray, ...]) -> list[Any]:
-        columns = [_values(array, parameter.type) for array, parameter in zip(arrays, self.parameters, strict=True)]
+        columns = [values_of(array, parameter.type) for array, parameter in zip(arrays, self.parameters, strict=True)]
         strict = [number for number, parameter in enumerate(self.parameters) if not parameter.nullable]
-        made = []
+        give, made = giving(self.result), []
         for row in zip(*columns, strict=True):
             skipped = any(row[number] is None for number in strict)
-            made.append(None if skipped else _given(self._call(*row), self.result))
+            made.append(None if skipped else self._one(row, give))
         return made
+
+    def _one(self, row: tuple[Any, ...], give: Callable[[Any], Any]) -> Any:
+        try:
+            found = self._call(*row)
+        except Exception as error:
+            raise ValueError(f"{self.function.name}: {type(error).__name__}: {error}") from error
+        try:
+            return give(found)
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"{self.function.name}: {error}") from error
+
+
+_MOST_KEPT = 256
+_kept: OrderedDict[str, Loaded] = OrderedDict()
+
+
+def load(function: UserFunction) -> Loaded:
+    """The function, whose code runs once in this process however often it is asked for. Raises FunctionError."""
+    name = repr(function)
+    _search(function)
+    found = _kept.pop(name, None) or Loaded(function)
+    _kept[name] = found
+    while len(_kept) > _MOST_KEPT:
+        _kept.popitem(last=False)
+    return found
+
+
+def forget_functions() -> None:
+    """Let go of all functions: the next that is asked for runs its code again, and knows nothing of those before."""
+    _kept.clear()
 
 
 def _entry(function: UserFunction) -> str:
     return function.module.partition(":")[2] if function.module else "eval"
 
 
-def _namespace(function: UserFunction) -> dict[str, Any]:
+def _search(function: UserFunction) -> None:
+    """Let Python import from the function's files."""
     for path in function.paths:
         if not os.path.exists(path):
             raise FunctionError(f"{path} of python-files is not there")
         if path not in sys.path:
             sys.path.append(path)
+
+
+def _namespace(function: UserFunction) -> dict[str, Any]:
+    _search(function)
     if function.module:
         path, _, name = function.module.partition(":")
         if not name:
@@ -214,32 +269,3 @@ _SAME: dict[Kind | None, frozenset[Kind]] = {
 
 def _whole(array: pa.ChunkedArray) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-
-
-def _checked(made: object, count: int) -> pa.Array:
-    if not isinstance(made, pa.Array | pa.ChunkedArray) or len(made) != count:
-        raise ValueError(f"an Arrow array of {count} values was expected")
-    return _whole(made)
-
-
-def _values(array: pa.ChunkedArray, kind: SqlType) -> list[Any]:
-    values = array.to_pylist()
-    if isinstance(kind, Map):
-        return [None if value is None else dict(value) for value in values]
-    if kind == JSON:
-        return [None if value is None else json.loads(value) for value in values]
-    if kind_of(kind) is Kind.TIME:
-        return pa.array(values, pa.duration("us")).to_pylist()  # type: ignore[no-any-return]
-    return values  # type: ignore[no-any-return]
-
-
-def _given(value: Any, kind: SqlType) -> Any:
-    if value is None:
-        return None
-    if kind == JSON:
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(kind, Map):
-        return list(value.items())
-    if kind_of(kind) is Kind.TIME:
-        return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
-    return value

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import builtins
 import datetime as dt
+import json
+import pickle
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from cdc.errors import SpecError, TransformError
+from cdc.spec.check import check
+from cdc.spec.rules import made_rules
+from cdc.testing.cases import STAND_INS
 from cdc.transform.engine import Engine
+from cdc.transform.failures import Counts
 from cdc.transform.texts import UserFunction
-from cdc.transform.user import FunctionError, Loaded
+from cdc.transform.user import FunctionError, Loaded, forget_functions
 from tests.transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 HEAD = """\
@@ -160,3 +167,111 @@ def test_a_vectorised_function_must_give_as_many_values_as_it_got() -> None:
     code = "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, 'BIGINT']: return a[:0]"
     with pytest.raises(TransformError, match="an Arrow array of"):
         called(code, "own(n)")
+
+
+SCALAR = "def eval(a: int) -> Annotated[object, '{kind}']: return {value}"
+WHOLE = (
+    "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, '{kind}']: return pa.array([{value}] * len(a))"
+)
+HOUR = "datetime.datetime(2024, 1, 2, 3, tzinfo=datetime.timezone.utc)"
+
+
+@pytest.mark.parametrize("code", [SCALAR, WHOLE], ids=["scalar", "vectorised"])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("BIGINT", "1.75"), ("BIGINT", "2.0"), ("INT", "2**40"), ("TINYINT", "300"), ("BIGINT", "True"),
+        ("BIGINT", "'1'"), ("BOOLEAN", "1"), ("DOUBLE", "'1'"), ("DOUBLE", "2**53 + 1"), ("DOUBLE", "True"),
+        ("DOUBLE", "float('nan')"), ("DOUBLE", "float('inf')"), ("STRING", "1"), ("STRING", "b'x'"),
+        ("VARCHAR(2)", "'abc'"), ("BYTES", "'x'"), ("BINARY(2)", "b'xyz'"),
+        ("DATE", "datetime.datetime(2024, 1, 2, 3)"), ("FLOAT", "1e300"),
+        ("DATE", "'2024-01-02'"), ("TIMESTAMP(6)", "datetime.date(2024, 1, 2)"), ("TIMESTAMP(6)", HOUR),
+        ("TIMESTAMP_LTZ(6)", "datetime.datetime(2024, 1, 2, 3)"), ("DECIMAL(4, 1)", "1.5"),
+        ("DECIMAL(4, 1)", "Decimal('1.25')"), ("DECIMAL(4, 1)", "Decimal('1234.5')"), ("TIME(6)", "'01:00'"),
+        ("JSON", "float('nan')"),
+    ],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_the_declared_type_is_refused_with_its_row(code: str, kind: str, value: str) -> None:
+    with pytest.raises(TransformError, match=r"(?s)column a: .*id=1: own: ") as caught:
+        called(code.format(kind=kind, value=value), "own(n)")
+    assert "beside" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [SCALAR, WHOLE], ids=["scalar", "vectorised"])
+@pytest.mark.parametrize(
+    ("kind", "value", "answer"),
+    [
+        ("INT", "7", 7), ("DOUBLE", "3", 3.0), ("DECIMAL(4, 1)", "3", Decimal("3.0")), ("VARCHAR(3)", "'abc'", "abc"),
+        ("DECIMAL(4, 1)", "Decimal('123.50')", Decimal("123.5")), ("BOOLEAN", "True", True),
+        ("TIMESTAMP(6)", "datetime.datetime(2024, 1, 2, 3)", dt.datetime(2024, 1, 2, 3)),
+        ("DATE", "datetime.date(2024, 1, 2)", dt.date(2024, 1, 2)),
+        ("TIME(6)", "datetime.timedelta(hours=-3)", dt.timedelta(hours=-3)),
+    ],
+)  # fmt: skip
+def test_a_value_that_fits_is_taken_as_it_is(code: str, kind: str, value: str, answer: Any) -> None:
+    assert called(code.format(kind=kind, value=value), "own(n)", kind=kind)[0] == answer
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    code = "import numpy as np\ndef eval(a: int) -> {}: return np.{}(3)"
+    assert called(code.format("int", "int64"), "own(n)") == [3, None]
+    assert called(code.format("float", "float32"), "own(n)") == [3.0, None]
+
+
+@pytest.mark.parametrize("name", ["open", "close"])
+def test_open_and_close_that_fail_are_named(name: str) -> None:
+    arguments = "options" if name == "open" else ""
+    code = f"def {name}({arguments}): raise OSError('no model file')\ndef eval(a: int) -> int: return a"
+    with pytest.raises(TransformError, match=rf"function own: {name}\(\) failed with OSError: no model file"):
+        called(code, "own(n)")
+
+
+BY_LENGTH = "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, 'BIGINT']: return pc.multiply(a, len(a))"
+
+
+def test_a_vectorised_function_gets_all_rows_of_a_block_at_once() -> None:
+    function = Loaded(UserFunction("own", HEAD + BY_LENGTH))
+    made = compiled(
+        engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, filter="id >= 1000",
+        projection="id, own(n) AS a, own(n + 1) AS b, OWN(n) + 0 AS c",
+    )  # fmt: skip
+    rows = applied(made, [("+I", {**ROW, "id": number, "n": 1}) for number in range(6000)])
+    assert [row["id"] for _, row in rows] == list(range(1000, 6000))
+    assert {(row["a"], row["b"]) for _, row in rows} == {(5000, 10000)}
+    assert {row["c"] for _, row in rows} != {5000}  # by the engine, which has at most 2,048 rows at a time
+
+
+def test_a_vectorised_function_is_not_called_for_no_row() -> None:
+    code = "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, 'BIGINT']: return pc.add(a, 1 // len(a))"
+    function = Loaded(UserFunction("own", HEAD + code))
+    made = compiled(
+        engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, filter="id > 5",
+        projection="id, own(n) AS a",
+    )  # fmt: skip
+    assert applied(made, [("+I", ROW)]) == []
+
+
+@pytest.mark.parametrize(("on_error", "answers"), [("null", [7, None]), ("dead-letter", [7])])
+def test_rows_that_a_vectorised_function_fails_on_are_null_or_left_out(on_error: Any, answers: list[Any]) -> None:
+    code = "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, 'BIGINT']: return pc.divide(7, a)"
+    function = Loaded(UserFunction("own", HEAD + code))
+    made = compiled(
+        engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, on_error=on_error,
+        projection="id, own(n) AS a",
+    )  # fmt: skip
+    given = applied(made, [("+I", {**ROW, "id": 1, "n": 1}), ("+I", {**ROW, "id": 2, "n": 0})], Counts())
+    assert [row["a"] for _, row in given] == answers
+
+
+def test_the_code_of_a_function_runs_once_in_a_process() -> None:
+    code = "import builtins\nbuiltins.__dict__.setdefault('loads', []).append(1)\ndef eval(a: int) -> int: return a"
+    text = json.dumps({
+        "transform": [{"source-table": "shop.t", "projection": "id, own(id) AS a"}],
+        "pipeline": {"user-defined-function": [{"name": "own", "python-code": code}]},
+    })  # fmt: skip
+    forget_functions()
+    vars(builtins).pop("loads", None)
+    spec = check("p.yaml", text.encode(), env={}, stand_ins=STAND_INS).spec
+    made = [pickle.loads(pickle.dumps(made_rules(spec))) for _ in range(2)]
+    assert len(made) == 2
+    assert vars(builtins).pop("loads") == [1]
