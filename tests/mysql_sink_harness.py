@@ -59,7 +59,8 @@ class Harness:
                 if not names:
                     return None
                 types = TYPES if table.table == "types" else {}
-                chosen = ", ".join(_chosen(name, types.get(name)) for name in names)
+                as_text = self.server.flavor == "oceanbase"
+                chosen = ", ".join(quoted(name) if as_text else _chosen(name, types.get(name)) for name in names)
                 cursor.execute(f"SELECT {chosen} FROM {quoted(table.database, table.table)}")
                 found = cursor.fetchall()
         finally:
@@ -81,6 +82,8 @@ def _plain(value: Any, kind: DataType | None) -> Any:
             return bool(value)
         case Kind.TIMESTAMP_LTZ:
             return value.replace(tzinfo=UTC)
+        case Kind.VECTOR if isinstance(value, str):
+            return [float(item) for item in value.strip("[]").split(",")]
         case Kind.VECTOR:
             return list(struct.unpack(f"<{len(value) // 4}f", value))
         case Kind.DECIMAL if (kind.length or 0) > 38:

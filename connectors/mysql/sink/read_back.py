@@ -28,8 +28,9 @@ _KEYS_AT_ONCE = 500
 class ServerRows:
     """See `cdc.sink.StoredTable`. The value of a JSON column counts, not its spelling."""
 
-    def __init__(self, server: SinkServer, table: MySqlTable) -> None:
+    def __init__(self, server: SinkServer, table: MySqlTable, *, vectors_as_text: bool = False) -> None:
         self._server, self._table = server, table
+        self._sent = _with_texts(table) if vectors_as_text else table
         self._types = [_type(table, index) for index in range(len(table.columns))]
         self.arrow = pa.schema(
             [pa.field(column.name, arrow_type(kind)) for column, kind in zip(table.columns, self._types, strict=True)]
@@ -40,6 +41,7 @@ class ServerRows:
         """The columns of `schema`; None when there is no such table. Raises SinkError for a column that is missing."""
         with server.session() as session:
             found = table_reader(session.connection)(table)
+            vectors_as_text = session.flavor == "oceanbase"
         if found is None:
             return None
         columns = {column.name.casefold(): column for column in found.columns}
@@ -48,7 +50,7 @@ class ServerRows:
             hint = "was it changed by somebody else? `cdc resync` copies the table anew"
             raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
         chosen = tuple(replace(columns[name.casefold()], name=name) for name in schema.names)
-        return cls(server, replace(found, columns=chosen))
+        return cls(server, replace(found, columns=chosen), vectors_as_text=vectors_as_text)
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         """One SELECT, or one for each few hundred keys."""
@@ -78,7 +80,7 @@ class ServerRows:
             )
             sql = f"SELECT {select_list(self._table)} FROM {name}{where}"
             stream = ResultStream(session.connection, sql, str(self._table.id))
-            plan = result_plan(self._table, stream.columns, where=str(self._table.id), tinyint1_as_boolean=True)
+            plan = result_plan(self._sent, stream.columns, where=str(self._table.id), tinyint1_as_boolean=True)
             reader = RowReader(plan, Stamp(0, 0, 0), lambda name, number: None, strict=False, where=str(self._table.id))
             while (packets := stream.read()) is not None:
                 for block in reader.read(packets):
@@ -99,6 +101,9 @@ class ServerRows:
         if self._types[index].kind is Kind.DECIMAL and pa.types.is_string(values.type):
             shorter = pc.replace_substring_regex(values, r"(\.\d*?)0+$", r"\1")
             return pc.replace_substring_regex(shorter, r"\.$", "")
+        if self._types[index].kind is Kind.VECTOR and pa.types.is_string(values.type):
+            vectors = [None if text is None else json.loads(text) for text in values.to_pylist()]
+            return pa.array(vectors, self.arrow.field(index).type)
         if self._table.columns[index].type == "char":
             return pc.utf8_rtrim(values, " ")
         return values
@@ -106,6 +111,15 @@ class ServerRows:
     def _target(self, name: str) -> TargetColumn:
         column = next(column for column in self._table.columns if column.name.casefold() == name.casefold())
         return TargetColumn(column.name, ServerType(spelled(column)))
+
+
+def _with_texts(table: MySqlTable) -> MySqlTable:
+    """The table as OceanBase sends its rows: vectors are texts such as `[1,2.5]`."""
+    columns = (
+        replace(column, type="longtext", charset="utf8mb4") if column.type == "vector" else column
+        for column in table.columns
+    )
+    return replace(table, columns=tuple(columns))
 
 
 def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
