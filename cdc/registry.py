@@ -12,7 +12,7 @@ Role = Literal["source", "sink"]
 
 PLANNED: dict[Role, tuple[str, ...]] = {
     "source": (),
-    "sink": ("elasticsearch", "paimon"),
+    "sink": ("elasticsearch",),
 }
 """Connectors that later versions will have, for the error about their names."""
 

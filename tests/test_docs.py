@@ -38,7 +38,10 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 COMMANDS = dict(commands())
 ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.CdcError)]
-ENVIRONMENT = {"MYSQL_PASSWORD": "secret", "DORIS_PASSWORD": "secret", "STARROCKS_PASSWORD": "secret"}
+ENVIRONMENT = dict.fromkeys(
+    ("MYSQL_PASSWORD", "DORIS_PASSWORD", "STARROCKS_PASSWORD", "S3_KEY", "S3_SECRET"),
+    "secret",
+)
 ENVIRONMENT |= {"HASH_KEY": "sixteen characters, or more", "MODEL_KEY": "secret"}
 
 

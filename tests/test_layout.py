@@ -96,13 +96,14 @@ LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload
 
 LIBRARIES = {
     "connectors.shared.login": ("connectors.mysql", *LOAD_SINKS),
-    "connectors.shared.kernels": ("connectors.mysql", "connectors.streamload", "connectors.kafka"),
+    "connectors.shared.kernels": ("connectors.mysql", "connectors.streamload", "connectors.kafka", "connectors.paimon"),
     "connectors.shared.servers": LOAD_SINKS,
     "connectors.shared.sql": (*LOAD_SINKS, "connectors.mysql"),
-    "connectors.shared.last_image": (*LOAD_SINKS, "connectors.mysql"),
+    "connectors.shared.last_image": (*LOAD_SINKS, "connectors.mysql", "connectors.paimon"),
     "connectors.shared.staging": ("connectors.duckdb", "connectors.mysql"),
     "connectors.shared.conversion": (*LOAD_SINKS, "connectors.kafka"),
-    "connectors.shared.sending": LOAD_SINKS,
+    "connectors.shared.sending": (*LOAD_SINKS, "connectors.paimon"),
+    "connectors.shared.partitions": ("connectors.paimon",),
     "connectors.streamload": ("connectors.doris", "connectors.starrocks"),
 }
 """Folders of code that several connectors share, and who may use them. The rooms of `connectors.shared` are in an order
@@ -322,7 +323,9 @@ def test_every_dialect_is_planned_with_by_the_core() -> None:
     """A connector that has a dialect of SQL brings no planner of its own."""
     bases = {"cdc.evolution.dialect", "connectors.streamload.table_dialect"}
     sinks = [name for name in CONNECTORS if name.endswith(".dialect") and bases & set(imports(name))]
-    assert {name.split(".")[1] for name in sinks} == {"duckdb", "doris", "mysql", "starrocks"}
+    "connectors.shared.sql": (*LOAD_SINKS, "connectors.mysql"),
+    "connectors.shared.last_image": (*LOAD_SINKS, "connectors.mysql", "connectors.paimon"),
+    "connectors.shared.staging": ("connectors.duckdb", "connectors.mysql"),
     for name in CONNECTORS:
         used = {item for item in imports(name) if within(item, "cdc.evolution")}
         assert not used & {"cdc.evolution.planner", "cdc.evolution.columns", "cdc.evolution.rebuild"}, name

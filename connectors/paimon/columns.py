@@ -1,0 +1,99 @@
+"""Rows of a change block as the columns of a Paimon table: by name, in the table's order, in its Arrow types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.errors import SinkError
+from cdc.schema import TableId, TableSchema
+from connectors.paimon.types import arrow_type
+
+_DAY = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table: its name, its type as `spelled` has it, and whether it takes NULL."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+def check_columns(table: TableId, schema: TableSchema, columns: Sequence[Column]) -> None:
+    """Raise SinkError when the table lacks a column of the rows, or has one of a type that is not written."""
+    there = {column.name.casefold() for column in columns}
+    missing = [name for name in schema.names if name.casefold() not in there]
+    if missing:
+        hint = "add it there, or let schema.change.behavior: evolve add it"
+        raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
+    for column in columns:
+        if arrow_type(column.type) is None:
+            hint = "drop the column, or route the rows to another table"
+            raise SinkError(f"column {column.name}: {column.type} is not written", where=str(table), hint=hint)
+
+
+def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+    """The rows with the table's columns, in its order and types; a column that the rows have not is NULL.
+
+    Raises SinkError for a value that a column cannot hold, which is a column of another type than the source's.
+    """
+    places = {name.casefold(): place for place, name in enumerate(rows.schema.names)}
+    arrays, fields = [], []
+    for column in columns:
+        wanted = arrow_type(column.type)
+        place = places.get(column.name.casefold())
+        values = pa.nulls(rows.num_rows, wanted) if place is None else rows.column(place)
+        try:
+            arrays.append(converted(values, wanted))
+        except pa.ArrowException as error:
+            reason = f"a value does not fit into {column.name} {column.type}: {error}"
+            hint = "`cdc resync` makes the table anew with the source's types"
+            raise SinkError(reason, where=str(table), hint=hint) from error
+        if not column.nullable and arrays[-1].null_count:
+            reason = f"a value of the key column {column.name} is NULL (zero dates become NULL), and a key cannot be"
+            hint = "correct the value at the source, or leave the table out (tables.exclude)"
+            raise SinkError(reason, where=str(table), hint=hint)
+        fields.append(pa.field(column.name, wanted, column.nullable))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Values in another Arrow type, each unchanged. Raises pa.ArrowInvalid for one that is not in it."""
+    if values.type == wanted:
+        return values
+    if pa.types.is_duration(values.type):
+        return span_text(values) if pa.types.is_string(wanted) else pc.cast(values.view(pa.int64()), wanted)
+    if pa.types.is_list(values.type):
+        return pc.cast(values, wanted)
+    if pa.types.is_string(wanted) and pa.types.is_binary(values.type):
+        raise pa.ArrowInvalid("bytes are no text")
+    if pa.types.is_string(wanted) and pa.types.is_floating(values.type):
+        return pa.array([None if value is None else repr(value) for value in values.to_pylist()], wanted)
+    return pc.cast(values, wanted)
+
+
+def span_text(values: pa.Array) -> pa.Array:
+    """TIME values, durations in microseconds, as MySQL prints them: `-838:59:59`; a fraction where there is one."""
+    micros = values.view(pa.int64())
+    size = pc.abs(micros)
+    seconds = pc.divide(size, 1_000_000)
+    fraction = pc.subtract(size, pc.multiply(seconds, 1_000_000))
+    hours = _digits(pc.divide(seconds, 3600), 2)
+    minutes = _digits(_remainder(pc.divide(seconds, 60), 60), 2)
+    sign = pc.if_else(pc.less(micros, 0), "-", "")
+    point = pc.if_else(pc.equal(fraction, 0), "", pc.binary_join_element_wise("", _digits(fraction, 6), "."))
+    clock = pc.binary_join_element_wise(hours, minutes, _digits(_remainder(seconds, 60), 2), ":")
+    return pc.binary_join_element_wise(sign, clock, point, "")
+
+
+def _remainder(values: pa.Array, divisor: int) -> pa.Array:
+    return pc.subtract(values, pc.multiply(pc.divide(values, divisor), divisor))
+
+
+def _digits(values: pa.Array, number: int) -> pa.Array:
+    return pc.utf8_lpad(pc.cast(values, pa.string()), number, "0")

@@ -1,0 +1,129 @@
+"""Decided handles become snapshots: one for each table, with the pipeline as commit user and the batch as identifier.
+
+`filter_and_commit` of the Rust package commits what the user's newest snapshot does not have: the same batch again is
+nothing. Once all snapshots of the user have expired that cannot be told any more; then the files themselves are looked
+for, in the oldest snapshot that is left and in the newest. Driver.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from cdc.errors import CommitFailed, LoadsLost, SinkError, SinkUnavailable
+from cdc.faults import reached
+from cdc.flow.retry import RetryPolicy
+from cdc.schema import TableId
+from cdc.sink import Prepared
+from connectors.paimon.library import Catalog, native
+from connectors.paimon.tables import LakeTable, Tables, live_files
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Commits:
+    """Commits batches. Picklable.
+
+    Args:
+        user: commit user of the pipeline.
+        threads: how many tables are committed at a time.
+    """
+
+    tables: Tables
+    user: str
+    threads: int
+    retry: RetryPolicy
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Commit every table's handles; may repeat. Raises LoadsLost, CommitFailed, SinkUnavailable."""
+        work: dict[TableId, list[Prepared]] = {}
+        for handle in prepared:
+            work.setdefault(handle.table, []).append(handle)
+        with ThreadPoolExecutor(min(self.threads, max(1, len(work))), thread_name_prefix="cdc-commit") as pool:
+            lost = [found for found in pool.map(lambda item: self._table(batch, *item), work.items()) if found]
+        if lost:
+            raise _together(lost)
+
+    def _table(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> LoadsLost | None:
+        try:
+            self.retry.call(lambda: self._once(batch, table, handles), f"the commit of batch {batch} to {table}")
+        except LoadsLost as error:
+            return error
+        reached("mid-commit", batch)
+        return None
+
+    def _once(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
+        from pypaimon_rust.datafusion import CommitMessage
+
+        found = self.tables.find(table)
+        first = min(handle.partition for handle in handles)
+        if found is None or any(handle.handle["id"] != found.identity for handle in handles):
+            reason = "the table that the rows were prepared for is not there any more: it was dropped or made anew"
+            raise SinkError(reason, where=str(table), hint="`cdc resync` copies the table anew")
+        if is_in(self.tables.catalog, found, self.user, handles):
+            log.info("%s: batch %d is in already", table, batch)
+            return
+        try:
+            with self.tables.catalog.guard(str(table)):
+                messages = [
+                    CommitMessage.deserialize(base64.b64decode(text), version=handle.handle["version"])
+                    for handle in handles
+                    for text in handle.handle["messages"]
+                ]
+                builder = native(found.library).new_stream_write_builder().with_commit_user(self.user)
+                builder.new_commit().filter_and_commit({batch: messages})
+        except SinkUnavailable:
+            raise
+        except SinkError as error:
+            if "Cannot recover commit" in error.message:
+                lost = {str(table): first} if found.keys else {}
+                raise LoadsLost(
+                    error.message, where=str(table), tables=lost, unsure=() if found.keys else (str(table),)
+                ) from error
+            raise CommitFailed(error.message, where=str(table), hint=error.hint) from error
+
+
+def is_in(catalog: Catalog, table: LakeTable, user: str, handles: Sequence[Prepared]) -> bool:
+    """Whether a snapshot that has expired held these files; asked where no snapshot of the user is left."""
+    with catalog.guard(str(table.id)):
+        manager = table.library.snapshot_manager()
+        newest = manager.get_latest_snapshot()
+        if newest is None:
+            return False
+        kept = range(newest.id, max(0, newest.id - _LOOKED_AT), -1)
+        snapshots = (newest if number == newest.id else manager.get_snapshot_by_id(number) for number in kept)
+        oldest = newest
+        for snapshot in snapshots:
+            if snapshot is None:
+                break
+            if snapshot.commit_user == user:
+                return False  # the newest of the user is there: it knows
+            oldest = snapshot
+    if oldest.id == 1:
+        return False
+    names = {path.rsplit("/", 1)[1] for handle in handles for path in handle.handle["files"]}
+    there = {entry.file.file_name for one in (newest, oldest) for entry in live_files(catalog, table, one)}
+    return bool(names & there)
+
+
+_LOOKED_AT = 10_000
+
+
+def _together(errors: Sequence[LoadsLost]) -> LoadsLost:
+    tables = {name: first for error in errors for name, first in error.tables.items()}
+    unsure = tuple(name for error in errors for name in error.unsure)
+    return LoadsLost(errors[0].message, where=errors[0].where, hint=errors[0].hint, tables=tables, unsure=unsure)
+
+
+def leftover_files(library: Any, folder: str, prefix: str, keep: frozenset[str]) -> list[str]:
+    """Paths of a folder whose names begin so, but for those to keep; a folder that is not there has none."""
+    if not library.exists(folder):
+        return []
+    found = (status.path for status in library.list_status(folder))
+    names = ((path, path.rsplit("/", 1)[-1]) for path in map(str, found))
+    return [f"{folder.rstrip('/')}/{name}" for _, name in names if name.startswith(prefix) and name not in keep]

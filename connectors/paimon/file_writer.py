@@ -1,0 +1,165 @@
+"""Data files of one partition and bucket: the library's file writer, fed with rows that are sorted and numbered here.
+
+The library's class for tables with a key folds rows one Python object at a time. Of a flush only each key's last image
+is left when it comes here, so nothing has to be folded: system columns are added, rows are sorted by key, and the class
+writes the file, its statistics and its metadata. All rows of a file have one sequence number: a key is in it once.
+
+Sequence numbers order images of a key over files: (batch, partition, flush of the task) in 63 bits, above what the
+table held before this pipeline (`base`). They are the same in a replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.errors import SinkError
+
+INSERT, DELETE = 0, 3
+_BOUNDS = ("min_values", "max_values")
+_LONGEST_STATS = 64
+_PARTITION_BITS = _FLUSH_BITS = 16
+
+
+def sequence_number(base: int, batch: int, partition: int, flush: int) -> int:
+    """The number of all rows of one flush, above those that are copied inside of the lake.
+
+    Raises SinkError when there are too many parts or flushes to tell apart.
+    """
+    if partition >= 1 << _PARTITION_BITS or flush >= 1 << _FLUSH_BITS or batch >= 1 << 30:
+        raise SinkError(
+            f"batch {batch}, part {partition}, flush {flush} cannot be numbered",
+            hint="a larger sink.flush-size makes fewer flushes of a batch",
+        )
+    return base + (batch + 1 << _PARTITION_BITS + _FLUSH_BITS | partition << _FLUSH_BITS | flush)
+
+
+def write_files(
+    table: Any, partition: tuple[Any, ...], bucket: int, rows: pa.RecordBatch, delete: np.ndarray, sequence: int
+) -> list[Any]:
+    """Write the files of one flush for one bucket; returns their metadata, `DataFileMeta` of the library.
+
+    Args:
+        table: the library's, with options that are for the files (`data-file.prefix`).
+        rows: the table's columns, in its order and types; each key once.
+        delete: bool[n], rows that are gone; for a table without a key none is.
+    """
+    return list(_files(table, partition, bucket, [_with_system_columns(table, rows, delete, sequence)]))
+
+
+def rewrite_files(
+    table: Any, partition: tuple[Any, ...], bucket: int, batches: Iterator[pa.RecordBatch], sequence: int, level: int
+) -> list[Any]:
+    """Write rows of a bucket anew that come merged and sorted by key; returns metadata of files on one level.
+
+    The rows stream: about one file's are in memory.
+    """
+    made = (_with_system_columns(table, rows, np.zeros(rows.num_rows, bool), sequence) for rows in batches)
+    return [replace(file, level=level, file_source=1) for file in _files(table, partition, bucket, made)]
+
+
+def _files(table: Any, partition: tuple[Any, ...], bucket: int, batches: Any) -> Iterator[Any]:
+    writer = _writer(table, partition, bucket)
+    for rows in batches:
+        yield from writer.files(rows)
+    yield from writer.finished()
+
+
+def _with_system_columns(table: Any, rows: pa.RecordBatch, delete: np.ndarray, sequence: int) -> pa.Table:
+    """For a table with a key: key columns, sequence and kind before all columns, sorted by key; else the rows alone."""
+    keys: Sequence[str] = table.trimmed_primary_keys
+    if not keys:
+        return pa.Table.from_batches([rows])
+    kinds = np.where(delete, DELETE, INSERT).astype(np.int8)
+    fields = [rows.schema.field(name) for name in keys]
+    arrays = [rows.column(name) for name in keys]
+    columns = [*arrays, pa.array(np.full(rows.num_rows, sequence)), pa.array(kinds), *rows.columns]
+    system = [pa.field("_SEQUENCE_NUMBER", pa.int64(), False), pa.field("_VALUE_KIND", pa.int8(), False)]
+    named = [pa.field(f"_KEY_{field.name}", field.type, False) for field in fields]
+    whole = pa.Table.from_arrays(columns, schema=pa.schema([*named, *system, *rows.schema]))
+    order = pc.sort_indices(pa.table(arrays, list(map(str, range(len(arrays))))), _ascending(len(arrays)))
+    return whole.take(order)
+
+
+def _ascending(number: int) -> list[tuple[str, str]]:
+    return [(str(place), "ascending") for place in range(number)]
+
+
+def column_stats(values: Any, library: Any, name: str) -> dict[str, Any]:
+    """A column's statistics as the library has them; none of long text, which would fill the manifests."""
+    found: dict[str, Any] = library(pa.table({name: values}), name)
+    if any(isinstance(found[key], str | bytes) and len(found[key]) > _LONGEST_STATS for key in _BOUNDS):
+        found |= dict.fromkeys(_BOUNDS)
+    return found
+
+
+def _writer(table: Any, partition: tuple[Any, ...], bucket: int) -> Any:
+    """An object of a class that is made when the library is loaded."""
+    global _class
+    if _class is None:
+        _class = _file_writer_class()
+    return _class(table, partition, bucket, 0, options=table.options)
+
+
+_class: Any = None
+
+
+def _file_writer_class() -> type:
+    from pypaimon.write.writer.data_writer import DataWriter
+
+    class FileWriter(DataWriter):  # type: ignore[misc]
+        """Gathers tables until they are a file's worth; writes no file twice."""
+
+        committed_files: list[Any]
+
+        def files(self, rows: pa.Table) -> list[Any]:
+            """Add rows; metadata of the files that are full now."""
+            self._buffer.append(rows)
+            if self._buffer.nbytes > self.target_file_size:
+                self._write_full(last=False)
+            return self._taken()
+
+        def finished(self) -> list[Any]:
+            """The files of what is left."""
+            self._write_full(last=True)
+            return self._taken()
+
+        def _write_full(self, *, last: bool) -> None:
+            data = self._buffer.materialize()
+            while data is not None and data.num_rows and (last or data.nbytes > self.target_file_size):
+                fits = data.num_rows if data.nbytes <= self.target_file_size else self._split(data)
+                self._write_one(data.slice(0, fits).combine_chunks())
+                data = data.slice(fits)
+            self._buffer.reset(data if data is not None and data.num_rows else None)
+
+        def _write_one(self, data: pa.Table) -> None:
+            """A file says how many of its rows are deletes: a reader takes one without any as it is."""
+            self._write_data_to_file(data)
+            if "_VALUE_KIND" in data.schema.names:
+                deletes = pc.sum(pc.equal(data.column("_VALUE_KIND"), DELETE)).as_py()
+                self.committed_files[-1] = replace(self.committed_files[-1], delete_row_count=deletes)
+
+        def _split(self, data: pa.Table) -> int:
+            return max(1, int(self._find_optimal_split_point(data, self.target_file_size)))
+
+        def _taken(self) -> list[Any]:
+            done: list[Any] = self.committed_files
+            self.committed_files = []
+            return done
+
+        @staticmethod
+        def _get_column_stats(record_batch: pa.Table, column_name: str) -> dict[str, Any]:
+            return column_stats(record_batch.column(column_name), DataWriter._get_column_stats, column_name)
+
+        def _process_data(self, data: Any) -> Any:
+            return data
+
+        def _merge_data(self, existing_data: pa.Table, new_data: pa.Table) -> pa.Table:
+            return pa.concat_tables([existing_data, new_data])
+
+    return FileWriter

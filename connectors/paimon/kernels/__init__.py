@@ -1,0 +1,10 @@
+"""Numba kernels over key columns: which bucket a row belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from connectors.shared.kernels import Kernels
+
+kernel = Kernels(Path(__file__).parent, "paimon")
+"""Declares a kernel of this package."""

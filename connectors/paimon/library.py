@@ -1,0 +1,160 @@
+"""Paimon's two Python packages: loaded late, checked, and their errors turned into this tool's at the boundary.
+
+`pypaimon` has catalogs, schemas and file metadata, `pypaimon-rust` commits and reads. Loading the first takes a second;
+nothing here is imported by `cdc validate`. Parts of both that are used are private (the file writer's class, a commit
+of a compaction), so one version is named and another is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+from cdc.errors import CdcError, SinkError, SinkUnavailable
+from cdc.schema import TableId
+
+VERSIONS = {"pypaimon": "2.1.0", "pypaimon-rust": "0.4.0"}
+INSTALL = "pip install --no-deps --require-hashes -r requirements-paimon.txt"
+_AWAY = ("ConnectionError", "Timeout", "EndpointConnectionError", "ServiceUnavailableException")
+_UNREACHABLE = (
+    "connection refused", "connection reset", "timed out", "timeout", "temporarily unavailable", "slow down",
+    "dns error", "couldn't connect", "could not connect", "network connection", "error sending request", "broken pipe",
+    "service unavailable", "500 internal", "502 bad", "503", "504 gateway",
+)  # fmt: skip
+
+
+def check_versions() -> None:
+    """Raise SinkError when one of the packages is missing or of another version."""
+    for package, wanted in VERSIONS.items():
+        try:
+            found = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            raise SinkError(f"the package {package} is not installed", hint=INSTALL) from None
+        if found != wanted:
+            raise SinkError(f"{package} is {found}, this version works with {wanted}", hint=INSTALL)
+
+
+def load() -> None:
+    """Import both packages, so that the first batch does not wait for it. Raises SinkError."""
+    check_versions()
+    try:
+        import pypaimon.catalog.catalog_factory
+        import pypaimon.write.native_commit
+        import pypaimon.write.writer.key_value_data_writer  # noqa: F401
+        import pypaimon_rust.datafusion  # noqa: F401
+    except ImportError as error:
+        raise SinkError(f"Paimon's packages cannot be loaded: {error}", hint=INSTALL) from error
+    for name in ("pypaimon", "pypaimon.snapshot", "pypaimon.write"):
+        logging.getLogger(name).setLevel(logging.ERROR)  # what goes wrong comes as an exception
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """A catalog as its options name it. Picklable; opened in each process when it is first needed, then kept there.
+
+    Args:
+        options: the library's own, secrets included; never printed.
+    """
+
+    options: Mapping[str, str] = field(repr=False)
+
+    @property
+    def place(self) -> str:
+        """The warehouse, for messages."""
+        return " ".join(filter(None, (self.options.get("uri"), self.options.get("warehouse"))))
+
+    def open(self) -> Any:
+        """The library's catalog. Raises SinkError."""
+        key = tuple(sorted(self.options.items()))
+        if key not in _opened:
+            load()
+            from pypaimon.catalog.catalog_factory import CatalogFactory
+
+            with self.guard(self.place):
+                _opened[key] = CatalogFactory.create(dict(self.options))
+        return _opened[key]
+
+    def table(self, table: TableId) -> Any:
+        """The library's table with its newest schema; None when there is none. Raises SinkError."""
+        catalog = self.open()
+        from pypaimon.catalog.catalog_exception import DatabaseNotExistException, TableNotExistException
+
+        with self.guard(str(table)):
+            try:
+                return catalog.get_table(identifier(table))
+            except (TableNotExistException, DatabaseNotExistException):
+                return None
+
+    def guard(self, where: str) -> AbstractContextManager[None]:
+        """Turns errors of the packages into this tool's, without what the options keep secret."""
+        return boundary(where, self.options)
+
+
+_opened: dict[tuple[tuple[str, str], ...], Any] = {}
+"""Catalogs of this process by their options."""
+
+
+def identifier(table: TableId) -> Any:
+    """The library's name of a table; a dot or a dollar in it is part of the name."""
+    from pypaimon.common.identifier import Identifier
+
+    return Identifier.create(table.database, table.table)
+
+
+def native(table: Any) -> Any:
+    """The table of the Rust package, for commits and reads, with the same schema, options and file system."""
+    from pypaimon.write.native_commit import create_native_write_table
+
+    found = create_native_write_table(table)
+    if found is None:
+        raise SinkError(
+            "Paimon's Rust package cannot reach this table's file system",
+            where=str(table.identifier.get_full_name()),
+            hint="a local folder, S3 and a REST catalog can be reached",
+        )
+    return found
+
+
+@contextmanager
+def boundary(where: str, options: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Turn an error of the packages into SinkUnavailable, where trying again may help, or SinkError."""
+    try:
+        yield
+    except CdcError:
+        raise
+    except Exception as error:
+        text = hidden(_told(error), options or {})
+        if away(error):
+            raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
+        raise SinkError(f"Paimon refused: {text}", where=where) from error
+
+
+def away(error: BaseException | None) -> bool:
+    """Whether an error, or one that it came from, says that a server could not be reached."""
+    while error is not None:
+        text = str(error).lower()
+        if type(error).__name__ in _AWAY or isinstance(error, ConnectionError | TimeoutError):
+            return True
+        if any(word in text for word in _UNREACHABLE):
+            return True
+        error = error.__cause__
+    return False
+
+
+def hidden(text: str, options: Mapping[str, str]) -> str:
+    """The text without what options keep secret."""
+    from connectors.paimon.options import is_secret
+
+    for name, value in options.items():
+        if is_secret(name) and value:
+            text = text.replace(value, "***")
+    return text
+
+
+def _told(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:500]

@@ -1,0 +1,147 @@
+"""A task's rows into data files that no snapshot names yet. Executor.
+
+A load is one table of one task: each flush is folded to the last image of each key, split by partition and bucket, and
+written as a file for each. The handle has the commit messages of Paimon, as bytes: version 14 of its own format.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock
+from cdc.errors import SinkError
+from cdc.sink import TaskAttempt
+from connectors.paimon.buckets import groups
+from connectors.paimon.columns import as_stored, check_columns
+from connectors.paimon.file_writer import sequence_number, write_files
+from connectors.paimon.tables import LakeTable, Tables
+from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
+from connectors.shared.sending.sender import Written
+
+MESSAGE_VERSION = 14
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Begins loads for `connectors.shared.sending.sender.send`. Thread safe.
+
+    Args:
+        pipeline: part of the names of files, and of the option with the table's sequence base.
+        keyless: what becomes of updates and deletes of tables without a key.
+        note: keeps the folder that files of this task attempt are about to be written into.
+    """
+
+    tables: Tables
+    pipeline: str
+    keyless: KeylessChanges
+    note: Callable[[str], None]
+
+    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> Load:
+        """Open the table. Raises SinkError when it is not one that the pipeline writes to."""
+        table = self.tables.get(first.table)
+        if table.identity:  # of a pipeline before this one, such as that of a savepoint
+            table = self.tables.take(table, self.pipeline)
+        table.check()
+        check_columns(first.table, first.schema, table.columns)
+        if table.keys and not first.schema.primary_key:
+            hint = "`cdc resync` makes the table anew"
+            raise SinkError("the table has a key, its source has none", where=str(first.table), hint=hint)
+        return Load(self, table, task, self.note)
+
+
+def file_prefix(pipeline: str, task: TaskAttempt) -> str:
+    """How the names of a task attempt's files begin: a function of the task, as `abort` looks for them."""
+    return f"cdc-{pipeline}-b{task.batch}-p{task.partition}-a{task.attempt}-g{task.generation}-"
+
+
+class Load:
+    """One table of one task attempt. Flushes come one after another; `cancel` may come from another thread."""
+
+    def __init__(self, loader: Loader, table: LakeTable, task: TaskAttempt, note: Callable[[str], None]) -> None:
+        self._table, self._task, self._note = table, task, note
+        self._catalog, self._keyless = loader.tables.catalog, loader.keyless
+        self._base = table.sequence_base(loader.pipeline)
+        prefix = file_prefix(loader.pipeline, task)
+        self._library = table.library.copy({"data-file.prefix": prefix})
+        self._columns = table.columns
+        self._flushes = 0
+        self._messages: list[bytes] = []
+        self._files: list[str] = []
+        self._folders = set[str]()
+        self._cancelled = threading.Event()
+
+    def write(self, blocks: Sequence[ChangeBlock]) -> Written:
+        """Write a flush as files. Raises SinkError."""
+        left = self._left(joined(blocks))
+        rows = as_stored(self._table.id, left.rows, self._columns)
+        delete = left.delete.astype(bool)
+        sequence = sequence_number(self._base, self._task.batch, self._task.partition, self._flushes)
+        self._flushes += 1
+        size = 0
+        for group in groups(rows, self._table.partition_keys, self._table.bucket_keys, self._table.buckets):
+            if self._cancelled.is_set():
+                raise SinkError("the load was cancelled", where=str(self._table.id))
+            some = rows if group.rows is None else rows.take(group.rows)
+            gone = delete if group.rows is None else delete[group.rows.to_numpy()]
+            size += self._write(group.partition, group.bucket, some, gone, sequence)
+        return Written(size, left.inserts, left.updates, left.deletes, dict(left.counts))
+
+    def finish(self) -> Any:
+        """The handle: `{"id": the table's identity, "version": 14, "messages": [base64], "files": [path]}`."""
+        messages = [base64.b64encode(message).decode() for message in self._messages]
+        return {
+            "id": self._table.identity, "version": MESSAGE_VERSION, "messages": messages, "files": self._files,
+        }  # fmt: skip
+
+    def cancel(self) -> None:
+        """Let go of what is written: `abort` finds it by its name."""
+        self._cancelled.set()
+
+    def _left(self, block: ChangeBlock) -> Images:
+        if not self._table.keys:
+            return every_insert(block, self._keyless)
+        names = {name.casefold(): name for name in block.schema.names}
+        return images(block, [names[key.casefold()] for key in self._table.keys])
+
+    def _write(
+        self, partition: tuple[Any, ...], bucket: int, rows: pa.RecordBatch, delete: np.ndarray, sequence: int
+    ) -> int:
+        from pypaimon.utils.file_store_path_factory import canonical_data_file_path
+        from pypaimon.write.commit_message import CommitMessage
+        from pypaimon.write.commit_message_serializer import serialize_commit_message
+
+        with self._catalog.guard(str(self._table.id)):
+            self._note_folder(canonical_data_file_path(self._table.library, partition, bucket, ""))
+            files = write_files(self._library, partition, bucket, rows, delete, sequence)
+            self._files += [file.file_path for file in files]
+            for file in files:
+                synced(file.file_path)
+            message = CommitMessage(partition=partition, bucket=bucket, new_files=files)
+            self._messages.append(serialize_commit_message(message, self._table.library.partition_keys_fields))
+        return sum(file.file_size for file in files)
+
+    def _note_folder(self, folder: str) -> None:
+        if folder not in self._folders:
+            self._note(folder)
+            self._folders.add(folder)
+
+
+def synced(path: str) -> None:
+    """Bring a file of a local folder, and its name, to the disk; an object store has it already."""
+    path = path.removeprefix("file://")
+    if "://" in path:
+        return
+    for place in (path, os.path.dirname(path)):
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

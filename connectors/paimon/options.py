@@ -1,0 +1,220 @@
+"""Options of the Paimon sink; names are Flink CDC's where it has the option."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, ValidationInfo, model_validator
+
+from cdc.options import AnyCase, Duration, Field, Line, OptionError, Remark, SecretStr, SinkOptions, Size
+from cdc.schema import TableId
+from connectors.shared.partitions.partition_key import partition_keys
+
+CATALOG, TABLE = "catalog.properties.", "table.properties."
+_SECRET = ("secret", "password", "token", "access-key", "accesskey", "credential")
+_DECIDED = {
+    "sequence.field": "rows are ordered by their place in the source's log",
+    "rowkind.field": "row kinds are written with the rows",
+    "primary-key": "the key is the source's, or a rule's `primary-keys`",
+    "primary-key.nullable": "the key is the source's, or a rule's `primary-keys`",
+    "partition": "`partition.key`, or a rule's `partition-keys`, says it",
+    "data-file.prefix": "the names of files tell whose batch they are from",
+    "type": "tables are written as primary key or append tables",
+}
+"""Table properties that would change what rows become."""
+
+
+def _check_partitions(text: str) -> str:
+    try:
+        partition_keys(text)
+    except ValueError as error:
+        raise OptionError(str(error), "such as shop.orders:day,region;shop.log:day") from None
+    return text
+
+
+def _from_folder(text: str, info: ValidationInfo) -> str:
+    """A folder starts at the folder of the pipeline file; a REST catalog's warehouse is a name."""
+    if "://" in text or info.data.get("metastore") == "rest":
+        return text
+    return os.path.abspath(os.path.join((info.context or {}).get("folder") or "", os.path.expanduser(text)))
+
+
+def is_secret(name: str) -> bool:
+    """Whether a property of that name holds something that is not to be shown."""
+    return any(word in name.lower() for word in _SECRET)
+
+
+class PaimonSinkOptions(SinkOptions):
+    """Writes Paimon tables of one catalog; a source database becomes a Paimon database of the same name."""
+
+    implementation: ClassVar[str] = "connectors.paimon.sink:PaimonSink"
+    takes_table_options: ClassVar[bool] = True
+    takes_partition_keys: ClassVar[bool] = True
+    prefixes: ClassVar[dict[str, str]] = {
+        CATALOG: "Properties of the catalog and its file system, such as `catalog.properties.warehouse: "
+        "s3://lake/warehouse` and `catalog.properties.s3.endpoint`.",
+        TABLE: "Properties of new tables, such as `table.properties.bucket: 8`.",
+    }
+    flink_only: ClassVar[dict[str, str]] = {
+        "sink.cross-partition-upsert.tables": "keys get the partition columns, and an update that moves a row deletes "
+        "the old one",
+    }
+    drafted: ClassVar[dict[str, str]] = {
+        "catalog.properties.metastore": "filesystem", "catalog.properties.warehouse": "warehouse",
+    }  # fmt: skip
+
+    type: Literal["paimon"] = Field(description="Connector name.")
+    metastore: Annotated[Literal["filesystem", "rest", "jdbc"], AnyCase] = Field(
+        alias="catalog.properties.metastore",
+        description="Kind of the catalog: `filesystem`, `rest` or `jdbc`. Hive's metastore cannot be spoken to without "
+        "Java.",
+    )
+    warehouse: Annotated[Line, AfterValidator(_from_folder)] | None = Field(
+        None,
+        alias="catalog.properties.warehouse",
+        description="Root of the tables: a folder or a URL such as `s3://lake/warehouse`; with `rest` its name there. "
+        "A relative folder starts at the folder of the pipeline file.",
+    )
+    uri: Line | None = Field(
+        None,
+        alias="catalog.properties.uri",
+        description="Where a `rest` or `jdbc` catalog is, such as `http://host:80`.",
+    )
+    secrets: dict[str, SecretStr] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
+    """Properties of the catalog that are not to be shown, by name."""
+    user_prefix: Line = Field(
+        "cdc",
+        alias="commit.user-prefix",
+        min_length=1,
+        description="Begins the commit user, before the pipeline's id (Flink CDC: `admin`, before a random text).",
+    )
+    partition_key: Annotated[str, AfterValidator(_check_partitions)] = Field(
+        "",
+        alias="partition.key",
+        description="Partition columns of new tables: `db.t:day,region;db.u:day`. `partition-keys` of rules go first.",
+    )
+    buckets: int | None = Field(
+        None,
+        alias="sink.buckets",
+        ge=1,
+        le=1024,
+        description="Buckets of a new table with a key, in each partition; `table.properties.bucket` says the same. "
+        "Default: 1. One bucket is rewritten by one task of a compaction: take one for each GB or so.",
+    )
+    compaction: Annotated[Literal["own", "off"], AnyCase] = Field(
+        "own",
+        alias="sink.compaction",
+        description="`own`: small files and manifests are merged and old snapshots expire, between batches and with "
+        "`cdc compact`. `off`: another system does that.",
+    )
+    compact_files: int = Field(
+        20,
+        alias="sink.compaction.files",
+        ge=2,
+        description="How many files a bucket may have of about one size before they are merged.",
+    )
+    flush_size: Size = Field(
+        64 << 20,
+        alias="sink.flush-size",
+        ge=1 << 20,
+        description="Arrow bytes of one table that a task gathers before it writes files; a task holds twice as much.",
+    )
+    threads: int = Field(
+        4,
+        alias="sink.io.thread-count",
+        ge=1,
+        le=64,
+        description="How many tables one task writes at a time, and how many the driver commits at a time.",
+    )
+    keyless: Annotated[Literal["fail", "skip"], AnyCase] = Field(
+        "fail",
+        alias="sink.keyless-changes",
+        description="What becomes of updates and deletes of tables without a key, which only grow: `fail` stops the "
+        "run, `skip` leaves them out, counted.",
+    )
+    retry_timeout_s: Duration = Field(
+        600.0,
+        alias="retry-timeout",
+        description="How long a catalog or store that is away is tried again, with growing pauses.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apart(cls, data: Any) -> Any:
+        """Secret properties get a type that does not print."""
+        if not isinstance(data, dict) or "secrets" in data:
+            return data
+        secret = {str(key): text for key, text in data.items() if str(key).startswith(CATALOG) and is_secret(str(key))}
+        rest = {key: text for key, text in data.items() if key not in secret}
+        return {**rest, "secrets": {key.removeprefix(CATALOG): str(text) for key, text in secret.items()}}
+
+    def catalog_options(self) -> dict[str, str]:
+        """All properties of the catalog, secrets in clear: for the library, never for a message."""
+        given = {key.removeprefix(CATALOG): str(text) for key, text in self.passed.items() if key.startswith(CATALOG)}
+        given["metastore"] = self.metastore
+        if self.warehouse is not None:
+            given["warehouse"] = self.warehouse
+        if self.uri is not None:
+            given["uri"] = self.uri
+        return {**given, **{name: text.get_secret_value() for name, text in self.secrets.items()}}
+
+    def table_properties(self) -> dict[str, str]:
+        """What the user adds to every new table."""
+        given = {key.removeprefix(TABLE): str(text) for key, text in self.passed.items() if key.startswith(TABLE)}
+        return {**({"bucket": str(self.buckets)} if self.buckets else {}), **given}
+
+    def partitions(self) -> Mapping[TableId, tuple[str, ...]]:
+        """Partition columns by table."""
+        return partition_keys(self.partition_key)
+
+    def places(self) -> tuple[str, ...]:
+        """The warehouse in its catalog."""
+        return (" ".join(filter(None, (self.uri, self.catalog_options().get("warehouse")))),)
+
+    def problems(self) -> Iterator[Remark]:
+        """What the kind of the catalog needs, and properties that would bend rows."""
+        yield from super().problems()
+        if self.metastore != "rest" and not self.warehouse:
+            yield Remark("catalog.properties.warehouse", "is required", "name a folder, or a URL such as s3://lake/wh")
+        if self.metastore != "filesystem" and not self.uri:
+            yield Remark("catalog.properties.uri", f"is required with metastore: {self.metastore}", "say where it is")
+        properties = self.table_properties()
+        if self.buckets and f"{TABLE}bucket" in self.passed and properties["bucket"] != str(self.buckets):
+            yield Remark("sink.buckets", "contradicts table.properties.bucket", "remove one of them")
+        yield from property_problems(properties, TABLE)
+
+
+def property_problems(properties: Mapping[str, str], prefix: str = "", *, keyed: bool = True) -> Iterator[Remark]:
+    """What a table with these properties could not be kept right with; `keyed`: it has a key."""
+    for name, reason in _DECIDED.items():
+        if name in properties:
+            yield Remark(f"{prefix}{name}", f"cannot be used: {reason}", "remove the key")
+    engine = properties.get("merge-engine", "deduplicate")
+    if engine != "deduplicate":
+        hint = "read it into another table with that engine"
+        yield Remark(f"{prefix}merge-engine", f"{engine} would not keep the table equal to the source's", hint)
+    if keyed:
+        yield from _bucket_problems(properties.get("bucket", "1"), prefix)
+    elif properties.get("bucket", "-1") != "-1":
+        reason = "fixed buckets of a table without a key are not written"
+        yield Remark(f"{prefix}bucket", reason, "route the rows to another table")
+    if properties.get("deletion-vectors.enabled", "false").lower() == "true":
+        reason = "rows would not be visible until another system has compacted the table"
+        yield Remark(f"{prefix}deletion-vectors.enabled", reason, "remove the key")
+    if properties.get("file.format", "parquet") != "parquet":
+        yield Remark(f"{prefix}file.format", "only parquet is written", "remove the key")
+    if properties.get("changelog-producer", "none") != "none":
+        reason = "changelog files are not written"
+        yield Remark(f"{prefix}changelog-producer", reason, "let a Flink or Spark job compact with a producer")
+
+
+def _bucket_problems(bucket: str, prefix: str) -> Iterator[Remark]:
+    key, hint = f"{prefix}bucket", "write a number of buckets, such as 4"
+    if bucket == "-1":
+        yield Remark(key, "dynamic buckets: tasks that add one key at a time would keep it twice", hint)
+    elif bucket == "-2":
+        yield Remark(key, "postponed buckets: rows would not be visible until another system has compacted", hint)
+    elif not bucket.isdigit() or not 1 <= int(bucket) <= 65_536:
+        yield Remark(key, f"must be a number of buckets (got {bucket})", hint)

@@ -1,0 +1,63 @@
+"""Rows of tables read with the Rust package: merged, by bucket, as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from connectors.paimon.library import Catalog, native
+from connectors.paimon.tables import LakeTable
+
+
+def read_rows(
+    catalog: Catalog, table: LakeTable, names: Sequence[str], *, predicate: Mapping[str, Any] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """All rows of the newest snapshot, split by split: those of a split with a key come in the order of the key.
+
+    Args:
+        names: the columns, in the order wanted.
+        predicate: the Rust package's filter; rows that it does not keep may still come.
+    """
+    with catalog.guard(str(table.id)):
+        builder = native(table.library).new_read_builder().with_projection(list(names))
+        if predicate is not None:
+            builder = builder.with_filter(dict(predicate))
+        splits = builder.new_scan().plan().splits()
+        reader = builder.new_read()
+    for split in splits:
+        yield from _of_split(catalog, table, reader, split, names)
+
+
+def _of_split(
+    catalog: Catalog, table: LakeTable, reader: Any, split: Any, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    with catalog.guard(str(table.id)):
+        batches = iter(reader.read_arrow([split]))
+    while True:
+        with catalog.guard(str(table.id)):
+            found = next(batches, None)
+        if found is None:
+            return
+        if found.num_rows:
+            yield plain(found.select(list(names)))
+
+
+def plain(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows without the metadata of Parquet's fields, in the types that are written."""
+    arrays = [_plain(array) for array in rows.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.cast(pa.string())
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return array.cast(pa.binary())
+    if pa.types.is_timestamp(kind) and (kind.unit != "us" or kind.tz not in (None, "UTC")):
+        return array.cast(pa.timestamp("us", None if kind.tz is None else "UTC"))
+    if pa.types.is_list(kind) and kind != pa.list_(pa.float32()):
+        return array.cast(pa.list_(pa.float32()))
+    return array

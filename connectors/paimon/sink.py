@@ -1,0 +1,124 @@
+"""The Paimon sink: executors write data files, the driver commits a snapshot per table and batch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar
+
+from cdc.block import ChangeBlock
+from cdc.evolution.sql_sink import SqlSink
+from cdc.finding import Finding, ok
+from cdc.flow.retry import RetryPolicy
+from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
+from cdc.sink import Prepared, StoredTable, TaskAttempt
+from cdc.source import Context
+from connectors.paimon.attempts import Attempts
+from connectors.paimon.commits import Commits, leftover_files
+from connectors.paimon.dialect import PaimonDialect
+from connectors.paimon.library import VERSIONS, Catalog, check_versions, load
+from connectors.paimon.load import Loader
+from connectors.paimon.options import PaimonSinkOptions
+from connectors.paimon.schemas import PaimonSchemas
+from connectors.paimon.tables import Tables
+from connectors.shared.last_image.last_image import KeylessChanges
+from connectors.shared.sending.sender import SendLimits, send
+
+log = logging.getLogger(__name__)
+
+
+class PaimonSink(SqlSink[str]):
+    """Writes tables of one catalog. Picklable; the catalog is opened where it is first needed."""
+
+    name: ClassVar[str] = "Paimon"
+
+    def __init__(self, options: PaimonSinkOptions, context: Context) -> None:
+        super().__init__(context)
+        self._options, self._pipeline = options, context.pipeline
+        self._tables = Tables(Catalog(options.catalog_options()))
+        self._user = f"{options.user_prefix}-{context.pipeline}"
+        retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
+        self._commits = Commits(self._tables, self._user, options.threads, retry)
+        self._attempts = Attempts(context.store)
+
+    def check(self) -> None:
+        """The packages are there, and the catalog answers. Driver."""
+        check_versions()
+        catalog = self._tables.catalog
+        with catalog.guard(catalog.place):
+            catalog.open().list_databases()
+
+    def warm(self) -> None:
+        """Load the packages and the kernels. Executor."""
+        from connectors.paimon.warm import warm
+
+        load()
+        warm()
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        """Carry out schema changes; tables that were there before are taken over. Driver."""
+        for table in dict.fromkeys(change.table for change in changes if isinstance(change, CreateTable)):
+            found = self._tables.find(table)
+            if found is not None:
+                self._tables.take(found, self._pipeline)
+        super().apply(batch, changes)
+
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Write the rows as data files that no snapshot names. Executor."""
+        keyless = KeylessChanges(self._options.keyless)
+        loader = Loader(self._tables, self._pipeline, keyless, self._attempts.note(task))
+        size = self._options.flush_size
+        limits = SendLimits(
+            flush_bytes=size, waiting_bytes=2 * size, open_loads=1 << 20, idle_s=1e9, threads=self._options.threads
+        )
+        return send(task, blocks, loader, limits)
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """One snapshot per table. Driver."""
+        self._commits.commit(batch, prepared)
+        keep = frozenset(path.rsplit("/", 1)[1] for handle in prepared for path in handle.handle["files"])
+        self._remove(self._attempts.repeated(batch), f"cdc-{self._pipeline}-b{batch}-", keep)
+        self._attempts.forget(0, batch)
+
+    def abort(self, batch: int) -> None:
+        """Remove the files of this batch and of later ones that were never decided. Driver."""
+        folders = self._attempts.since(batch)
+        self._remove(folders, f"cdc-{self._pipeline}-b{batch}-", frozenset())
+        self._attempts.forget(batch)
+
+    def examine(self) -> Iterator[Finding]:
+        """The packages, and the catalog."""
+        check_versions()
+        yield ok("packages", ", ".join(f"{name} {version}" for name, version in VERSIONS.items()))
+        catalog = self._tables.catalog
+        with catalog.guard(catalog.place):
+            yield ok("catalog", f"{catalog.place}: {len(catalog.open().list_databases())} databases")
+
+    def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
+        """The table's rows. Any process."""
+        from connectors.paimon.read_back import LakeRows
+
+        found = self._tables.find(table)
+        if found is None:
+            return None
+        if not found.keys:
+            return "a table without a key only grows"
+        return LakeRows(self._tables.catalog, found, schema)
+
+    @contextmanager
+    def schema_session(self, *, write: bool) -> Iterator[PaimonSchemas]:
+        """A session with the catalog. Driver."""
+        dialect = PaimonDialect(self._options.table_properties(), self._options.partitions())
+        yield PaimonSchemas(self._tables, dialect, self._pipeline, self._user)
+
+    def _remove(self, folders: set[str], prefix: str, keep: frozenset[str]) -> None:
+        if not folders:
+            return
+        catalog = self._tables.catalog
+        with catalog.guard(catalog.place):
+            files = catalog.open().file_io
+            for folder in sorted(folders):
+                for path in leftover_files(files, folder, prefix, keep):
+                    log.info("removing %s, which was never decided", path)
+                    files.delete_quietly(path)

@@ -1,0 +1,145 @@
+"""A table as the library has it, and what the sink reads out of it: columns, keys, buckets, who writes to it.
+
+Options that the sink sets on a table, so that every process finds them with the schema:
+
+| option | value |
+|---|---|
+| `cdc.table-id` | a random text from when the table was made: another table under its name has another one |
+| `cdc.sequence-base.<pipeline>` | sequence numbers of a pipeline begin above it |
+| `cdc.fill.<column>` | rows that are there still lack the column's default |
+| `cdc.swap` | the table that this one is about to take the place of |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from connectors.paimon.columns import Column
+from connectors.paimon.library import Catalog, identifier
+from connectors.paimon.options import property_problems
+from connectors.paimon.types import spelled
+
+TABLE_ID, SEQUENCE_BASE, FILL, SWAP = "cdc.table-id", "cdc.sequence-base.", "cdc.fill.", "cdc.swap"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LakeTable:
+    """One state of a table's schema. `library` is the library's own object."""
+
+    id: TableId
+    library: Any
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """In the table's order."""
+        return tuple(Column(field.name, spelled(str(field.type)), field.type.nullable) for field in self.library.fields)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Those that are stored with the table."""
+        return {str(key): str(value) for key, value in self.library.table_schema.options.items()}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Key columns, those of partitions among them; empty for a table that only grows."""
+        return tuple(self.library.primary_keys)
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Partition columns."""
+        return tuple(self.library.partition_keys)
+
+    @property
+    def bucket_keys(self) -> tuple[str, ...]:
+        """The columns whose hash is the bucket."""
+        return tuple(self.library.table_schema.bucket_keys)
+
+    @property
+    def buckets(self) -> int:
+        """How many there are in a partition; below 1 for a table without."""
+        return int(self.library.options.bucket())
+
+    @property
+    def identity(self) -> str:
+        """What tells the table from another one of its name; empty for one that this tool has not written to."""
+        return self.options.get(TABLE_ID, "")
+
+    def sequence_base(self, pipeline: str) -> int:
+        """Where the pipeline's sequence numbers begin. Raises SinkError for a table that it has not made or taken."""
+        text = self.options.get(SEQUENCE_BASE + pipeline)
+        if text is None:
+            raise SinkError(
+                "this is not the table that the pipeline wrote to: it was made anew, or another took its name",
+                where=str(self.id),
+                hint="`cdc resync` copies the table anew",
+            )
+        return int(text)
+
+    def check(self) -> None:
+        """Raise SinkError for a table that cannot be written right."""
+        if self.keys and not set(self.partition_keys) <= set(self.keys):
+            raise SinkError("the key lacks the partition columns", where=str(self.id), hint="make the table anew")
+        for remark in property_problems(self.options, keyed=bool(self.keys)):
+            raise SinkError(f"its option {remark.key}: {remark.message}", where=str(self.id), hint=remark.hint)
+
+
+class Tables:
+    """Tables of one catalog by name. Picklable."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    def find(self, table: TableId) -> LakeTable | None:
+        """The table as it is now, None when there is none. Raises SinkError."""
+        found = self.catalog.table(table)
+        return None if found is None else LakeTable(table, found)
+
+    def get(self, table: TableId) -> LakeTable:
+        """As `find`. Raises SinkError when there is none."""
+        found = self.find(table)
+        if found is None:
+            hint = "it was dropped or renamed in the lake; `cdc resync` copies it anew"
+            raise SinkError("the table does not exist", where=str(table), hint=hint)
+        return found
+
+    def take(self, table: LakeTable, pipeline: str) -> LakeTable:
+        """Note that the pipeline writes to a table: its rows are numbered above those that are there.
+
+        Nothing changes for one that it has taken or made. Raises SinkError.
+        """
+        if SEQUENCE_BASE + pipeline in table.options:
+            return table
+        from pypaimon.schema.schema_change import SchemaChange
+
+        base = str(greatest_sequence(self.catalog, table))
+        changes = [SchemaChange.set_option(SEQUENCE_BASE + pipeline, base)]
+        if not table.identity:
+            changes.append(SchemaChange.set_option(TABLE_ID, uuid4().hex))
+        with self.catalog.guard(str(table.id)):
+            self.catalog.open().alter_table(identifier(table.id), changes, False)
+        return self.get(table.id)
+
+
+def live_files(catalog: Catalog, table: LakeTable, snapshot: Any = None, *, whole: bool = False) -> list[Any]:
+    """The files of a snapshot, by default the newest, as the library's manifest entries; `whole`: with statistics.
+
+    Raises SinkError.
+    """
+    from pypaimon.manifest.manifest_file_manager import ManifestFileManager
+    from pypaimon.manifest.manifest_list_manager import ManifestListManager
+
+    with catalog.guard(str(table.id)):
+        snapshot = snapshot or table.library.snapshot_manager().get_latest_snapshot()
+        if snapshot is None:
+            return []
+        manifests = ManifestListManager(table.library).read_all(snapshot)
+        return list(ManifestFileManager(table.library).read_entries_parallel(manifests, drop_stats=not whole))
+
+
+def greatest_sequence(catalog: Catalog, table: LakeTable) -> int:
+    """The greatest sequence number of the table's files, 0 for a table without. Raises SinkError."""
+    return max((entry.file.max_sequence_number for entry in live_files(catalog, table)), default=0)

@@ -1,0 +1,1 @@
+"""How tables of a lake are partitioned, as users write it."""
