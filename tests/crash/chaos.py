@@ -28,6 +28,7 @@ from random import Random
 import altered_kills
 import broker_kills
 import live_debezium
+import message_fuzz
 import topic_rounds
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from function_model import differing as functions_differing
@@ -51,6 +52,9 @@ ALTERED = 6
 
 BROKERS = 4
 """Kafka brokers killed at random steps of the sink, six a seed, without Spark (`broker_kills`)."""
+
+MUTATIONS = 1_000_000
+"""Recorded messages with something wrong in them, through the Kafka source, in this process (`message_fuzz`)."""
 
 TOPICS = 2
 """Two pipelines at once, through Kafka, with processes and the broker killed (`topic_rounds`)."""
@@ -83,6 +87,7 @@ def main() -> None:
     _altered(first, 1 if options.seed is not None else ALTERED)
     _brokers(first, 1 if options.seed is not None else BROKERS)
     _topics(first, 1 if options.seed is not None else TOPICS)
+    _mutations(first, 10_000 if options.seed is not None else MUTATIONS)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
     for done, seed in enumerate(seeds):
         if time.monotonic() > deadline:
@@ -137,6 +142,13 @@ def _topics(first: int, count: int) -> None:
     """From MySQL through Kafka into DuckDB. Raises AssertionError at a difference."""
     print(f"through Kafka, two pipelines at once, seeds {first} to {first + count - 1}", flush=True)
     topic_rounds.run(range(first, first + count))
+
+
+def _mutations(first: int, count: int) -> None:
+    """Messages that no tool writes, through the Kafka source. Exit code 1 when one is neither read nor refused."""
+    print(f"{count} mutated messages, seed {first}", flush=True)
+    if found := next(message_fuzz.problems(first, count), None):
+        raise SystemExit(found)
 
 
 def _options() -> argparse.Namespace:

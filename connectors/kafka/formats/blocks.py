@@ -61,8 +61,17 @@ class Columns:
         return self.rows.unknown >= 0
 
 
+Judge = Callable[["Columns", Images], Mapping[int, str]]
+"""Why images cannot be rows of the table, by number, of messages that do not describe their columns."""
+
+
 def block_of(
-    group: Group, schema: TableSchema, natural: Callable[[Column], Field], sequenced: Sequenced, count: Count
+    group: Group,
+    schema: TableSchema,
+    natural: Callable[[Column], Field],
+    sequenced: Sequenced,
+    count: Count,
+    judge: Judge,
 ) -> tuple[ChangeBlock, dict[int, str]]:
     """The block of a group, and the messages left out of it because a value cannot be read, with the reason.
 
@@ -76,6 +85,13 @@ def block_of(
         if columns.faults.any():
             images = _without(images, columns.faults, left_out, "a row that is no JSON object")
             continue
+        if group.fields is None:
+            hopeless = judge(columns, images)
+            if hopeless:
+                row, reason = next(iter(hopeless.items()))
+                alike = [number for number, other in hopeless.items() if other == reason]
+                images = _without(images, np.isin(np.arange(len(images)), alike or [row]), left_out, reason)
+                continue
         _check_columns(group, schema, columns)
         if columns.unknown.any():
             reason = "a row with a member that its description does not have"
@@ -155,7 +171,9 @@ def _column(
     counts: dict[str, int],
     group: Group,
 ) -> pa.Array:
-    field = natural(column) if fields is None else fields.get(column.name) or natural(column)
+    field = None if fields is None else fields.get(column.name)
+    if field is None or not field.told:
+        field = natural(column)
 
     def count(reason: str, number: int) -> None:
         name = f"{reason} {group.table}.{column.name}"

@@ -6,7 +6,7 @@ Types are in every message (`mysqlType`). ENUM and SET come as numbers, bytes as
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from connectors.kafka.formats.groups import (
     times_of,
 )
 from connectors.kafka.formats.mysql_text import field_of
+from connectors.kafka.formats.names import check_columns
 from connectors.kafka.formats.scan import Cells, Scan, Tree, elements, runs
 from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.kernels import ARRAY, STRING, TRUE
@@ -45,6 +46,8 @@ _KINDS = {
 _STATEMENTS = (b"CREATE", b"ALTER", b"ERASE", b"RENAME", b"TRUNCATE", b"CINDEX", b"DINDEX")
 _INSERT, _UPDATE, _DELETE = b"INSERT", b"UPDATE", b"DELETE"
 
+_NAMED = ("database", "table")
+_T = TypeVar("_T", dict[str, Any], list[Any])
 _Described = tuple[tuple[Field, ...] | None, tuple[str, ...]]
 
 
@@ -80,9 +83,14 @@ class CanalFormat:
         names = [scan.cells(name).take(places) for name in ("database", "table", "mysqlType", "pkNames")]
         parts = []
         for first, last in consecutive(runs(*names)):
-            database, table = (convert.text(item.take([first]))[0].as_py() or "" for item in names[:2])
-            shape = names[2].raw(first), names[3].raw(first)
-            parts.append((TableId(database, table), shape, places[first:last]))
+            members = places[first:last]
+            try:
+                table = TableId(*(convert.name_of(names[at], first, what) for at, what in enumerate(_NAMED)))
+                self._described(names[2].raw(first), names[3].raw(first))
+            except ValueError as error:
+                reading.unreadable.update(dict.fromkeys(numbers[members].tolist(), str(error)))
+            else:
+                parts.append((table, (names[2].raw(first), names[3].raw(first)), members))
         for table, shape, members in gathered(parts):
             fields, key = self._described(*shape)
             images = _images(messages, reading, scan, members, numbers, ops[members])
@@ -90,12 +98,25 @@ class CanalFormat:
                 reading.groups.append(Group(table, fields, key, images))
 
     def _described(self, types: bytes, keys: bytes) -> _Described:
+        """What `mysqlType` and `pkNames` say. Raises ValueError when they are not as Canal writes them."""
         found = self._met.get((types, keys))
         if found is None:
-            columns, names = json.loads(types or b"null"), json.loads(keys or b"null")
-            fields = tuple(field_of(name, text, self._zone) for name, text in columns.items()) if columns else None
-            found = self._met[types, keys] = fields, tuple(names or ())
+            columns, names = _read(types or b"null", dict, "mysqlType"), _read(keys or b"null", list, "pkNames")
+            check_columns([*columns, *names])
+            fields = tuple(field_of(name, text, self._zone) for name, text in columns.items())
+            found = self._met[types, keys] = fields or None, tuple(names)
         return found
+
+
+def _read(text: bytes, kind: type[_T], member: str) -> _T:
+    """A member that is of this kind, or NULL. Raises ValueError."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = ...
+    if found is not None and not isinstance(found, kind):
+        raise ValueError(f"`{member}` is not as Canal writes it: {text[:40].decode('utf-8', 'replace')!r}")
+    return found or kind()
 
 
 def _op(kinds: Cells, row: int) -> int:
@@ -108,10 +129,14 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
     if scan.faults[place]:
         reading.unreadable[number] = scan.fault(place)
     elif scan.cells("isDdl").kinds[place] == TRUE or scan.cells("type").raw(place) in _STATEMENTS:
-        sql, database, table, kind = (
-            convert.text(scan.cells(name).take([place]))[0].as_py() or ""
-            for name in ("sql", "database", "table", "type")
-        )
+        try:
+            sql, database, table, kind = (
+                convert.text(scan.cells(name).take([place]))[0].as_py() or ""
+                for name in ("sql", "database", "table", "type")
+            )
+        except convert.BadValue as error:
+            reading.unreadable[number] = str(error)
+            return
         reading.statements.append(Statement(number, database, sql, _change(sql, TableId(database, table), kind)))
     else:
         reading.unreadable[number] = "neither rows nor a statement of Canal: see its `type` and `data`"
@@ -130,13 +155,12 @@ def _change(sql: str, table: TableId, kind: str) -> SimpleDdl | Altered | None:
 
 def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numbers: Any, ops: Any) -> Images:
     """One image for each inserted or deleted row, two for an updated one."""
-    try:
-        rows, item = elements(scan.cells("data").take(members))
-        old, old_item = elements(scan.cells("old").take(members))
-    except ValueError as error:
-        raise AssertionError("a list that the envelope's scan has read") from error
+    rows, item, no_rows = elements(scan.cells("data").take(members))
+    old, old_item, no_old = elements(scan.cells("old").take(members))
     per, old_per = np.bincount(item, minlength=len(members)), np.bincount(old_item, minlength=len(members))
-    whole = np.ones(len(members), bool)
+    whole = ~(no_rows | no_old)
+    for place in np.flatnonzero(~whole):
+        reading.unreadable[int(numbers[members[place]])] = "a list of rows that is no JSON"
     for place in np.flatnonzero((ops == _UPDATE[0]) & (old_per != per) & (old_per > 0)):
         reading.unreadable[int(numbers[members[place]])] = f"{per[place]} rows, and {old_per[place]} in `old`"
         whole[place] = False

@@ -11,6 +11,7 @@ from typing import Any
 
 from cdc.schema import DataType, Kind
 from connectors.kafka.formats.fields import Encoding, Field
+from connectors.kafka.formats.names import check_columns
 
 Schema = Mapping[str, Any]
 
@@ -47,26 +48,36 @@ _NANOS = {
 }
 _LONGEST_DECIMAL = 65
 _UNBOUND_DECIMAL = 38
+_MOST_BITS = 1 << 16
 
 
 def fields_of(schema: Schema) -> tuple[Field, ...]:
     """The fields of a struct, in its order. Raises ValueError for what is no struct."""
     if schema.get("type") != "struct":
-        raise ValueError(f"the schema of a row is a struct, got {schema.get('type')!r}")
-    return tuple(_field(item) for item in schema.get("fields", ()))
+        raise ValueError(f"the schema of a row is a struct, got {schema.get('type')!r:.40}")
+    fields = _items(schema)
+    if len(check_columns(item.get("field") for item in fields)) < len(fields):
+        raise ValueError("two fields of a row have the same name")
+    return tuple(map(_field, fields))
 
 
 def row_schema(schema: Schema) -> Schema | None:
     """The schema of the rows in the schema of Debezium's envelope; None when it has none. Raises ValueError."""
-    for item in schema.get("fields", ()):
-        if item.get("field") in ("after", "before"):
-            return item  # type: ignore[no-any-return]
-    return None
+    return next((item for item in _items(schema) if item.get("field") in ("after", "before")), None)
+
+
+def _items(schema: Schema) -> list[Schema]:
+    items = schema.get("fields", [])
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ValueError("the `fields` of a schema of Connect are no list of objects")
+    return items
 
 
 def _field(item: Schema) -> Field:
     name, logical = str(item["field"]), str(item.get("name") or "")
     parameters = item.get("parameters") or {}
+    if not isinstance(parameters, dict):
+        raise ValueError(f"the `parameters` of field {name!r} are no object")
     about: dict[str, Any] = {"optional": bool(item.get("optional", False)), "comment": str(item.get("doc") or "")}
     if logical in _TIMES:
         data_type, unit = _TIMES[logical]
@@ -79,7 +90,7 @@ def _field(item: Schema) -> Field:
         if data_type.kind is Kind.GEOMETRY:
             about["comment"] = ""  # Debezium describes the type there
         return Field(name, data_type, encoding, **about)
-    kind = str(item["type"])
+    kind = str(item.get("type"))
     if kind not in _PLAIN:
         raise ValueError(f"field {name!r} has the type {kind!r}, which Connect does not have")
     own = _UNSIGNED.get(str(parameters.get("__debezium.source.column.type", "")).upper())
@@ -89,13 +100,26 @@ def _field(item: Schema) -> Field:
 
 
 def _decimal(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:
-    scale = int(parameters.get("scale", 0))
-    precision = int(parameters.get("connect.decimal.precision", max(_UNBOUND_DECIMAL, scale)))
+    scale = _number(parameters, "scale", 0)
+    precision = _number(parameters, "connect.decimal.precision", max(_UNBOUND_DECIMAL, scale))
+    if not 0 <= scale <= min(precision, _LONGEST_DECIMAL):
+        raise ValueError(f"a decimal of {precision} digits, {scale} of them behind the point")
     return DataType(Kind.DECIMAL, min(precision, _LONGEST_DECIMAL), scale), Encoding.DECIMAL_BYTES
 
 
 def _bits(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:
-    return DataType(Kind.BINARY, (int(parameters.get("length", 64)) + 7) // 8), Encoding.BITS_LITTLE
+    bits = _number(parameters, "length", 64)
+    if not 0 < bits <= _MOST_BITS:
+        raise ValueError(f"a bit set of {bits} bits")
+    return DataType(Kind.BINARY, (bits + 7) // 8), Encoding.BITS_LITTLE
+
+
+def _number(parameters: Mapping[str, Any], name: str, default: int) -> int:
+    value = parameters.get(name, default)
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"the parameter {name} of a schema is no whole number, got {value!r:.40}") from None
 
 
 def _plain(kind: Kind, encoding: Encoding = Encoding.NATURAL) -> Callable[[Any], tuple[DataType, Encoding]]:

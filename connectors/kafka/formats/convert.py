@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.kafka.formats.scan import Cells
-from connectors.kafka.kernels import ABSENT, FALSE, FRACTION, INTEGER, NULL, STRING, TRUE, moments, spans
+from connectors.kafka.kernels import ABSENT, ESCAPED, FALSE, FRACTION, INTEGER, NULL, STRING, TRUE, moments, spans
 
 
 class BadValue(ValueError):
@@ -42,6 +42,19 @@ def binary(cells: Cells) -> pa.Array:
 def text(cells: Cells) -> pa.Array:
     """As `binary`, as text."""
     return cast(binary(cells), pa.string(), "is no UTF-8")
+
+
+def name_of(cells: Cells, row: int, what: str, *, needed: bool = True) -> str:
+    """A name of a table or database; empty for NULL where it is not `needed`. Raises ValueError for none."""
+    kind = cells.kinds[row]
+    if kind in (NULL, ABSENT) and not needed:
+        return ""
+    if kind not in (STRING, ESCAPED):
+        raise ValueError(f"the name of the {what} is missing, or no text")
+    found = str(text(cells.take([row]))[0].as_py())
+    if not found or "\0" in found:
+        raise ValueError(f"the name of the {what} is empty, or has U+0000 in it")
+    return found
 
 
 def integers(cells: Cells) -> pa.Array:

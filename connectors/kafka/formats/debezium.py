@@ -75,7 +75,7 @@ class DebeziumFormat:
 
     def _sort(self, messages: Messages, reading: Reading, scan: Scan, numbers: Any, shapes: Any) -> None:
         op = scan.cells("op")
-        rows = (scan.faults == 0) & (op.kinds == STRING) & (scan.cells("source", "table").kinds == STRING)
+        rows = (scan.faults == 0) & (op.kinds == STRING) & (scan.cells("source", "table").kinds >= STRING)
         for place in np.flatnonzero(~rows):
             self._other(reading, scan, int(place), int(numbers[place]), messages.topic)
         places = np.flatnonzero(rows)
@@ -85,9 +85,14 @@ class DebeziumFormat:
         run = runs(*names)
         ops = scan.texts.data[op.starts]
         marks = run.astype(np.int64) * len(self._wrapped.shapes) + shapes[places]
-        parts = [
-            (_table(names, first), int(shapes[places[first]]), places[first:last]) for first, last in consecutive(marks)
-        ]
+        parts = []
+        for first, last in consecutive(marks):
+            try:
+                table = _table(names, first)
+            except ValueError as error:
+                reading.unreadable.update(dict.fromkeys(numbers[places[first:last]].tolist(), str(error)))
+            else:
+                parts.append((table, int(shapes[places[first]]), places[first:last]))
         for table, shape, rows_of_table in gathered(parts):
             for members in by_key(messages, numbers, rows_of_table):
                 key = key_names(messages, numbers[members])
@@ -108,7 +113,10 @@ class DebeziumFormat:
         if scan.faults[place]:
             reading.unreadable[number] = scan.fault(place)
         elif scan.cells("ddl").kinds[place] >= STRING:
-            reading.statements += schema_change(scan, place, number)
+            try:
+                reading.statements += schema_change(scan, place, number)
+            except convert.BadValue as error:
+                reading.unreadable[number] = str(error)
         elif scan.cells("op").raw(place) == b"m":
             reading.count(f"logical-messages-left-out {topic}", 1)
         elif scan.cells("op").kinds[place] >= STRING:
@@ -124,11 +132,12 @@ def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
 
 
 def _table(names: Sequence[Cells], row: int) -> TableId:
-    """The schema stands before the database, where there is one (PostgreSQL, SQL Server)."""
-    database, schema, table = (
-        convert.text(item.take([row]))[0].as_py() if item.kinds[row] >= STRING else "" for item in names
+    """The schema stands before the database, where there is one (PostgreSQL, SQL Server). Raises ValueError."""
+    database, schema = (
+        convert.name_of(item, row, what, needed=False)
+        for item, what in zip(names[:2], ("database", "schema"), strict=True)
     )
-    return TableId(schema or database, table)
+    return TableId(schema or database, convert.name_of(names[2], row, "table"))
 
 
 def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:

@@ -46,7 +46,11 @@ class Encoding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column. `unit_us` is what one of a count is in microseconds, where moments are counted."""
+    """A column. `unit_us` is what one of a count is in microseconds, where moments are counted.
+
+    `told` is false for a column whose type the message has in a word that is not known: its values are of the type that
+    the table has, and text where the table has none.
+    """
 
     name: str
     type: DataType
@@ -57,6 +61,7 @@ class Field:
     comment: str = ""
     zone: str = "UTC"
     """Where the clock of moments without a zone is that stand for an instant."""
+    told: bool = True
 
 
 _INTEGERS = frozenset({

@@ -13,7 +13,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,22 @@ from connectors.kafka.formats import convert
 from connectors.kafka.formats.blocks import Columns
 from connectors.kafka.formats.fields import Field, has_values
 from connectors.kafka.formats.groups import Images
+from connectors.kafka.formats.names import check_columns
 from connectors.kafka.formats.scan import Cells, Texts
 from connectors.kafka.formats.widen import widened
-from connectors.kafka.kernels import ABSENT, ARRAY, ESCAPED, FALSE, FRACTION, INTEGER, NULL, OBJECT, TRUE, scan
+from connectors.kafka.kernels import (
+    ABSENT,
+    ARRAY,
+    ESCAPED,
+    FALSE,
+    FRACTION,
+    INTEGER,
+    NULL,
+    OBJECT,
+    STRING,
+    TRUE,
+    scan,
+)
 
 _LONG = 18
 """Digits that a 64-bit number has in any case."""
@@ -33,52 +47,98 @@ _LONG = 18
 BIGINT, DOUBLE, BOOLEAN = DataType(Kind.BIGINT), DataType(Kind.DOUBLE), DataType(Kind.BOOLEAN)
 HUGE, TEXT, JSON = DataType(Kind.DECIMAL, 38, 0), DataType(Kind.STRING), DataType(Kind.JSON)
 
-_HOLDS: dict[DataType, tuple[int, ...]] = {
-    BIGINT: (INTEGER,), HUGE: (INTEGER,), DOUBLE: (INTEGER, FRACTION), BOOLEAN: (TRUE, FALSE), JSON: (OBJECT, ARRAY),
+_SEEN = {
+    STRING: TEXT, ESCAPED: TEXT, INTEGER: BIGINT, FRACTION: DOUBLE, TRUE: BOOLEAN, FALSE: BOOLEAN, OBJECT: JSON,
+    ARRAY: JSON,
 }  # fmt: skip
-"""The kinds of values that columns of an inferred type take. Others take what they can convert."""
+"""The type that a value of each kind tells."""
+_FITS, _NEEDS, _HOPELESS = range(3)
 
 
-def first_unfit(images: Images, schema: TableSchema, declared: Collection[str] = ()) -> int | None:
-    """The first image that has a column which the table has not, or a value that its type does not take.
+def _verdicts(own: DataType) -> Any:
+    """uint8[kind]: whether a value fits an inferred type, needs a wider one, or is of none that holds both as they are.
+
+    A column becomes STRING only with the first messages of its table: what is in the sink as numbers cannot be told
+    for certain as text.
+    """
+    found = np.zeros(ARRAY + 1, np.uint8)
+    for kind, seen in _SEEN.items():
+        wider = widened(own, seen)
+        found[kind] = _FITS if wider == own else _HOPELESS if wider == TEXT else _NEEDS
+    return found
+
+
+_VERDICTS = {own: _verdicts(own) for own in (BIGINT, DOUBLE, BOOLEAN, HUGE, JSON)}
+"""By inferred type. Columns of other types take what they can convert."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Images beside a table's schema: bool[n] those that need another one, and why others fit none, by number."""
+
+    needs: Any
+    hopeless: Mapping[int, str]
+
+
+def judge(columns: Columns, images: Images, schema: TableSchema, declared: Collection[str] = ()) -> Judged:
+    """Which images can be rows of the table. `columns` are the images' values in the table's columns.
 
     The types of `declared` columns stay as they are: whether a value can be read is found out when it is.
     """
-    columns = Columns(images, schema.names)
-    bad = columns.unknown & ~columns.faults
+    needs, hopeless = np.zeros(len(images), bool), dict[int, str]()
+    for row in np.flatnonzero(columns.unknown & ~columns.faults).tolist():
+        try:
+            _new_names(images.rows, row, schema.names)
+        except ValueError as error:
+            hopeless[row] = str(error)
+        else:
+            needs[row] = True
     for column in schema.columns:
-        allowed = _HOLDS.get(column.type)
-        if allowed is not None and column.name not in declared:
-            bad |= _outside(columns.cells(column.name), column.type, allowed)
-    return int(np.argmax(bad)) if bad.any() else None
+        verdicts = _VERDICTS.get(column.type)
+        if verdicts is not None and column.name not in declared:
+            cells = columns.cells(column.name)
+            found = verdicts[cells.kinds]
+            if column.type == BIGINT:
+                _judge_long(cells, found)
+            for row in np.flatnonzero(found == _HOPELESS).tolist():
+                shown = cells.raw(row)[:40].decode("utf-8", "replace")
+                hopeless[row] = f"column {column.name} is {column.type}, and this value is {shown!r} (see columns)"
+            needs |= found == _NEEDS
+    needs[list(hopeless)] = False
+    return Judged(needs, hopeless)
 
 
-def _outside(cells: Cells, data_type: DataType, allowed: tuple[int, ...]) -> Any:
-    refused = np.ones(ARRAY + 1, bool)
-    refused[[*allowed, NULL, ABSENT]] = False
-    bad = refused[cells.kinds]
-    if data_type == BIGINT:
-        long = cells.stops - cells.starts > _LONG
-        for row in np.flatnonzero(long & (cells.kinds == INTEGER)) if long.any() else ():
-            bad[row] = not -(2**63) <= int(cells.raw(int(row))) < 2**63
-    return bad
+def _judge_long(cells: Cells, verdicts: Any) -> None:
+    """Whole numbers that 64 bits do not hold."""
+    long = (cells.stops - cells.starts > _LONG) & (cells.kinds == INTEGER)
+    for row in np.flatnonzero(long).tolist():
+        raw = cells.raw(row)
+        if len(raw.lstrip(b"-")) > (HUGE.length or 0):
+            verdicts[row] = _HOPELESS
+        elif not -(2**63) <= int(raw) < 2**63:
+            verdicts[row] = _NEEDS
 
 
 def inferred(images: Images, known: TableSchema | None) -> tuple[Field, ...]:
     """Fields for all members that the images have, in the order in which they stand; known types are widened."""
     names = list(known.names) if known is not None else []
+    passed = np.zeros(len(images), bool)
     while True:
         columns = Columns(images, tuple(names))
-        unknown = np.flatnonzero(columns.unknown & ~columns.faults)
+        unknown = np.flatnonzero(columns.unknown & ~columns.faults & ~passed)
         if not len(unknown):
             break
-        _add(names, _members(images.rows, int(unknown[0])))
+        passed[unknown[0]] = True
+        try:
+            _add(names, _new_names(images.rows, int(unknown[0]), tuple(names)))
+        except ValueError:
+            continue
     types = {column.name: column.type for column in known.columns} if known is not None else {}
     found = []
     for name in names:
         cells = columns.cells(name)
         own = types.get(name)
-        if own is not None and own not in _HOLDS and own != TEXT:
+        if own is not None and own not in _VERDICTS and own != TEXT:
             found.append(Field(name, own))
         elif has_values(cells):
             seen = _type_of(cells)
@@ -121,13 +181,20 @@ def _add(names: list[str], members: list[str]) -> None:
             place += 1
 
 
-def _members(rows: Texts, row: int) -> list[str]:
-    """The names of the members of one object that have a value."""
+def _new_names(rows: Texts, row: int, known: tuple[str, ...]) -> list[str]:
+    """The names of the members of one object that have a value.
+
+    Raises ValueError when one cannot be a column beside the known ones.
+    """
     at, stop = int(rows.begins[row]), int(rows.ends[row])
     room = (stop - at) // 4 + 1
     places = np.zeros((4, room), np.int32)
     kinds = np.zeros(room, np.uint8)
     total = scan.members(rows.address, at, stop, places[0], places[1], places[2], places[3], kinds)
-    written = np.full(max(total, 0), ESCAPED, np.uint8)
-    names = Cells(rows, places[0, :total], places[1, :total], written)
-    return [name for name, kind in zip(convert.text(names).to_pylist(), kinds[:total], strict=True) if kind != NULL]
+    if total < 0:
+        raise ValueError("a row that is no JSON object")
+    written = np.full(total, ESCAPED, np.uint8)
+    names = convert.text(Cells(rows, places[0, :total], places[1, :total], written)).to_pylist()
+    found = [name for name, kind in zip(names, kinds[:total], strict=True) if kind != NULL]
+    check_columns([*known, *found])
+    return found

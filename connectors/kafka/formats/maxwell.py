@@ -29,6 +29,7 @@ from connectors.kafka.formats.groups import (
     repeated,
     times_of,
 )
+from connectors.kafka.formats.names import check_columns
 from connectors.kafka.formats.scan import Scan, Tree, runs
 from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.formats.wrapped import key_object
@@ -40,6 +41,7 @@ _PASSED = (b"bootstrap-start", b"bootstrap-complete")
 _NO_OP = 255
 _TEMPORARY = re.compile(r"\bTEMPORARY\b", re.IGNORECASE)
 _PK = "pk."
+_NAMED = ("database", "table")
 
 
 class MaxwellFormat:
@@ -68,22 +70,37 @@ class MaxwellFormat:
         names = [scan.cells(name).take(places) for name in ("database", "table", "primary_key_columns")]
         parts = []
         for first, last in consecutive(runs(*names)) if len(places) else ():
-            database, table = (convert.text(item.take([first]))[0].as_py() or "" for item in names[:2])
-            parts.append((TableId(database, table), names[2].raw(first), places[first:last]))
+            members = places[first:last]
+            try:
+                table = TableId(*(convert.name_of(names[at], first, what) for at, what in enumerate(_NAMED)))
+                key = _key(names[2].raw(first), messages, numbers[members])
+            except ValueError as error:
+                reading.unreadable.update(dict.fromkeys(numbers[members].tolist(), str(error)))
+            else:
+                parts.append((table, key, members))
         for found, key, members in gathered(parts):
             images = _images(messages, scan, members, numbers, ops[members])
-            reading.groups.append(Group(found, None, _key(key, messages, numbers[members]), images))
+            reading.groups.append(Group(found, None, key, images))
         return reading
 
 
 def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | None:
-    """From `primary_key_columns`, else from the message's key, which Maxwell writes as {"database", "pk.id": 7}."""
+    """From `primary_key_columns`, else from the message's key, which Maxwell writes as {"database", "pk.id": 7}.
+
+    Raises ValueError for names that are none.
+    """
     if columns:
-        return tuple(json.loads(columns))
+        try:
+            found = json.loads(columns)
+        except RecursionError:
+            found = ...
+        if found is not None and not isinstance(found, list):
+            raise ValueError("`primary_key_columns` is no list")
+        return check_columns(found or ())
     members = key_object(messages.key(int(numbers[0])))
     if members is None:
         return None
-    return tuple(name.removeprefix(_PK) for name in members if name.startswith(_PK))
+    return check_columns(name.removeprefix(_PK) for name in members if name.startswith(_PK))
 
 
 def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
@@ -93,7 +110,7 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
     elif kind.startswith((b"table-", b"database-")):
         try:
             message = json.loads(scan.texts.bytes_of(place))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             reading.unreadable[number] = f"no JSON object ({error})"
         else:
             sql = str(message.get("sql") or "")

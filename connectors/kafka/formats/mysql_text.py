@@ -21,23 +21,38 @@ _PLAIN = {
 _TEMPORAL = {"time": Kind.TIME, "datetime": Kind.TIMESTAMP, "timestamp": Kind.TIMESTAMP_LTZ}
 _SIZED = {"char": Kind.CHAR, "varchar": Kind.VARCHAR}
 _BYTES = {"tinyblob", "blob", "mediumblob", "longblob", "bytes"}
+_TEXTS = {
+    "tinytext", "text", "mediumtext", "longtext", "string", "uuid", "inet4", "inet6", "xmltype", "vector", "long",
+    "character", "nchar", "national", "nvarchar", "varcharacter",
+}  # fmt: skip
+_SYNONYMS = {
+    "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint", "int4": "int",
+    "int8": "bigint", "float4": "float", "float8": "double", "serial": "bigint",
+}  # fmt: skip
+_MOST_DIGITS, _MOST_DECIMAL = 12, 65
 _GEOMETRY = {
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
     "geomcollection",
 }  # fmt: skip
 
 
-def field_of(name: str, text: str, zone: str) -> Field:
-    """The field of a column of this type; one that is not known is read as text."""
-    match = _TYPE.fullmatch(text)
-    word, inside, attributes = (match[1].lower(), match[2] or "", match[3].lower()) if match else ("", "", "")
+def field_of(name: str, text: object, zone: str) -> Field:
+    """The field of a column of this type. Raises ValueError for what is no type."""
+    match = _TYPE.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"the type of column {name} is no type of MySQL: {text!r:.40}")
+    word, inside, attributes = match[1].lower(), match[2] or "", match[3].lower()
+    word = _SYNONYMS.get(word, word)
     unsigned = "unsigned" in attributes or "zerofill" in attributes
-    sizes = [int(part) for part in inside.split(",") if part.strip().isdigit()]
+    sizes = [int(part) for part in inside.split(",") if part.strip().isdecimal() and len(part) < _MOST_DIGITS]
     length = sizes[0] if sizes else None
     if word in _INTEGERS:
         return Field(name, DataType(_INTEGERS[word][unsigned]))
     if word in ("decimal", "numeric", "dec", "fixed"):
-        return Field(name, DataType(Kind.DECIMAL, length or 10, sizes[1] if len(sizes) > 1 else 0))
+        digits, scale = length or 10, sizes[1] if len(sizes) > 1 else 0
+        if not scale <= digits <= _MOST_DECIMAL:
+            raise ValueError(f"column {name} is a decimal that MySQL does not have: {text!r:.40}")
+        return Field(name, DataType(Kind.DECIMAL, digits, scale))
     if word in _TEMPORAL:
         return Field(name, DataType(_TEMPORAL[word], length or 0), zone=zone)
     if word in _SIZED:
@@ -57,7 +72,7 @@ def field_of(name: str, text: str, zone: str) -> Field:
         return Field(name, DataType(Kind.BYTES), Encoding.LATIN1)
     if word in _GEOMETRY:
         return Field(name, DataType(Kind.GEOMETRY), Encoding.LATIN1)
-    return Field(name, DataType(Kind.STRING))
+    return Field(name, DataType(Kind.STRING), zone=zone, told=word in _TEXTS)
 
 
 def _labels(inside: str) -> tuple[str, ...]:

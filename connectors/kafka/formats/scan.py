@@ -226,19 +226,18 @@ class Scan:
         return Cells(self.texts, self.starts[node], self.stops[node], self.kinds[node])
 
 
-def elements(cells: Cells) -> tuple[Texts, Ints]:
-    """The elements of lists as texts, and which row each is of. Raises ValueError when a list cannot be read.
+def elements(cells: Cells) -> tuple[Texts, Ints, Any]:
+    """The elements of lists as texts, which row each is of, and bool[n] rows with a list that is no JSON.
 
     An element that is no object is an empty text.
     """
-    nothing = np.zeros(0, np.int32)
-    address = cells.texts.address
-    total = scan.elements(address, cells.starts, cells.stops, cells.kinds, nothing, nothing, nothing)
-    if total < 0:
-        raise ValueError("a list that is no JSON")
-    found = np.zeros((3, max(total, 1)), np.int32)
-    scan.elements(address, cells.starts, cells.stops, cells.kinds, *found)
-    return cells.texts.part(found[0, :total], found[1, :total]), found[2, :total]
+    nothing, faults = np.zeros(0, np.int32), np.zeros(len(cells), np.uint8)
+    places = cells.texts.address, cells.starts, cells.stops, cells.kinds
+    total = scan.elements(*places, nothing, nothing, nothing, faults)
+    # A list in which nothing was counted may have been begun.
+    found = np.zeros((3, total + int((cells.stops - cells.starts).max(initial=0)) + 1), np.int32)
+    scan.elements(*places, found[0], found[1], found[2], faults)
+    return cells.texts.part(found[0, :total], found[1, :total]), found[2, :total], faults != 0
 
 
 def runs(*cells: Cells) -> Ints:

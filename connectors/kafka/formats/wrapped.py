@@ -11,8 +11,9 @@ import numpy as np
 
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import Messages
+from connectors.kafka.formats.names import why_not
 from connectors.kafka.formats.scan import Ints, Texts, Tree
-from connectors.kafka.kernels import NULL, OBJECT, prefixes
+from connectors.kafka.kernels import ABSENT, NULL, OBJECT, prefixes
 
 _WRAPPED = Tree({"schema": None, "payload": None})
 
@@ -156,12 +157,23 @@ class Unwrapper:
         prefix = texts.data[begin:first].tobytes() if ahead else schema.raw(0)
         shape = self._met.get(prefix)
         if shape is None:
-            shape = Shape(len(self.shapes), self._learn(json.loads(schema.raw(0))), prefix)
+            shape = Shape(len(self.shapes), self._learn(_object(schema.raw(0))), prefix)
             self._met[prefix] = shape
             self.shapes.append(shape)
         if last == end - 1 and ahead and shape not in self._latest:
             self._latest = [shape, *self._latest[: _REMEMBERED - 1]]
         return shape, first, last
+
+
+def _object(text: bytes) -> Mapping[str, Any]:
+    """The members of a schema. Raises ValueError."""
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("a schema with too many levels") from None
+    if not isinstance(found, dict):
+        raise ValueError("a schema that is no object")
+    return found
 
 
 def head_of(text: Texts) -> bytes | None:
@@ -182,38 +194,46 @@ def key_object(key: bytes | None) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(key)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(found, dict) and found.keys() == {"schema", "payload"}:
         found = found["payload"]
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and not any(map(why_not, found)) else None
 
 
 def by_key(messages: Messages, numbers: Any, members: Any) -> Iterator[Any]:
-    """The members, cut where the keys of their messages begin to have other columns; those change once, if at all.
+    """The members in parts of which the keys have the same columns; one without a key goes with those before it."""
+    while len(members):
+        there = messages.keys.there[numbers[members]]
+        if not there.any():
+            yield members
+            return
+        alike = ~there
+        first = numbers[members[np.argmax(there)]]
+        alike[there] = _alike(messages.keys.take(numbers[members[there]]).whole(), key_object(messages.key(int(first))))
+        yield members[alike]
+        members = members[~alike]
 
-    Only the first and the last key are looked at where they are alike.
+
+def _alike(keys: Texts, columns: Mapping[str, Any] | None) -> Any:
+    """bool[n], keys that are objects with these columns; None for those that are no objects. The first one always is.
+
+    A schema around them is passed over, and so are other members without a value.
     """
-    there = np.flatnonzero(messages.keys.there[numbers[members]])
-    cut = _first_other(lambda at: _columns(messages.key(int(numbers[members[there[at]]]))), len(there))
-    if cut is None:
-        yield members
-        return
-    yield members[: there[cut]]
-    yield from by_key(messages, numbers, members[there[cut] :])
-
-
-def _columns(key: bytes | None) -> tuple[str, ...] | None:
-    found = key_object(key)
-    return None if found is None else tuple(found)
-
-
-def _first_other(of: Callable[[int], object], count: int) -> int | None:
-    """The first place that is not as the first one, when the last one is not."""
-    if count < 2 or of(0) == of(count - 1):
-        return None
-    first, low, high = of(0), 0, count - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if of(middle) == first else (low, middle)
-    return high
+    names: dict[str, None] = dict.fromkeys(columns or ())
+    found = Tree({**names, "schema": None, "payload": names}).scan(keys)
+    objects = found.faults == 0
+    if columns is None:
+        alike = ~objects
+    else:
+        bare = objects & (found.unknown < 0)
+        for name in ("schema", "payload"):
+            if name not in names:
+                bare &= found.cells(name).kinds == ABSENT
+        wrapped = objects & (found.cells("payload").kinds == OBJECT) & (found.unknown < 0)
+        for name in names:
+            bare &= found.cells(name).kinds != ABSENT
+            wrapped &= found.cells("payload", name).kinds != ABSENT
+        alike = bare | wrapped
+    alike[0] = True
+    return alike

@@ -295,22 +295,26 @@ def walk(
 
 
 @kernel
-def elements(base: Int, begins: Ints, ends: Ints, kinds: Ints, starts: Ints, stops: Ints, found: Ints) -> Int:
+def elements(
+    base: Int, begins: Ints, ends: Ints, kinds: Ints, starts: Ints, stops: Ints, found: Ints, faults: Ints
+) -> Int:
     """The elements of lists: how many there are, with their places and the list that each is of.
 
     Lists are the ARRAY values among `kinds`. An element of another kind than object gets an empty place. `starts`,
-    `stops` and `found` may be empty to count only. -1 when a list cannot be read.
+    `stops` and `found` may be empty to count only. A list that is no JSON has no elements; faults[list] is 1 then.
     """
     total = 0
     keep = len(starts) > 0
     for item in range(len(begins)):
         if kinds[item] != ARRAY:
             continue
+        first = total
         at, stop = _space(base, begins[item] + 1, ends[item]), ends[item] - 1
         while at < stop:
             end = value_end(base, at, stop)
             if end < 0:
-                return -1
+                faults[item] = 1
+                break
             kind = end & 15
             behind = end >> 4
             if keep:
@@ -320,8 +324,11 @@ def elements(base: Int, begins: Ints, ends: Ints, kinds: Ints, starts: Ints, sto
             at = _space(base, behind + 1 if kind in (STRING, ESCAPED) else behind, stop)
             if at < stop:
                 if peek8(base + at) != _COMMA:
-                    return -1
+                    faults[item] = 1
+                    break
                 at = _space(base, at + 1, stop)
+        if faults[item]:
+            total = first
     return total
 
 

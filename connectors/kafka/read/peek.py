@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdc.errors import SchemaUnknown
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from connectors.kafka.client import SOURCE, Cluster
@@ -40,7 +41,11 @@ def peeked(
             for group in written.read(messages).groups:
                 if tables.takes(group.table):
                     described = tables.described(group, written)
-                    found[group.table] = tables.needed(described, found.get(group.table))
+                    try:
+                        found[group.table] = tables.needed(described, found.get(group.table))
+                    except SchemaUnknown:
+                        if options.unreadable == "fail":
+                            raise
     finally:
         asker.close()
         reader.close()

@@ -17,7 +17,7 @@ from cdc.flow.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.formats.detect import Formats
-from connectors.kafka.formats.groups import Group, Messages
+from connectors.kafka.formats.groups import Messages
 from connectors.kafka.read import statements
 from connectors.kafka.read.history import Entry, History, Known, carries_out, is_statement, partition_entry
 from connectors.kafka.read.offset import KafkaOffset
@@ -93,7 +93,7 @@ class TopicPlanner:
         notices: list[str],
     ) -> None:
         self._cluster, self._policy, self._history, self._tables = cluster, policy, history, tables
-        self._notices = notices
+        self._notices, self._skips = notices, options.unreadable != "fail"
         self._partitions = Partitions(cluster, policy, options, pipeline, notices)
         self._formats = Formats(options, options.registry(policy, SOURCE))
         self._order = Order(self._formats, self._partitions.ends_of)
@@ -281,7 +281,13 @@ class TopicPlanner:
         reading = found.read(messages)
         count, first = len(messages), None
         for group in (self._tables.described(item, found) for item in reading.groups):
-            unfit = self._tables.first_unfit(group, known, part.topic)
+            if not self._tables.takes(group.table):
+                continue
+            refused = self._tables.refused(group, known)
+            if refused is not None and self._skips:
+                continue  # the task leaves its messages out
+            at = int(group.images.messages[0])
+            unfit = at if refused is not None else self._tables.first_unfit(group, known, part.topic)
             if unfit is not None and unfit < count:
                 count, first = unfit, group
         around = statements.Around(known, self._tables, self._order, self._parts)
@@ -297,11 +303,13 @@ class TopicPlanner:
             return _Fit(count, [], behind and count == limit)
         if first is None:
             return _Fit(0, due[1] if due else [])
-        return _Fit(0, [self._need(statements.up_to_statement(first, reading), known, part.topic)])
-
-    def _need(self, group: Group, known: Known, topic: str) -> Entry:
+        group = statements.up_to_statement(first, reading)
+        refused = self._tables.refused(first, known)
+        if refused is not None:
+            text = f"{group.table}: {refused.message}"
+            raise SchemaUnknown(text, where=messages.where(int(first.images.messages[0])), hint=refused.hint)
         schema = self._tables.needed(group, known.schemas.get(group.table))
-        return known.entry(group.table, schema, topic)
+        return _Fit(0, [known.entry(group.table, schema, part.topic)])
 
     def lag(self, *, last: bool = False) -> int:
         """Bytes that were not planned yet, roughly: messages times what one has had so far.

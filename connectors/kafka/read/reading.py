@@ -15,7 +15,7 @@ from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.blocks import Sequenced, block_of
 from connectors.kafka.formats.detect import Formats
-from connectors.kafka.formats.groups import Group, Messages
+from connectors.kafka.formats.groups import Format, Group, Messages
 from connectors.kafka.read import records, startup
 from connectors.kafka.read.dead_letters import DeadLetters
 from connectors.kafka.read.history import Known
@@ -156,12 +156,20 @@ class Reader:
             self._count(reason, times)
         for group in reading.groups:
             if self._tables.takes(group.table):
-                schema = self._schema(group, messages)
-                described = self._tables.described(group, written)
-                block, left_out = block_of(described, schema, written.natural, sequenced, self._count)
-                self._refuse(messages, left_out)
-                if len(block):
+                block = self._block(messages, self._tables.described(group, written), written, sequenced)
+                if block is not None and len(block):
                     yield block
+
+    def _block(self, messages: Messages, group: Group, written: Format, sequenced: Sequenced) -> ChangeBlock | None:
+        refused = self._tables.refused(group, self._known)
+        if refused is not None:
+            self._refuse(messages, dict.fromkeys(group.images.messages.tolist(), f"{group.table}: {refused.message}"))
+            return None
+        schema = self._schema(group, messages)
+        judge = self._tables.judge(group.table, schema)
+        block, left_out = block_of(group, schema, written.natural, sequenced, self._count, judge)
+        self._refuse(messages, left_out)
+        return block
 
     def _schema(self, group: Group, messages: Messages) -> TableSchema:
         schema = self._known.schemas.get(group.table)

@@ -21,7 +21,10 @@ DeclaredKey = Callable[[TableId], tuple[str, ...] | None]
 def fits(schema: TableSchema, fields: Iterable[Field]) -> bool:
     """Whether rows with these fields can be rows of the table as it is."""
     columns = {column.name: column.type for column in schema.columns}
-    return all(item.name in columns and widened(columns[item.name], item.type) == columns[item.name] for item in fields)
+    return all(
+        item.name in columns and (not item.told or widened(columns[item.name], item.type) == columns[item.name])
+        for item in fields
+    )
 
 
 def merged(
@@ -33,13 +36,7 @@ def merged(
     """
     if schema is None:
         return _new(table, fields, key or ())
-    if key is not None and key != schema.primary_key:
-        raise SchemaUnknown(
-            f"the key columns of the messages are ({', '.join(key)}), the table's are "
-            f"({', '.join(schema.primary_key)})",
-            where=str(table),
-            hint="say which in primary-keys, or start anew with an empty state directory and an empty sink table",
-        )
+    check_key(table, schema, key)
     columns = list(schema.columns)
     place = 0
     for item in fields:
@@ -48,12 +45,22 @@ def merged(
             columns.insert(place, Column(item.name, item.type, comment=item.comment))
         else:
             column = columns[found]
-            columns[found] = Column(
-                column.name, widened(column.type, item.type), column.nullable, column.default, column.comment
-            )
+            wider = widened(column.type, item.type) if item.told else column.type
+            columns[found] = Column(column.name, wider, column.nullable, column.default, column.comment)
             place = found
         place += 1
     return TableSchema(tuple(columns), schema.primary_key, schema.comment)
+
+
+def check_key(table: TableId, schema: TableSchema, key: tuple[str, ...] | None) -> None:
+    """Raises SchemaUnknown when messages have other key columns than their table; None is what they do not tell."""
+    if key is not None and key != schema.primary_key:
+        raise SchemaUnknown(
+            f"the key columns of the messages are ({', '.join(key)}), the table's are "
+            f"({', '.join(schema.primary_key)})",
+            where=str(table),
+            hint="say which in primary-keys, or start anew with an empty state directory and an empty sink table",
+        )
 
 
 def _new(table: TableId, fields: tuple[Field, ...], key: tuple[str, ...]) -> TableSchema:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
+from cdc.errors import SchemaUnknown
 from cdc.pattern import TablePattern
 from cdc.schema import Column, DataType, TableId, TableSchema
 from connectors.kafka.formats import infer
+from connectors.kafka.formats.blocks import Columns, Judge
 from connectors.kafka.formats.fields import Field
-from connectors.kafka.formats.groups import Format, Group
+from connectors.kafka.formats.groups import Format, Group, Images
 from connectors.kafka.read import schemas
 from connectors.kafka.read.history import Known
 from connectors.kafka.source_options import KafkaSourceOptions
@@ -45,31 +49,49 @@ class Tables:
         )
         return replace(group, fields=fields)
 
-    def first_unfit(self, group: Group, known: Known, topic: str) -> int | None:
-        """The number of the first message whose rows cannot be rows of the table as it is known; None when all can.
+    def refused(self, group: Group, known: Known) -> SchemaUnknown | None:
+        """Why no row of a group can be a row of its table, whatever is changed; None when one may be."""
+        schema = known.schemas.get(group.table)
+        try:
+            if schema is None:
+                self.needed(group, None)
+            else:
+                schemas.check_key(group.table, schema, schemas.key_of(group, self.declared_key))
+        except SchemaUnknown as error:
+            return error
+        return None
 
-        A topic that is not known to have rows of the table fits as little as one that has other rows.
+    def first_unfit(self, group: Group, known: Known, topic: str) -> int | None:
+        """The number of the first message whose rows need another schema of the table; None when there is none.
+
+        A topic that is not known to have rows of the table needs to be known as little as one that has other rows.
         """
-        if not self.takes(group.table):
-            return None
         schema = known.schemas.get(group.table)
         first = int(group.images.messages[0])
         if schema is None or topic not in known.topics.get(group.table, ()):
             return first
-        key = schemas.key_of(group, self.declared_key)
-        if key is not None and key != schema.primary_key:
-            return first
         if group.fields is not None:
             return None if schemas.fits(schema, group.fields) else first
-        image = infer.first_unfit(group.images, schema, self._declared(group.table))
-        return None if image is None else int(group.images.messages[image])
+        needs = self._judged(group.images, schema, group.table).needs
+        return int(group.images.messages[np.argmax(needs)]) if needs.any() else None
+
+    def judge(self, table: TableId, schema: TableSchema) -> Judge:
+        """Says why rows of messages that do not describe their columns cannot be rows of a table."""
+        declared = self._declared(table)
+        return lambda columns, images: infer.judge(columns, images, schema, declared).hopeless
+
+    def _judged(self, images: Images, schema: TableSchema, table: TableId) -> infer.Judged:
+        return infer.judge(Columns(images, schema.names), images, schema, self._declared(table))
 
     def needed(self, group: Group, schema: TableSchema | None) -> TableSchema:
         """The schema that a group's rows need. Raises SchemaUnknown."""
         fields = group.fields
         if fields is None:
-            types = self._declared(group.table)
-            found = infer.inferred(group.images, schema)
+            types, images = self._declared(group.table), group.images
+            if schema is not None:
+                hopeless = list(self._judged(images, schema, group.table).hopeless)
+                images = images.part(~np.isin(np.arange(len(images)), hopeless)) if hopeless else images
+            found = infer.inferred(images, schema)
             fields = tuple(Field(item.name, types.get(item.name, item.type)) for item in found)
             names = {item.name for item in fields}
             fields += tuple(Field(name, data_type) for name, data_type in types.items() if name not in names)

@@ -33,7 +33,7 @@ def warm_kernels() -> int:
     for group in reading.groups:
         block, _ = block_of(
             group, TableSchema(_COLUMNS), lambda column: Field(column.name, column.type), Sequenced(np.arange(2)),
-            lambda reason, number: None,
+            lambda reason, number: None, lambda columns, images: {},
         )  # fmt: skip
         rows += len(block)
     return rows

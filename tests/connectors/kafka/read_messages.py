@@ -42,9 +42,9 @@ class Read:
             self.schemas[group.table] = tables.needed(tables.described(group, found), self.schemas.get(group.table))
         sequenced = Sequenced(np.arange(len(given)))
         for group in self.reading.groups:
-            block, left_out = block_of(
-                tables.described(group, found), self.schemas[group.table], found.natural, sequenced, self._count
-            )
+            described, schema = tables.described(group, found), self.schemas[group.table]
+            judge = tables.judge(group.table, schema)
+            block, left_out = block_of(described, schema, found.natural, sequenced, self._count, judge)
             self.unreadable.update(left_out)
             symbols = [RowKind(kind).symbol for kind in block.kinds.to_pylist()]
             self.images += zip(symbols, block.rows.to_pylist(), strict=True)
