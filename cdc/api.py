@@ -150,11 +150,20 @@ def run_here(
     `background` reads with half the cores; `events` is a file that gets a line for each event, `metrics` where
     metrics are served: host and port. After a failure it runs again where `pipeline.restart` says so. Raises CdcError.
     """
+    from cdc.job.notifying import RunNotifying
     from cdc.job.restarting import run_again
     from cdc.job.run import run as run_job
 
     with ExitStack() as stack:
         stack.enter_context(_Turn())
+        listeners: list[Callable[[Document], None]] = [stack.enter_context(RunNotifying(pipeline.spec, log_format))]
+        if metrics is not None:
+            listeners.append(_metrics(stack, *metrics))
+
+        def seen(document: Document) -> None:
+            for listener in listeners:
+                listener(document)
+
         run_once = partial(
             run_job,
             pipeline.spec,
@@ -164,7 +173,7 @@ def run_here(
             log_format=log_format,
             background=background,
             events=events,
-            seen=None if metrics is None else _metrics(stack, *metrics),
+            seen=seen,
         )
         return run_again(pipeline.spec, lambda control: run_once(control=control), log_format)
 

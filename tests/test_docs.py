@@ -43,6 +43,7 @@ ENVIRONMENT = dict.fromkeys(
     "secret",
 )
 ENVIRONMENT |= {"HASH_KEY": "sixteen characters, or more", "MODEL_KEY": "secret"}
+ENVIRONMENT |= {"SLACK_WEBHOOK": "https://hooks.slack.com/x"}
 
 
 def prose(page: str) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc.cli.root import EXIT_CODES, app
+
+if TYPE_CHECKING:
+    from cdc.status.notify import Target
 
 
 @app.command(epilog=EXIT_CODES)
@@ -38,8 +41,21 @@ def serve(
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="The web page shows, and does nothing.")] = False,
     no_web: Annotated[bool, typer.Option("--no-web", help="Without the web page.")] = False,
+    notify_command: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="Run this for each notification of any pipeline.")
+    ] = None,
+    notify_on: Annotated[
+        str | None, typer.Option(metavar="EVENTS", help="What is told, separated by commas. Default: all.")
+    ] = None,
+    notify_lag: Annotated[str | None, typer.Option(metavar="TIME", help="The lag above which it is told.")] = None,
+    notify_repeat: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How often what goes on is told again; 0 s for once.")
+    ] = None,
 ) -> None:
-    """Keep the pipelines of a folder running, or run them on their schedule, until Ctrl-C or SIGTERM."""
+    """Keep the pipelines of a folder running, or run them on their schedule, until Ctrl-C or SIGTERM.
+
+    CDC_NOTIFY_WEBHOOK in the environment is an address that gets the notifications of all pipelines.
+    """
     from cdc.job.state_location import root_of_states, store_url
     from cdc.serve.server import Server, Settings, end_on_signals, quiet_libraries
     from cdc.web.settings import WebSettings
@@ -49,10 +65,32 @@ def serve(
     root = folder / ".cdc" if state_root is None else root_of_states(state_root)
     store = store_url(state_store) if state_store else ""
     web = None if no_web else WebSettings(host, port, _token(token_file), read_only, tuple(host_name or ()))
-    server = Server(Settings(folder.absolute(), root.absolute(), master, web, store, starts_at_once))
+    given = {"command": notify_command, "on": notify_on, "lag": notify_lag, "repeat": notify_repeat}
+    notify = _notify({f"notify.{name}": text for name, text in given.items() if text is not None})
+    server = Server(Settings(folder.absolute(), root.absolute(), master, web, store, starts_at_once, notify))
     quiet_libraries()
     end_on_signals(server)
     server.run()
+
+
+def _notify(given: dict[str, str]) -> Target | None:
+    """Where notifications of all pipelines go, None for nowhere."""
+    from pydantic import ValidationError
+
+    from cdc.spec.notify import NotifyOptions
+    from cdc.status.notify import Target
+
+    webhook = os.environ.pop("CDC_NOTIFY_WEBHOOK", "")
+    try:
+        options = NotifyOptions.model_validate({**given, **({"notify.webhook": webhook} if webhook else {})})
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        name = "--" + str(first["loc"][0]).replace(".", "-")
+        raise typer.BadParameter(str(first["msg"]), param_hint=name) from None
+    for problem in options.problems():
+        hint = "CDC_NOTIFY_WEBHOOK" if problem.key == "notify.webhook" else "--" + problem.key.replace(".", "-")
+        raise typer.BadParameter(problem.message, param_hint=hint)
+    return Target.of(options)
 
 
 def _token(file: Path | None) -> str:

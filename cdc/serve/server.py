@@ -21,12 +21,14 @@ from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.folder import Folder, Version, folder_of
 from cdc.serve.keeper import Keeper
+from cdc.serve.notifying import Notifying
 from cdc.serve.turns import Turns
 from cdc.spec.model import PipelineSpec
 from cdc.status.file import last_status
 
 if TYPE_CHECKING:
     from cdc.job.shared_spark import SharedSpark
+    from cdc.status.notify import Target
     from cdc.web.settings import WebSettings
 
 LOOK_S = 2.0
@@ -41,8 +43,8 @@ class Settings:
     """How a server is to run. `state_root` holds a folder per pipeline, of its name.
 
     `web` is where the page and the API are served; None for nowhere. `state_store` is a URL below which each pipeline
-    keeps its state: the folders then hold logs, histories and working copies. At most `starts_at_once` runs are set up
-    at a time.
+    keeps its state: the folders then hold logs, histories and working copies. `notify` is told of all pipelines. At
+    most `starts_at_once` runs are set up at a time.
     """
 
     folder: Path
@@ -51,6 +53,7 @@ class Settings:
     web: WebSettings | None = None
     state_store: str = ""
     starts_at_once: int = 4
+    notify: Target | None = None
 
 
 class Server:
@@ -75,6 +78,9 @@ class Server:
         with ExitStack() as stack:
             self._lock(stack)
             self._serve_web(stack)
+            notifying = Notifying(self, self._settings.notify, lambda text: self.say(text, "warning"))
+            notifying.start()
+            stack.callback(notifying.close)
             self._serve()
 
     def _serve(self) -> None:

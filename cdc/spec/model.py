@@ -29,6 +29,7 @@ from cdc.pattern_options import Tables
 from cdc.route import missing_groups
 from cdc.spec.life import LifeOptions
 from cdc.spec.models import without_keys
+from cdc.spec.notify import NotifyOptions
 from cdc.spec.patterns import PlacedPattern
 from cdc.spec.spark import SparkOptions, spark_problems
 from cdc.spec.traces import TraceOptions
@@ -134,7 +135,7 @@ class TransformRule(Block):
     )
 
 
-class PipelineOptions(LifeOptions, SparkOptions, TraceOptions):
+class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
     """The `pipeline` block: settings of the whole pipeline."""
 
     flink_only: ClassVar[dict[str, str]] = {

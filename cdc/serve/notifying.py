@@ -1,0 +1,71 @@
+"""Notifications of all pipelines of a server: a thread that looks at them every few seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from cdc.errors import CdcError
+from cdc.serve.control import Control
+from cdc.status.notifications import Look
+from cdc.status.notify import Notifier, Target
+from cdc.web.views import Shown, Views
+
+LOOK_S = 5.0
+
+
+class Notifying:
+    """One per server.
+
+    Args:
+        everything: where notifications of all pipelines go; None for nowhere. Files may name further targets.
+        warn: gets a line for what could not be sent.
+    """
+
+    def __init__(self, control: Control, everything: Target | None, warn: Callable[[str], None]) -> None:
+        self._control, self._everything, self._views = control, everything, Views(control)
+        self._notifier = Notifier(warn)
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="notifying", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking, and send what waits."""
+        self._ending.set()
+        self._thread.join()
+        self._notifier.close()
+
+    def look(self, now_s: float) -> None:
+        """Look at each pipeline once."""
+        shown = self._views.all()
+        for each in shown:
+            for target in self._targets(each.view.name):
+                self._notifier.look(look_at(each), target, now_s)
+        self._notifier.forget({each.view.name for each in shown})
+
+    def _targets(self, name: str) -> Sequence[Target]:
+        own = None
+        with suppress(CdcError):  # its file is invalid, or gone since
+            own = Target.of(self._control.spec(name).pipeline)
+        return [each for each in (self._everything, own) if each is not None]
+
+    def _work(self) -> None:
+        while not self._ending.wait(LOOK_S):
+            self.look(time.time())
+
+
+def look_at(shown: Shown) -> Look:
+    """What notifications are made of."""
+    view, status = shown.view, shown.status
+    error = shown.errors[0] if view.attention and shown.errors else None
+    look = Look(view.name, view.attention, view.state == "stopped", error, shown.lag_s)
+    if status is None:
+        return look
+    letters, changes = status.dead_letters, status.schema_changes
+    return replace(look, run_s=status.started_s, dead_letters=letters, changes=changes)

@@ -1,0 +1,80 @@
+"""Options of `pipeline` about notifications: what somebody is told of, and how."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from cdc.options import AtLeast, Block, Duration, Field, Line, OptionError, Remark, SecretStr
+
+EVENTS = ("failing", "recovered", "schema-change", "dead-letters", "lag")
+"""What can be told, see `cdc.status.notifications`."""
+
+
+def _check_events(text: str) -> str:
+    wrong = [each for each in events_of(text) if each not in EVENTS]
+    if wrong or not events_of(text):
+        raise OptionError(f"{', '.join(wrong) or 'nothing'} is no event: there are {', '.join(EVENTS)}")
+    return text
+
+
+def events_of(text: str) -> tuple[str, ...]:
+    """`failing, lag` -> its words."""
+    return tuple(word.strip().lower() for word in text.split(",") if word.strip())
+
+
+def _check_command(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise OptionError(f"cannot be split into words: {error}") from error
+    if not words:
+        raise OptionError("is empty")
+    return text
+
+
+class NotifyOptions(Block):
+    """Notifications."""
+
+    notify_webhook: SecretStr | None = Field(
+        None,
+        alias="notify.webhook",
+        description="Address that gets a POST with JSON for each notification: of Slack, Teams, Mattermost, or any "
+        "other. Kept secret.",
+    )
+    notify_command: Annotated[Line, AfterValidator(_check_command)] | None = Field(
+        None,
+        alias="notify.command",
+        description="Program with arguments that is run for each notification, without a shell; its standard input is "
+        "the notification as JSON.",
+    )
+    notify_on: Annotated[str, AfterValidator(_check_events)] = Field(
+        ", ".join(EVENTS), alias="notify.on", description="What is told: some of these, separated by commas."
+    )
+    notify_lag_s: Annotated[Duration, AtLeast("1 s")] = Field(
+        300.0, alias="notify.lag", description="The lag above which `lag` is told."
+    )
+    notify_repeat_s: Annotated[Duration, AtLeast("0 s")] = Field(
+        3600.0,
+        alias="notify.repeat",
+        description="How often what goes on is told again; 0 for once. Dead letters are summed up over this time.",
+    )
+
+    def problems(self) -> Iterator[Remark]:
+        """An address that is none, and settings without anywhere to go."""
+        yield from super().problems()
+        if self.notify_webhook is not None:
+            parts = urlsplit(self.notify_webhook.get_secret_value())
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                yield Remark(
+                    "notify.webhook", "is no address", "write one such as https://hooks.example.com/services/x"
+                )
+        if self.notify_webhook is None and self.notify_command is None:
+            for name in ("notify_on", "notify_lag_s", "notify_repeat_s"):
+                if name in self.model_fields_set:
+                    told = "has no effect without notify.webhook or notify.command"
+                    yield Remark(str(type(self).model_fields[name].alias), told, "add one of them, or take it away")

@@ -1,0 +1,143 @@
+"""What somebody is told of a pipeline, and when: from one look at it to the next. Pure; `cdc.status.notify` sends.
+
+| event | when |
+|---|---|
+| failing | it needs attention (`cdc.serve.attention`); under `cdc run`, its run has failed |
+| recovered | it needs none any more, and was not stopped by hand; or its lag is below the limit again |
+| schema-change | a schema change was held back, refused by the sink, or failed |
+| dead-letters | rows went to the dead letters: at once, then summed up over the repeat interval |
+| lag | it has been behind by more than the limit in two looks, one after the other |
+
+`failing` and `lag` are told again after the repeat interval while they last. What was there at the first look of all,
+as schema changes of earlier runs, is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from cdc.status.model import Error, SchemaEvent
+
+NOT_APPLIED = ("held-back", "refused", "failed")
+_NAMED = 5
+_SUMMED_UP_S = 3600.0
+"""Dead letters, where the repeat interval is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A pipeline at one moment.
+
+    Attributes:
+        attention: why it needs a person, empty when it does not. stopped: it was stopped by hand.
+        error: the last one, where it needs attention.
+        run_s: when its run began, as `dead_letters` is of one run.
+        changes: the last schema changes with their outcomes, oldest first.
+    """
+
+    name: str
+    attention: str = ""
+    stopped: bool = False
+    error: Error | None = None
+    lag_s: float | None = None
+    run_s: float = 0.0
+    dead_letters: int = 0
+    changes: tuple[SchemaEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One thing to tell. `text` is a sentence or two for people; holds no secret."""
+
+    event: str
+    pipeline: str
+    text: str
+    at_s: float
+    error: Error | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object for programs: `event`, `pipeline`, `text`, `time`, and `error` with its hint or null."""
+        time = datetime.fromtimestamp(self.at_s, UTC).isoformat(timespec="seconds")
+        error = None if self.error is None else asdict(self.error)
+        return {"event": self.event, "pipeline": self.pipeline, "text": self.text, "time": time, "error": error}
+
+
+class Watched:
+    """What was seen and told of one pipeline. One thread.
+
+    Args:
+        events: those that are wanted.
+        lag_s: the limit. repeat_s: after how long what goes on is told again; 0 for never.
+    """
+
+    def __init__(self, events: frozenset[str], lag_s: float, repeat_s: float) -> None:
+        self._events, self._limit_s, self._repeat_s = events, lag_s, repeat_s
+        self._before: Look | None = None
+        self._told_s: dict[str, float] = {}
+        self._late = False
+        self._dead = 0
+
+    def look(self, now: Look, at_s: float) -> list[Notification]:
+        """What is to be told after this look."""
+        found = [*self._failing(now, at_s), *self._changes(now), *self._letters(now, at_s), *self._lag(now, at_s)]
+        self._before = now
+        return [
+            Notification(event, now.name, f"{now.name}: {text}", at_s, now.error if event == "failing" else None)
+            for event, text in found
+            if event in self._events
+        ]
+
+    def _due(self, event: str, at_s: float, repeat_s: float) -> bool:
+        last_s = self._told_s.get(event)
+        if last_s is not None and not (repeat_s and at_s - last_s >= repeat_s):
+            return False
+        self._told_s[event] = at_s
+        return True
+
+    def _failing(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
+        if now.attention:
+            if self._due("failing", at_s, self._repeat_s):
+                yield "failing", f"needs attention: {now.attention}{_told(now.error)}"
+        elif self._told_s.pop("failing", None) is not None and not now.stopped:
+            yield "recovered", "runs as it should again"
+
+    def _changes(self, now: Look) -> Iterator[tuple[str, str]]:
+        before = self._before
+        if before is None:
+            return
+        known = {(each.at_s, each.table, each.change, each.outcome) for each in before.changes}
+        new = [
+            each for each in now.changes
+            if each.outcome in NOT_APPLIED and (each.at_s, each.table, each.change, each.outcome) not in known
+        ]  # fmt: skip
+        if new:
+            shown = "; ".join(f"{each.table}: {each.change} ({each.outcome})" for each in new[:_NAMED])
+            more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
+            yield "schema-change", f"a schema change was not applied: {shown}{more}"
+
+    def _letters(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
+        before = self._before
+        if before is None:
+            return
+        self._dead += now.dead_letters - (before.dead_letters if before.run_s == now.run_s else 0)
+        if self._dead > 0 and self._due("dead-letters", at_s, self._repeat_s or _SUMMED_UP_S):
+            yield "dead-letters", f"{self._dead:,} row{'' if self._dead == 1 else 's'} went to the dead letters"
+            self._dead = 0
+
+    def _lag(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
+        late = now.lag_s is not None and now.lag_s > self._limit_s
+        if late and self._late and self._due("lag", at_s, self._repeat_s):
+            yield "lag", f"is {now.lag_s:,.0f} s behind, more than {self._limit_s:,.0f} s"
+        if now.lag_s is not None and not late and self._told_s.pop("lag", None) is not None:
+            yield "recovered", f"is {now.lag_s:,.0f} s behind, no more than {self._limit_s:,.0f} s"
+        self._late = late
+
+
+def _told(error: Error | None) -> str:
+    if error is None:
+        return ""
+    where = f"{error.where}: " if error.where else ""
+    return f". {error.kind}: {where}{error.message}" + (f" (next step: {error.hint})" if error.hint else "")
