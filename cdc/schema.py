@@ -251,6 +251,20 @@ class RenameColumn(_Change):
 
 
 @dataclass(frozen=True, slots=True)
+class RenameColumns(_Change):
+    """New names of several columns at the same moment, where a column gets the name that another one had.
+
+    As steps one after the other it would not be the same change: in between a name stands for another column.
+
+    Attributes:
+        names: old and new name of each column.
+    """
+
+    table: TableId
+    names: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DropColumn(_Change):
     """A column is gone, with its values."""
 
@@ -346,6 +360,7 @@ SchemaChange = (
     | AddColumn
     | AlterColumnType
     | RenameColumn
+    | RenameColumns
     | DropColumn
     | AlterPrimaryKey
     | RenameTable

@@ -41,6 +41,7 @@ from cdc.schema import (
     DropTable,
     Position,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     SwapShadow,
@@ -121,8 +122,8 @@ def change_to_json(change: SchemaChange) -> Json:
 
 
 def change_name(change: SchemaChange) -> str:
-    """What a change is called in files and messages, such as `add.column`."""
-    return _KINDS[type(change)][0]
+    """What a change is called in filters and messages, such as `add.column`."""
+    return _KINDS[RenameColumn if isinstance(change, RenameColumns) else type(change)][0]
 
 
 CHANGE_WORDS = ("add", "alter", "create", "drop", "rename", "truncate", "column", "table")
@@ -169,6 +170,16 @@ def _names(fields: Mapping[str, Any], key: str = "primary_key") -> tuple[str, ..
     return tuple(names)
 
 
+def _pairs(fields: Mapping[str, Any], key: str) -> tuple[tuple[str, str], ...]:
+    found = fields.get(key)
+    good = isinstance(found, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(name, str) for name in pair) for pair in found
+    )
+    if not good:
+        raise ValueError(f"{key} must be a list of pairs of old and new names, got {found!r}")
+    return tuple((old, new) for old, new in found or ())
+
+
 def _text(fields: Mapping[str, Any], key: str, default: str | None = None) -> str:
     value = fields.get(key, default)
     if not isinstance(value, str):
@@ -203,6 +214,7 @@ _COLUMN = _Part(column_to_json, lambda fields, key: column_from_json(fields.get(
 _SCHEMA = _Part(schema_to_json, lambda fields, key: schema_from_json(fields.get(key)))
 _OPTIONS = _Part(lambda pairs: dict(pairs) or None, _options)
 _PARTITIONS = _Part(lambda names: list(names) or None, _names)
+_PAIRS = _Part(lambda pairs: [list(pair) for pair in pairs], _pairs)
 _POSITION = _Part(
     lambda position: None if position == LAST else "first" if position.first else {"after": position.after},
     lambda fields, key: _position(fields.get(key)),
@@ -213,6 +225,7 @@ _KINDS: dict[type[Any], tuple[str, dict[str, _Part]]] = {
     AddColumn: ("add.column", {"column": _COLUMN, "position": _POSITION}),
     AlterColumnType: ("alter.column.type", {"column": _COLUMN, "old": _optional(_COLUMN)}),
     RenameColumn: ("rename.column", {"old_name": _TEXT, "new_name": _TEXT}),
+    RenameColumns: ("rename.columns", {"names": _PAIRS}),
     DropColumn: ("drop.column", {"name": _TEXT}),
     AlterPrimaryKey: ("alter.primary.key", {"primary_key": _Part(list, _names)}),
     RenameTable: (
@@ -228,5 +241,6 @@ _KINDS: dict[type[Any], tuple[str, dict[str, _Part]]] = {
 }
 _BY_NAME = {name: (kind, parts) for kind, (name, parts) in _KINDS.items()}
 
-CHANGE_NAMES = tuple(name for kind, (name, _) in _KINDS.items() if kind not in (CreateShadow, SwapShadow, DropShadow))
+_NOT_NAMED = (RenameColumns, CreateShadow, SwapShadow, DropShadow)
+CHANGE_NAMES = tuple(name for kind, (name, _) in _KINDS.items() if kind not in _NOT_NAMED)
 """What the changes of a source's tables are called."""

@@ -23,6 +23,7 @@ from cdc.schema import (
     DropTable,
     Position,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     SwapShadow,
@@ -61,7 +62,9 @@ def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchem
         case AlterColumnType(column=column):
             return _with(schema, _index(change.table, schema, column.name), column)
         case RenameColumn():
-            return _renamed(schema, change)
+            return _renamed(schema, change.table, ((change.old_name, change.new_name),))
+        case RenameColumns():
+            return _renamed(schema, change.table, change.names)
         case DropColumn(name=name):
             left = list(schema.columns)
             del left[_index(change.table, schema, name)]
@@ -99,13 +102,17 @@ def _added(table: TableId, schema: TableSchema, column: Column, position: Positi
     return replace(schema, columns=(*schema.columns[:at], column, *schema.columns[at:]))
 
 
-def _renamed(schema: TableSchema, change: RenameColumn) -> TableSchema:
-    old_name, new_name = change.old_name, change.new_name
-    at = _index(change.table, schema, old_name)
-    if new_name != old_name and new_name in schema.names:
-        raise _unfit(change.table, f"column {old_name} cannot be renamed to {new_name}, which exists")
-    key = tuple(new_name if part == old_name else part for part in schema.primary_key)
-    return replace(_with(schema, at, replace(schema.columns[at], name=new_name)), primary_key=key)
+def _renamed(schema: TableSchema, table: TableId, names: tuple[tuple[str, str], ...]) -> TableSchema:
+    """All names change at the same moment."""
+    for old_name, _ in names:
+        _index(table, schema, old_name)
+    new_names = dict(names)
+    columns = tuple(replace(column, name=new_names.get(column.name, column.name)) for column in schema.columns)
+    after = replace(schema, columns=columns, primary_key=tuple(new_names.get(p, p) for p in schema.primary_key))
+    for old_name, new_name in names:
+        if after.names.count(new_name) > 1:
+            raise _unfit(table, f"column {old_name} cannot be renamed to {new_name}, which exists")
+    return after
 
 
 def _with(schema: TableSchema, at: int, column: Column) -> TableSchema:

@@ -6,6 +6,7 @@
 | add.column | carried out | last, nullable | held back | the run stops |
 | alter.column.type | carried out | widened to what holds old and new values | held back | the run stops |
 | rename.column | carried out | the new name is added, the old column stays, nullable | held back | the run stops |
+| the same of columns that exchange names | carried out | carried out | the run stops | the run stops |
 | drop.column | carried out | the column stays, nullable | held back | the run stops |
 | truncate.table, drop.table | carried out | held back unless `exclude.schema.changes` is `[]` | held back | it stops |
 | rename.table, alter.table.comment | carried out | carried out | held back | the run stops |
@@ -25,6 +26,7 @@ from enum import StrEnum
 from cdc.errors import ChangeRefused
 from cdc.evolution.certain import RANGES, TEXTS, uncertain
 from cdc.evolution.merge import common_type, find
+from cdc.evolution.renames import check_held_back, exchanged, exchanged_leniently, pairs
 from cdc.schema import (
     LAST,
     AddColumn,
@@ -36,6 +38,7 @@ from cdc.schema import (
     DropTable,
     Position,
     RenameColumn,
+    RenameColumns,
     SchemaChange,
     TableId,
     TableSchema,
@@ -129,7 +132,8 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
         sink: the table's schema in the sink before it.
         source: the source table's schema after the change, None when it is gone.
 
-    Raises ChangeRefused with the behavior `exception`, and for a change of the key that may not be carried out.
+    Raises ChangeRefused with the behavior `exception`, and for a change of the key or an exchange of names that may not
+    be carried out.
     """
     behavior = policy.behavior
     if behavior is Behavior.EXCEPTION:
@@ -141,6 +145,8 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
     if behavior is Behavior.IGNORE or not policy.allows(change):
         if isinstance(change, AlterPrimaryKey) and not _key_stays(change, sink):
             raise _another_key(change, sink)
+        if isinstance(change, RenameColumns):
+            check_held_back(change, sink)
         why = "ignored" if behavior is Behavior.IGNORE else "left out"
         return Outcome(_without_values(change, sink), held=f"{told(change)} is {why}: {_kept(change)}")
     if behavior is Behavior.LENIENT:
@@ -155,6 +161,8 @@ def told(change: SchemaChange) -> str:
             return f"{change_name(change)} {column.name} {column.type}"
         case RenameColumn(old_name=old_name, new_name=new_name):
             return f"{change_name(change)} {old_name} to {new_name}"
+        case RenameColumns():
+            return f"{change_name(change)} {pairs(change)}"
         case DropColumn(name=name):
             return f"{change_name(change)} {name}"
         case _:
@@ -169,6 +177,8 @@ def _kept(change: SchemaChange) -> str:
             return f"{column.name} keeps its type"
         case RenameColumn(old_name=old_name, new_name=new_name):
             return f"values of {new_name} do not get into the sink, {old_name} is NULL from now on"
+        case RenameColumns(names=names):
+            return f"{', '.join(old for old, _ in names)} stay, NULL from now on"
         case DropColumn(name=name):
             return f"{name} stays, NULL from now on"
         case TruncateTable():
@@ -196,6 +206,8 @@ def fitted(change: SchemaChange, sink: TableSchema) -> Outcome:
             return Outcome(_widened(change, there, column))
         case RenameColumn(old_name=old_name, new_name=new_name):
             return _renamed(change, find(sink, old_name), find(sink, new_name))
+        case RenameColumns():
+            return Outcome(exchanged(change, sink))
         case DropColumn(name=name):
             there = find(sink, name)
             return Outcome() if there is None else Outcome((DropColumn(change.table, there.name),))
@@ -261,6 +273,9 @@ def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None
             return Outcome(wide, f"{told(change)}: {there.name} stays wide enough for all values" if narrower else "")
         case RenameColumn(old_name=old_name, new_name=new_name):
             return _lenient_rename(change, sink, source, old_name, new_name)
+        case RenameColumns():
+            exchange, stay = exchanged_leniently(change, sink, source)
+            return Outcome(exchange, f"{told(change)}: {', '.join(stay)} stays, NULL from now on" if stay else "")
         case DropColumn(name=name):
             there = find(sink, name)
             if there is None:
@@ -299,12 +314,15 @@ def _without_values(change: SchemaChange, sink: TableSchema) -> tuple[SchemaChan
     """A column that gets no values from now on, or NULLs, has to take NULL, or no row could be written any more."""
     match change:
         case DropColumn(name=name) | RenameColumn(old_name=name):
-            there = find(sink, name)
+            names = [name]
+        case RenameColumns(names=pairs_of):
+            names = [old for old, _ in pairs_of]
         case AlterColumnType(column=column) if column.nullable:
-            there = find(sink, column.name)
+            names = [column.name]
         case _:
-            there = None
-    return () if there is None or there.name in sink.primary_key else _nullable(change, there)
+            names = []
+    found = [there for name in names if (there := find(sink, name)) is not None and there.name not in sink.primary_key]
+    return tuple(each for there in found for each in _nullable(change, there))
 
 
 def _out_of_key(change: DropColumn, sink: TableSchema, there: Column) -> tuple[SchemaChange, ...]:

@@ -20,6 +20,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.beside import beside_of
 from cdc.evolution.journal import Journal
 from cdc.evolution.planner import plan, tables_of
+from cdc.evolution.renames import in_turn
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Check, PlannedChange, Remark, Statement, Step
 from cdc.evolution.table import Layout, T
@@ -48,6 +49,7 @@ class SchemaChanges(Generic[T]):
 
         Raises ChangeRefused for what the sink cannot do, SinkError, and StateError when the journal cannot be written.
         """
+        changes = in_turn(changes)
         journal = Journal(self._store, batch, changes)
         left = changes[journal.done :]
         if not left:

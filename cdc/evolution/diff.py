@@ -17,6 +17,7 @@ from cdc.schema import (
     DropTable,
     Position,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     TableId,
@@ -51,9 +52,9 @@ class Hints:
 def diff(old: Table | None, new: Table | None, hints: Hints | None = None) -> list[SchemaChange]:
     """The changes that lead from `old` to `new`; applied in order to a table with `old`'s schema they give `new`'s.
 
-    Order: rename of the table, dropped columns, new types (under the old column names), renamed columns, added columns,
-    primary key, comment. The order of columns that are on both sides stays as it is, as no schema change moves a
-    column.
+    Order: rename of the table, dropped columns, new types (under the old column names), renamed columns (those that
+    exchange names in one change), added columns, primary key, comment. The order of columns that are on both sides
+    stays as it is, as no schema change moves a column.
     """
     if new is None:
         return [] if old is None else [DropTable(old.id)]
@@ -120,23 +121,27 @@ def _replaced(table: TableId, dropped: list[str], added: list[AddColumn]) -> lis
 
 
 def _renames(table: TableId, kept: Mapping[str, str]) -> list[SchemaChange]:
-    """Renames in an order in which every new name is free; a cycle goes through a spare name."""
-    pending = {old: new for old, new in kept.items() if old != new}
-    taken = set(kept)
+    """Renames that do not meet one by one; those in which a column gets the name of another as one change."""
+    pending = {old.lower(): (old, new) for old, new in kept.items() if old != new}
     changes: list[SchemaChange] = []
     while pending:
-        old = next((name for name, new in pending.items() if new not in taken), None)
-        if old is None:
-            first = next(iter(pending))
-            spare = _spare_name(first, {name.lower() for name in (*taken, *pending.values())})
-            pending[spare] = pending.pop(first)
-            changes.append(RenameColumn(table, first, spare))
-            taken = (taken - {first}) | {spare}
-            continue
-        new = pending.pop(old)
-        changes.append(RenameColumn(table, old, new))
-        taken = (taken - {old}) | {new}
+        group = _group(pending)
+        if len(group) == 1:
+            changes.append(RenameColumn(table, *group[0]))
+        else:
+            changes.append(RenameColumns(table, tuple(group)))
     return changes
+
+
+def _group(pending: dict[str, tuple[str, str]]) -> list[tuple[str, str]]:
+    """Takes the first rename off, with all that give a name to it or get one from it, in the order they were in."""
+    names = {next(iter(pending))}
+    while True:
+        more = {key for key, (_, new) in pending.items() if key in names or new.lower() in names}
+        more |= {pending[key][1].lower() for key in more} & pending.keys()
+        if more <= names:
+            return [pending.pop(key) for key in list(pending) if key in names]
+        names |= more
 
 
 def _spare_name(name: str, taken: Iterable[str]) -> str:

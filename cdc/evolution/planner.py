@@ -39,7 +39,10 @@ from cdc.schema import (
 
 
 def plan(dialect: Dialect[T], layout: Layout[T], changes: Sequence[SchemaChange]) -> list[PlannedChange]:
-    """What is missing for each change, from the layout on. Raises ChangeRefused for what the sink cannot do."""
+    """What is missing for each change, from the layout on; exchanges of names are `in_turn` already.
+
+    Raises ChangeRefused for what the sink cannot do.
+    """
     planner = Planner(dialect, layout)
     return [planner.plan(change, changes[index + 1 :]) for index, change in enumerate(changes)]
 

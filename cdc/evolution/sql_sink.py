@@ -10,6 +10,7 @@ from typing import Generic
 from cdc.evolution.beside import beside_of
 from cdc.evolution.changes import SchemaChanges
 from cdc.evolution.planner import plan, tables_of
+from cdc.evolution.renames import in_turn
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import T
@@ -50,6 +51,6 @@ class SqlSink(Sink, Generic[T]):
     def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
         """The statements `apply` would run now. Driver."""
         with self.schema_session(write=False) as session:
-            dialect = session.dialect
+            dialect, changes = session.dialect, in_turn(changes)
             planned = plan(dialect, session.read(tables_of(dialect, changes)), changes)
         return [step.sql for change in planned for step in change.steps if isinstance(step, Statement)]

@@ -30,6 +30,7 @@ from cdc.schema import (
     DropShadow,
     DropTable,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     SwapShadow,
@@ -40,7 +41,7 @@ from cdc.sink import Confirms, CopiesBeside, Sink
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 
-_ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn)
+_ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn, RenameColumns)
 _WITH_COPY = (*_ALTERS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
 
 

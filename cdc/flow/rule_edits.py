@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdc.errors import SpecError
-from cdc.schema import AddColumn, AlterColumnType, DropColumn, RenameColumn, SchemaChange, TableId
+from cdc.schema import AddColumn, AlterColumnType, DropColumn, RenameColumn, RenameColumns, SchemaChange, TableId
 from cdc.state.store import Store
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def told_edits(before: Texts | None, now: Texts, changes: Sequence[SchemaChange]
         new = [change.column.name for change in own if isinstance(change, AddColumn | AlterColumnType)]
         gone = [change.name for change in own if isinstance(change, DropColumn)]
         renamed = [name for each in own if isinstance(each, RenameColumn) for name in (each.old_name, each.new_name)]
+        renamed += [name for each in own if isinstance(each, RenameColumns) for pair in each.names for name in pair]
         old, computed = (texts.get(table, {}) for texts in (before or now, now))
         other = [name for name in sorted({*old, *computed}) if old.get(name) != computed.get(name)]
         known = before is not None and table in before

@@ -30,6 +30,7 @@ from cdc.schema import (
     DropShadow,
     DropTable,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     SwapShadow,
@@ -197,10 +198,27 @@ class _Work(Pausing):
                 pass
         assert source is not None, "a table that changes has a schema"
         self._check_key(change.table, table, there, source)
+        if isinstance(change, RenameColumns):
+            self._exchange(change, table, there, source)
+            return
         copied = change.column.name if isinstance(change, AlterColumnType) and change.copied else ""
         added = change.column.name if isinstance(change, AddColumn) else ""
         self._widen(table, there, source, copied, added)
         self._follow_copy(change.table, table, there, Part.WANTED)
+
+    def _exchange(self, change: RenameColumns, table: TableId, there: TableSchema, source: TableSchema) -> None:
+        """Columns of one of several tables exchange names: its rows cannot be told from those of the others."""
+        self._widen(table, there, source)
+        if self._copied_together(change.table, table):
+            self._copy_all(table, change.table, Part.WANTED)
+            return
+        raise ChangeRefused(
+            f"{told(change)} of {change.table}: its rows that are there would have the values under the other names, "
+            "and cannot be told from those of other tables",
+            where=str(table),
+            hint="write evolve, with a source that copies tables: all that go there are copied anew; or route this "
+            "table to another one",
+        )
 
     # tables that are copied anew
 

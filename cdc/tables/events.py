@@ -16,11 +16,14 @@ from cdc.schema import (
     CreateTable,
     DropColumn,
     RenameColumn,
+    RenameColumns,
     SourceStatement,
     TableId,
 )
 
-Alteration = AddColumn | AlterColumnType | AlterPrimaryKey | AlterTableComment | DropColumn | RenameColumn
+Alteration = (
+    AddColumn | AlterColumnType | AlterPrimaryKey | AlterTableComment | DropColumn | RenameColumn | RenameColumns
+)
 
 
 @dataclass(frozen=True, slots=True)

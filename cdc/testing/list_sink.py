@@ -18,6 +18,7 @@ from cdc.schema import (
     DropShadow,
     DropTable,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     SwapShadow,
@@ -154,6 +155,9 @@ def _changed(row: Row, change: SchemaChange) -> Row:
             return {column: value for column, value in row.items() if column != name}
         case RenameColumn(old_name=old_name, new_name=new_name):
             return {new_name if column == old_name else column: value for column, value in row.items()}
+        case RenameColumns(names=names):
+            new_names = dict(names)
+            return {new_names.get(column, column): value for column, value in row.items()}
         case _:
             return row
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cdc.errors import SpecError, TransformError
 from cdc.evolution.apply import apply_change
 from cdc.evolution.diff import Hints, Table, diff
+from cdc.evolution.renames import pairs
 from cdc.schema import (
     CreateShadow,
     CreateTable,
@@ -12,6 +13,7 @@ from cdc.schema import (
     DropShadow,
     DropTable,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     SwapShadow,
@@ -42,13 +44,15 @@ def rule_changes(rule: Rule, schema: TableSchema, change: SchemaChange) -> list[
     new = _typed(rule, after, change)
     if isinstance(change, CreateTable):
         return [CreateTable(change.table, new.schema)]
+    if isinstance(change, RenameColumns):
+        _typed(rule, _under_no_name(schema, change), change)
     old = typing_of(rule, schema)
     return diff(Table(change.table, old.schema), Table(change.table, new.schema), Hints(_origins(old, new, change)))
 
 
 def _origins(old: Typing, new: Typing, change: SchemaChange) -> dict[str, str | None]:
     """New column of the result -> the old one that it was: by its source column when it passes, else by its name."""
-    renamed = {change.new_name: change.old_name} if isinstance(change, RenameColumn) else {}
+    renamed = _new_names(change)
     passing = {output.source: output.column.name for output in old.outputs if output.star}
     names = {output.column.name for output in old.outputs}
     origins: dict[str, str | None] = {}
@@ -59,6 +63,25 @@ def _origins(old: Typing, new: Typing, change: SchemaChange) -> dict[str, str | 
         else:
             origins[output.column.name] = output.column.name if output.column.name in names else None
     return origins
+
+
+def _new_names(change: SchemaChange) -> dict[str, str]:
+    """New column name -> old one."""
+    match change:
+        case RenameColumn(old_name=old, new_name=new):
+            return {new: old}
+        case RenameColumns(names=names):
+            return {new: old for old, new in names}
+        case _:
+            return {}
+
+
+def _under_no_name(schema: TableSchema, change: RenameColumns) -> TableSchema:
+    """The schema with those columns under names that no rule names: a rule that names one names another one now."""
+    names = tuple((old, f"\x00{old}") for old, _ in change.names)
+    after = apply_change(schema, RenameColumns(change.table, names))
+    assert after is not None, "a renamed column is of a table"
+    return after
 
 
 def _typed(rule: Rule, schema: TableSchema, change: SchemaChange) -> Typing:
@@ -77,6 +100,8 @@ def _typed(rule: Rule, schema: TableSchema, change: SchemaChange) -> Typing:
 def _told(change: SchemaChange) -> str:
     if isinstance(change, RenameColumn):
         return f"the source renamed the column {change.old_name} to {change.new_name}"
+    if isinstance(change, RenameColumns):
+        return f"the source renamed the columns {pairs(change)}"
     if isinstance(change, DropColumn):
         return f"the source dropped the column {change.name}"
     return f"the source changed the table ({type(change).__name__})"

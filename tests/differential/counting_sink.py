@@ -15,6 +15,7 @@ from cdc.schema import (
     DropColumn,
     DropTable,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     TableId,
@@ -56,6 +57,8 @@ class CountingSink(Sink):
                 self._map(table, lambda row: {key: value for key, value in row.items() if key != name})
             case RenameColumn(table=table, old_name=old, new_name=new):
                 self._map(table, lambda row: {new if key == old else key: value for key, value in row.items()})
+            case RenameColumns(table=table, names=names):
+                self._map(table, lambda row: {dict(names).get(key, key): value for key, value in row.items()})
             case AlterColumnType() | AlterPrimaryKey():
                 pass
             case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from cdc.schema import (
     CreateTable,
     DataType,
     DropTable,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     TableId,
@@ -206,3 +208,49 @@ def test_nothing_to_do_needs_no_session() -> None:
     system = System()
     side_by_side(system.sessions, [], lambda session, steps: None, 8)
     assert system.opened == 0
+
+
+class Columns(SchemaSession[SqlType]):
+    """A system that renames one column at a time, without transactions; it dies after a number of statements."""
+
+    def __init__(self, *names: str) -> None:
+        self.values = {name: f"values of {name}" for name in names}
+        self.left: int | None = None
+
+    @contextmanager
+    def sessions(self) -> Iterator[SchemaSession[SqlType]]:
+        yield self
+
+    @property
+    def dialect(self) -> DorisDialect:
+        return DorisDialect({})
+
+    def read(self, tables: Sequence[TableId]) -> Layout[SqlType]:
+        columns = tuple(ActualColumn(name, BIGINT) for name in self.values)
+        return Layout([DorisTable(table("t"), columns, ("id",), model="UNIQUE")], ["shop"])
+
+    def execute(self, statement: Statement) -> None:
+        [(old, new)] = re.findall(r"RENAME COLUMN `(\w+)` `(\w+)`", statement.sql)
+        assert new.lower() not in {name.lower() for name in self.values}, statement.sql
+        self.values[new] = self.values.pop(old)
+        if self.left is not None:
+            self.left -= 1
+            if self.left == 0:
+                raise SinkUnavailable("the answer is lost")
+
+    def finds(self, query: str) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("dies_after", [1, 2, 3, 4])
+def test_an_exchange_of_columns_is_carried_out_once_whenever_the_process_dies(tmp_path: Path, dies_after: int) -> None:
+    system, store = Columns("id", "a", "b", "c"), LocalStore(tmp_path)
+    ring = [RenameColumns(table("t"), (("a", "B"), ("b", "c"), ("c", "a")))]
+    system.left = dies_after
+    with pytest.raises(SinkUnavailable):
+        SchemaChanges(system.sessions, store).apply(3, ring)
+    system.left = None
+    for _ in range(2):
+        SchemaChanges(system.sessions, store).apply(3, ring)
+    moved = {"B": "values of a", "c": "values of b", "a": "values of c"}
+    assert system.values == {"id": "values of id", **moved}

@@ -16,6 +16,7 @@ from cdc.schema import (
     DropColumn,
     DropTable,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     TableId,
@@ -67,6 +68,12 @@ def _changed(schema: TableSchema, change: SchemaChange) -> TableSchema:
         at = schema.names.index(change.old_name)
         columns[at] = replace(columns[at], name=change.new_name)
         key = tuple(change.new_name if name == change.old_name else name for name in key)
+    elif isinstance(change, RenameColumns):
+        new_names = dict(change.names)
+        assert new_names.keys() <= set(schema.names)
+        columns = [replace(column, name=new_names.get(column.name, column.name)) for column in columns]
+        assert len({column.name for column in columns}) == len(columns)
+        key = tuple(new_names.get(name, name) for name in key)
     elif isinstance(change, DropColumn):
         columns.remove(schema.column(change.name))
         key = tuple(name for name in key if name != change.name)

@@ -23,6 +23,7 @@ from cdc.schema import (
     Kind,
     Position,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     TableId,
     TableSchema,
@@ -93,18 +94,16 @@ def test_a_changed_type_comes_before_the_new_name() -> None:
     ]
 
 
-def test_swapped_names_go_through_a_spare_one() -> None:
-    old, new = table("a", "b"), table("a", "b")
-    assert diff(old, new, origins={"a": "b", "b": "a"}) == [
-        RenameColumn(T, "a", "a_1"),
-        RenameColumn(T, "b", "a"),
-        RenameColumn(T, "a_1", "b"),
-    ]
+def test_columns_that_exchange_names_are_renamed_at_the_same_moment() -> None:
+    old = table("a", "b", "x")
+    assert diff(old, old, origins={"a": "b", "b": "a", "x": "x"}) == [RenameColumns(T, (("a", "b"), ("b", "a")))]
+    cased = diff(old, table("B", "a", "y"), origins={"B": "a", "a": "b", "y": "x"})
+    assert cased == [RenameColumns(T, (("a", "B"), ("b", "a"))), RenameColumn(T, "x", "y")]
 
 
-def test_a_chain_of_renames_frees_each_name_before_it_is_used() -> None:
+def test_a_chain_of_renames_is_one_change() -> None:
     old, new = table("a", "b"), table("b", "c")
-    assert diff(old, new, origins={"b": "a", "c": "b"}) == [RenameColumn(T, "b", "c"), RenameColumn(T, "a", "b")]
+    assert diff(old, new, origins={"b": "a", "c": "b"}) == [RenameColumns(T, (("a", "b"), ("b", "c")))]
 
 
 def test_added_columns_say_where_they_go() -> None:

@@ -1,0 +1,148 @@
+"""New names of several columns at the same moment, where one gets the name that another had. Pure.
+
+    ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a;
+
+Such a change is carried out as a whole or not at all: with a part of it, or with rows that are matched by name, the
+values of two columns would be in one. Names are compared whatever their case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.apply import apply_change
+from cdc.evolution.merge import common_type, find
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    Column,
+    RenameColumn,
+    RenameColumns,
+    SchemaChange,
+    TableId,
+    TableSchema,
+)
+
+_SPARE = "_cdc_renamed"
+_ANEW = "or leave the table out (tables.exclude) for a run and take it in again: it is copied anew then"
+
+
+def in_turn(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
+    """The changes with each exchange of names as renames one after the other; a ring goes through a spare name.
+
+    For systems that rename one column at a time. Always the same for the same changes, so a list that was carried out
+    in part can be gone on with.
+    """
+    return [step for change in changes for step in _in_turn(change)]
+
+
+def _in_turn(change: SchemaChange) -> Iterator[SchemaChange]:
+    if not isinstance(change, RenameColumns):
+        yield change
+        return
+    pending = {old.casefold(): (old, new) for old, new in change.names}
+    while pending:
+        free = next((key for key, (_, new) in pending.items() if new.casefold() not in pending), None)
+        if free is None:
+            old, new = pending.pop(next(iter(pending)))
+            yield _one(change, old, _SPARE)
+            pending[_SPARE] = (_SPARE, new)
+        else:
+            yield _one(change, *pending.pop(free))
+
+
+def _one(change: RenameColumns, old: str, new: str) -> RenameColumn:
+    return RenameColumn(change.table, old, new, statement=change.statement)
+
+
+def exchanged(change: RenameColumns, sink: TableSchema) -> tuple[SchemaChange, ...]:
+    """The change as it is in the sink's table; a column that is missing there is left out.
+
+    Raises ChangeRefused where a new name is that of a column which keeps it.
+    """
+    names = [(there.name, new) for old, new in change.names if (there := find(sink, old)) is not None]
+    _check_free(change.table, names, sink)
+    return _renames(change, names)
+
+
+def exchanged_leniently(
+    change: RenameColumns, sink: TableSchema, source: TableSchema | None
+) -> tuple[tuple[SchemaChange, ...], list[str]]:
+    """The change without loss of a column, and the names of columns that stay without values.
+
+    A column whose name goes to another one, or that is of the key, is renamed; one whose name is free afterwards stays,
+    and its new name is a column of its own. Raises ChangeRefused as `exchanged` does.
+    """
+    new_names = {new.casefold() for _, new in change.names}
+    moved, stay, missing = list[tuple[str, str]](), list[tuple[str, str]](), list[str]()
+    for old, new in change.names:
+        there = find(sink, old)
+        if there is None:
+            missing.append(new)
+        elif old.casefold() in new_names or there.name in sink.primary_key:
+            moved.append((there.name, new))
+        else:
+            stay.append((there.name, new))
+    _check_free(change.table, moved, sink)
+    changes = list(_renames(change, moved))
+    after: TableSchema | None = sink
+    for each in changes:
+        after = apply_change(after, each)
+    assert after is not None, "a table that renames columns is there"
+    for old, _ in stay:
+        changes += _nullable(change.table, after.column(old))
+    for new in [new for _, new in stay] + missing:
+        column = None if source is None else find(source, new)
+        changes += [] if column is None else _added(change.table, after, column)
+    return tuple(changes), [old for old, _ in stay]
+
+
+def check_held_back(change: RenameColumns, sink: TableSchema) -> None:
+    """Raise ChangeRefused where values would get into the column of another one if the change were held back."""
+    taken = [new for _, new in change.names if find(sink, new) is not None]
+    if taken:
+        raise ChangeRefused(
+            f"columns exchange their names ({pairs(change)}), and that may not be carried out: values of one column "
+            f"would get into {' and '.join(taken)} of the sink, which has those of another",
+            where=str(change.table),
+            hint=f"let rename.column through, with evolve or lenient and the filters of the sink; {_ANEW}",
+        )
+
+
+def pairs(change: RenameColumns) -> str:
+    """Old and new names in words."""
+    return ", ".join(f"{old} to {new}" for old, new in change.names)
+
+
+def _renames(change: RenameColumns, names: Sequence[tuple[str, str]]) -> tuple[SchemaChange, ...]:
+    names = [(old, new) for old, new in names if old != new]
+    if len(names) == 1:
+        return (RenameColumn(change.table, *names[0]),)
+    return (RenameColumns(change.table, tuple(names)),) if names else ()
+
+
+def _check_free(table: TableId, names: Sequence[tuple[str, str]], sink: TableSchema) -> None:
+    leaving = {old for old, _ in names}
+    for old, new in names:
+        there = find(sink, new)
+        if there is not None and there.name not in leaving:
+            raise ChangeRefused(
+                f"column {old} cannot be renamed to {new} together with others: the sink's table has such a column, "
+                "which is gone from the source",
+                where=str(table),
+                hint=f"route the table to another one; {_ANEW}",
+            )
+
+
+def _nullable(table: TableId, there: Column) -> list[SchemaChange]:
+    return [] if there.nullable else [AlterColumnType(table, replace(there, nullable=True), there)]
+
+
+def _added(table: TableId, sink: TableSchema, column: Column) -> list[SchemaChange]:
+    there, new = find(sink, column.name), replace(column, nullable=True, default=None)
+    if there is None:
+        return [AddColumn(table, new)]
+    wide = replace(there, type=common_type(there.type, new.type), nullable=True)
+    return [] if wide == there else [AlterColumnType(table, wide, there, keeps=True)]
