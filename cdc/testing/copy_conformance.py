@@ -1,4 +1,7 @@
-"""What every sink does with tables that are copied anew, by name: `SinkConformance` has these behaviours too."""
+"""What every sink does with tables that are copied anew, and with names that are exchanged, by name.
+
+`SinkConformance` has these behaviours too.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from cdc.schema import (
     DataType,
     DropTable,
     Kind,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     SwapShadow,
@@ -40,7 +44,24 @@ _TABLES = pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["keyed", "key
 
 
 class CopyConformance:
-    """Named behaviours of copies. A subclass defines a fixture `harness` that gives a `SinkHarness` on a new place."""
+    """Named behaviours. A subclass defines a fixture `harness` that gives a `SinkHarness` on a new place."""
+
+    def test_columns_exchange_names_once(self, harness: SinkHarness) -> None:
+        """The values stay with their column, also when the batch is applied again."""
+        schema, swap = (
+            TableSchema((ID, NAME, TITLE), ("id",)),
+            [RenameColumns(ORDERS, (("name", "title"), ("title", "name")))],
+        )
+        sink = harness.sink()
+        _batch(
+            sink,
+            0,
+            [CreateTable(ORDERS, schema)],
+            block(ORDERS, schema, [("+I", {"id": 1, "name": "a", "title": "b"})]),
+        )
+        sink.apply(1, swap)
+        _batch(sink, 1, swap)
+        assert harness.rows(ORDERS) == [{"id": 1, "name": "b", "title": "a"}]
 
     @_TABLES
     def test_readers_find_the_old_rows_until_a_copy_is_whole(self, harness: SinkHarness, schema: TableSchema) -> None:

@@ -24,7 +24,6 @@ from cdc.schema import (
     DropTable,
     Kind,
     RenameColumn,
-    RenameColumns,
     RenameTable,
     SchemaChange,
     TableId,
@@ -208,17 +207,6 @@ class SinkConformance(CopyConformance):
         sink.apply(2, [DropColumn(ORDERS, "title")])
         sink.commit(2, [])
         assert by_id(harness.rows(ORDERS)) == [{"id": 1}, {"id": 2}]
-
-    def test_columns_exchange_names_once(self, harness: SinkHarness) -> None:
-        """The values stay with their column, also when the batch is applied again."""
-        schema = TableSchema((ID, NAME, Column("title", NAME.type)), ("id",))
-        sink, swap = harness.sink(), RenameColumns(ORDERS, (("name", "title"), ("title", "name")))
-        sink.apply(0, [CreateTable(ORDERS, schema)])
-        sink.commit(0, prepare(sink, 0, [block(ORDERS, schema, [("+I", {**row(1, "a"), "title": "b"})])]))
-        sink.apply(1, [swap])
-        sink.apply(1, [swap])
-        sink.commit(1, [])
-        assert harness.rows(ORDERS) == [{**row(1, "b"), "title": "a"}]
 
     def test_tables_are_truncated_renamed_and_dropped(self, harness: SinkHarness) -> None:
         """Each is visible once its batch is committed."""
