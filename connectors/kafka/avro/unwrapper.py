@@ -15,6 +15,7 @@ import numpy as np
 from connectors.kafka.avro.kernels import to_json
 from connectors.kafka.avro.registry import Registry, Unreadable
 from connectors.kafka.avro.schemas import Program
+from connectors.kafka.formats import connect
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.scan import Texts
 from connectors.kafka.formats.wrapped import BARE, Learn, Payloads, Shape
@@ -38,6 +39,7 @@ class AvroUnwrapper:
     def __init__(self, learn: Learn, registry: Registry, rows: int) -> None:
         self._learn, self._registry, self._rows = learn, registry, rows
         self._known: dict[int, Shape] = {}
+        self._of_keys: dict[int, int | None] = {}
         self.shapes: list[Shape] = [BARE]
 
     def opened(self, messages: Messages) -> tuple[Messages, Payloads]:
@@ -55,6 +57,21 @@ class AvroUnwrapper:
         for number in np.unique(numbers[rows]).tolist():
             shapes[numbers[rows] == number] = self._shape(number).number
         return replace(messages, keys=keys), Payloads(rows, values.take(rows), shapes, unreadable)
+
+    def shape_of_key(self, key: bytes | None) -> int | None:
+        """As in `Opener`."""
+        if key is None or len(key) < _HEADER or key[0]:
+            return None
+        number = int.from_bytes(key[1:_HEADER], "big")
+        if number not in self._of_keys:
+            try:
+                fields = connect.fields_of(self._registry.program(number, self._rows).connect)
+            except ValueError:
+                self._of_keys[number] = None
+            else:
+                self._of_keys[number] = len(self.shapes)
+                self.shapes.append(Shape(len(self.shapes), fields))
+        return self._of_keys[number]
 
     def _shape(self, number: int) -> Shape:
         shape = self._known.get(number)

@@ -1,7 +1,7 @@
 """Debezium's envelope, {"before", "after", "source", "op", "ts_ms"}, with and without Connect's schema around it.
 
-With a schema every message begins with the same few kilobytes: they are compared, not read. Tombstones say nothing that
-the delete before them has not said.
+With a schema every message begins with the same few kilobytes: they are compared, not read. A tombstone says
+nothing that the delete before it has not said; one that stands alone, as compaction leaves it, deletes its key's row.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from connectors.kafka.formats.log_positions import NOWHERE, PLACES, LogPositions
 from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
 from connectors.kafka.formats.schema_changes import schema_change
+from connectors.kafka.formats.tombstones import lone_tombstones, with_deletes
 from connectors.kafka.formats.wrapped import Opener, Unwrapper, by_key, key_object
 from connectors.kafka.kernels import NULL, OBJECT, STRING
 
@@ -52,11 +53,17 @@ class DebeziumFormat:
         self._modes = modes or Modes()
         self._wrapped = wrapped or Unwrapper(row_fields)
 
-    def read(self, messages: Messages) -> Reading:
+    def read(self, messages: Messages, table: TableId | None = None) -> Reading:
         """As in `Format`."""
-        reading = Reading()
+        reading, given = Reading(), messages
         messages, found = self._wrapped.opened(messages)
         reading.unreadable.update(found.unreadable)
+        lone = lone_tombstones(messages, found)
+        if len(lone) and table is None:
+            reading.count(f"tombstones-left-out {messages.topic}", len(lone))
+        elif len(lone) and table is not None:
+            shapes = [self._wrapped.shape_of_key(given.key(number)) for number in lone.tolist()]
+            found = with_deletes(found, lone, shapes, table)
         if len(found.texts):
             self._sort(messages, reading, _ENVELOPE.scan(found.texts), found.numbers, found.shapes)
         return reading

@@ -171,8 +171,8 @@ class Reading:
 class Format(Protocol):
     """A way of writing changes as messages. Keeps what it learns about schemas between calls; not shared."""
 
-    def read(self, messages: Messages) -> Reading:
-        """Sort messages into groups."""
+    def read(self, messages: Messages, table: TableId | None = None) -> Reading:
+        """Sort messages into groups. `table` is the one whose rows their topic has; None when that is not known."""
 
     def natural(self, column: Column) -> Field:
         """How values of a column are written that the messages do not describe."""

@@ -54,7 +54,7 @@ class MaxwellFormat:
         """As in `Format`."""
         return Field(column.name, column.type, zone=self._zone)
 
-    def read(self, messages: Messages) -> Reading:
+    def read(self, messages: Messages, table: TableId | None = None) -> Reading:
         """As in `Format`."""
         reading = Reading()
         numbers = np.flatnonzero(messages.values.there)

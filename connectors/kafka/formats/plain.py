@@ -34,7 +34,7 @@ class PlainFormat:
         """As in `Format`: moments that are numbers are milliseconds."""
         return Field(column.name, column.type, unit_us=1000, zone=self._zone)
 
-    def read(self, messages: Messages) -> Reading:
+    def read(self, messages: Messages, table: TableId | None = None) -> Reading:
         """As in `Format`. Rows of a table without a key can only be added."""
         reading = Reading()
         messages, found = self._wrapped.opened(messages)

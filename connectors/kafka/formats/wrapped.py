@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from connectors.kafka.formats import connect
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.names import why_not
@@ -56,6 +57,9 @@ class Opener(Protocol):
     def opened(self, messages: Messages) -> tuple[Messages, Payloads]:
         """The messages with keys that are JSON, as far as they can be, and the payloads of the values there are."""
 
+    def shape_of_key(self, key: bytes | None) -> int | None:
+        """The number of the shape that a key's own schema says, which describes the key columns alone; None without."""
+
 
 class Unwrapper:
     """Takes payloads out of values, with their shapes. Remembers the schemas it has met."""
@@ -65,6 +69,22 @@ class Unwrapper:
         self._met: dict[bytes, Shape] = {}
         self.shapes: list[Shape] = [BARE]
         self._latest: list[Shape] = []
+        self._of_keys: dict[str, int] = {}
+
+    def shape_of_key(self, key: bytes | None) -> int | None:
+        """As in `Opener`."""
+        try:
+            found = json.loads(key or b"null")
+            schema = found.get("schema") if isinstance(found, dict) and found.keys() == {"schema", "payload"} else None
+            if not isinstance(schema, dict):
+                return None
+            text = json.dumps(schema)
+            if text not in self._of_keys:
+                self._of_keys[text] = len(self.shapes)
+                self.shapes.append(Shape(len(self.shapes), connect.fields_of(schema)))
+        except (ValueError, RecursionError):
+            return None
+        return self._of_keys[text]
 
     def opened(self, messages: Messages) -> tuple[Messages, Payloads]:
         """As in `Opener`; values that follow one of the same schema are taken in one go."""

@@ -133,6 +133,11 @@ class Known:
             return self._take_column(*entry["column"])
         return self._take_schema(table_from_json(entry["table"]), entry)
 
+    def table_of(self, topic: str) -> TableId | None:
+        """The table whose rows a topic has, when it is one."""
+        found = [table for table, topics in self.topics.items() if topic in topics]
+        return found[0] if len(found) == 1 else None
+
     def columns(self, table: TableId) -> tuple[str, ...]:
         """The columns of a table that is known, and those that no row had yet."""
         return (*self.schemas[table].names, *self.filled.get(table, ()))

@@ -278,7 +278,7 @@ class TopicPlanner:
             return _Fit(0, [], behind)
         messages = messages.part(0, limit)
         found = self._formats.of(part.topic, messages)
-        reading = found.read(messages)
+        reading = found.read(messages, known.table_of(part.topic))
         count, first = len(messages), None
         for group in (self._tables.described(item, found) for item in reading.groups):
             if not self._tables.takes(group.table):

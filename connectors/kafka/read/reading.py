@@ -32,6 +32,8 @@ _AT_ONCE = 5_000
 _MOST_BYTES = 32 << 20
 """Messages and bytes that are decoded at once, about."""
 _WAIT_S = 0.5
+_LOOK_BACK = 8
+"""How far before a range the message before it is looked for: markers of transactions have offsets, too."""
 
 
 class Reader:
@@ -62,7 +64,8 @@ class Reader:
             for number, topic, partition, first, last in ranges:
                 if topic in gone:
                     continue
-                for messages in self._messages(reader, topic, partition, first, last):
+                part = Pending(topic, partition, first, was_read=True)
+                for messages in self._messages(reader, part, last):
                     yield from in_phase("decode", self._decoded(messages, number))
         finally:
             reader.close()
@@ -81,11 +84,54 @@ class Reader:
                 self._count(f"messages-lost {topic}", last - first)
         return gone.keys()
 
-    def _messages(self, reader: Fetcher, topic: str, partition: int, first: int, last: int) -> Iterator[Messages]:
-        part = Pending(topic, partition, first, was_read=True)
-        pending = {(topic, partition): part}
+    def _without_told(self, part: Pending, messages: Messages, last: Messages | None) -> Messages:
+        """The messages without a tombstone at their begin whose delete is the message before: `last`, or in the topic.
+
+        So a delete counts once, wherever ranges and answers of the broker are cut.
+        """
+        if messages.values.there[0] or not messages.keys.there[0]:
+            return messages
+        before = self._before(part, messages.place(0)) if last is None else last
+        if before is None:
+            return messages
+        pair = Messages.joined([before, messages.part(0, 1)])
+        reading = self._formats.of(part.topic, messages).read(pair, self._known.table_of(part.topic))
+        told = not reading.counts and not any((group.images.messages == 1).any() for group in reading.groups)
+        return messages.part(1) if told else messages
+
+    def _before(self, part: Pending, first: int) -> Messages | None:
+        """The message before an offset; None when there is none near it."""
+        before = Pending(part.topic, part.partition, max(0, first - _LOOK_BACK), was_read=True)
+        backoff = Backoff(self._policy, f"{self._cluster.where}: reading {part.topic}-{part.partition}")
+        reader = records.fetcher(self._cluster, self._pipeline)
+        try:
+            records.assign(reader, [before])
+            while before.position < first:
+                found = reader.fetch(_LOOK_BACK, _WAIT_S)
+                records.collect(self._cluster, found, {(part.topic, part.partition): before})
+                if not found and not backoff.pause("no answer"):
+                    raise SourceUnavailable("no answer while reading", where=f"{part.topic}-{part.partition}")
+        except Lost:
+            return None
+        finally:
+            reader.close()
+        before.cut(first)
+        return before.messages().part(len(before) - 1) if before.parts else None
+
+    def _messages(self, reader: Fetcher, part: Pending, last: int) -> Iterator[Messages]:
+        """The messages of a partition from its position on, up to and without offset `last`."""
+        before: Messages | None = None
+        for messages in self._read(reader, part, last):
+            left = self._without_told(part, messages, before)
+            before = messages.part(len(messages) - 1)
+            if len(left):
+                yield left
+
+    def _read(self, reader: Fetcher, part: Pending, last: int) -> Iterator[Messages]:
+        pending = {(part.topic, part.partition): part}
         records.assign(reader, [part])
-        backoff = Backoff(self._policy, f"{self._cluster.where}: reading {topic}-{partition}")
+        place = f"{part.topic}-{part.partition}"
+        backoff = Backoff(self._policy, f"{self._cluster.where}: reading {place}")
         while part.position < last:
             before = part.position
             found = reader.fetch(_AT_ONCE, _WAIT_S)
@@ -97,12 +143,12 @@ class Reader:
             if part.position == before:
                 self._check_end(part, last)
                 if not backoff.pause("no answer"):
-                    away = SourceUnavailable("no answer while reading", where=f"{topic}-{partition}")
+                    away = SourceUnavailable("no answer while reading", where=place)
                     raise part.failed.error if part.failed is not None else away
                 if part.failed is not None:
                     records.assign(reader, [part])
                 continue
-            backoff = Backoff(self._policy, f"{self._cluster.where}: reading {topic}-{partition}")
+            backoff = Backoff(self._policy, f"{self._cluster.where}: reading {place}")
             if len(part) >= _AT_ONCE or part.bytes >= _MOST_BYTES:
                 yield from self._taken(part, last)
         yield from self._taken(part, last)
@@ -142,7 +188,7 @@ class Reader:
 
     def _decoded(self, messages: Messages, number: int) -> Iterator[ChangeBlock]:
         written = self._formats.of(messages.topic, messages)
-        reading = written.read(messages)
+        reading = written.read(messages, self._known.table_of(messages.topic))
         sequenced = Sequenced(sequence_base(number) + messages.offsets)
         self._refuse(messages, reading.unreadable)
         left = sum(
