@@ -11,8 +11,9 @@ from cdc_services.apt_sources import mirror
 from cdc_services.install import install, present
 from cdc_services.installation import FLAVORS, Installation, find, services_dir
 from cdc_services.kafka import install as kafka
+from cdc_services.paimon import install as paimon
 
-NAMES = (*FLAVORS, kafka.NAME)
+NAMES = (*FLAVORS, kafka.NAME, paimon.NAME)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,6 +38,8 @@ def _install(flavor: str, base: str | None, *, again: bool) -> int:
     try:
         if flavor == kafka.NAME:
             return _install_kafka(again=again)
+        if flavor == paimon.NAME:
+            return _install_paimon(again=again)
         found = None if again else present(flavor, services_dir())
         if found is not None:
             _say(f"{flavor}: {_describe(found)} is there already")
@@ -57,12 +60,23 @@ def _install_kafka(*, again: bool) -> int:
     return 0
 
 
+def _install_paimon(*, again: bool) -> int:
+    found = None if again else paimon.find()
+    if found is None:
+        paimon.install(services_dir(), _say)
+    else:
+        _say(f"{paimon.NAME}: {paimon.VERSION} at {found.folder} is there already")
+    return 0
+
+
 def _list() -> int:
     for flavor in FLAVORS:
         found = find(flavor)
         _say(f"{flavor}: {_describe(found) if found else 'not installed'}")
     broker = kafka.find()
     _say(f"{kafka.NAME}: {f'{broker.version} at {broker.libs}' if broker else 'not installed'}")
+    library = paimon.find()
+    _say(f"{paimon.NAME}: {f'{paimon.VERSION} at {library.folder}' if library else 'not installed'}")
     return 0
 
 

@@ -1,0 +1,57 @@
+"""A Paimon lake in a folder, as tests meet it: sinks on it, and its rows as the Rust package reads them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from cdc.schema import TableId
+from cdc.source import Context
+from cdc.state.store import LocalStore
+from connectors.paimon.library import Catalog
+from connectors.paimon.options import PaimonSinkOptions
+from connectors.paimon.rows import read_rows
+from connectors.paimon.sink import PaimonSink
+from connectors.paimon.tables import LakeTable, Tables
+
+
+class PaimonHarness:
+    """One place that survives restarts; `properties` are options of the sink by their names in YAML."""
+
+    def __init__(self, folder: Path, properties: dict[str, str] | None = None, pipeline: str = "pipeline-1") -> None:
+        given = {"catalog.properties.metastore": "filesystem", "catalog.properties.warehouse": str(folder / "lake")}
+        self.options = PaimonSinkOptions.model_validate({"type": "paimon", **given, **(properties or {})})
+        self.context = Context(pipeline, LocalStore(folder / f"state-{pipeline}"))
+        self.catalog = Catalog(self.options.catalog_options())
+
+    def sink(self) -> PaimonSink:
+        return PaimonSink(self.options, self.context)
+
+    def table(self, table: TableId) -> LakeTable:
+        return Tables(self.catalog).get(table)
+
+    def rows(self, table: TableId) -> list[dict[str, Any]] | None:
+        found = Tables(self.catalog).find(table)
+        if found is None:
+            return None
+        names = [column.name for column in found.columns]
+        return [_plain(item) for rows in read_rows(self.catalog, found, names) for item in rows.to_pylist()]
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Of the suite's table of types: TIME is text in the lake, BIGINT UNSIGNED a decimal number without a scale."""
+    found = dict(row)
+    if isinstance(found.get("c22"), str):
+        found["c22"] = span(found["c22"])
+    if isinstance(found.get("c8"), Decimal):
+        found["c8"] = int(found["c8"])
+    return found
+
+
+def span(text: str) -> timedelta:
+    """A TIME as the lake has it."""
+    sign = -1 if text.startswith("-") else 1
+    hours, minutes, seconds = text.removeprefix("-").split(":")
+    return sign * timedelta(hours=int(hours), minutes=int(minutes), seconds=float(seconds))
