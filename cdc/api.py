@@ -118,7 +118,8 @@ def run(
 
     Args:
         pipeline: what `load` gave, or a file.
-        until_caught_up: stop at what the source's log holds now, as a pipeline with a schedule does in any case.
+        until_caught_up: stop at what the source's log holds now, as a pipeline with a schedule or
+            `execution.runtime-mode: batch` does in any case.
         master: the Spark master, such as `local[4]`; None for all cores of this machine.
         state_dir: where the pipeline keeps its progress; None for `.cdc/<name>` beside the file.
         log: where log lines and the summary go; None for stderr and stdout.

@@ -84,8 +84,9 @@ def strip(s: str, p: str, sides: str) -> str:
 
 
 def over(s: str, p: str, n: int, length: int) -> str:
-    start = max(n, 1) - 1
-    return s[:start] + p + s[start + length :]
+    if not 1 <= n <= len(s):
+        return s
+    return s[: n - 1] + p + (s[n - 1 + length :] if length >= 0 else "")
 
 
 def part(s: str, p: str, m: int) -> str | None:
@@ -152,8 +153,8 @@ ANSWERS = [
     Answer("BTRIM(s, p)", lambda s, p: strip(s, p, "lr")),
     Answer("LTRIM(s, p)", lambda s, p: strip(s, p, "l")),
     Answer("RTRIM(s, p)", lambda s, p: strip(s, p, "r")),
-    Answer("OVERLAY(s PLACING p FROM n FOR m)", lambda s, p, n, m: over(s, p, n, max(m, 0))),
-    Answer("OVERLAY(s PLACING p FROM n)", lambda s, p, n: over(s, p, n, len(p))),
+    Answer("OVERLAY(s PLACING p FROM n FOR m)", lambda s, p, n, m: over(s, p, n, m), "INSERT(s, n, m, p)"),
+    Answer("OVERLAY(s PLACING p FROM n)", lambda s, p, n: over(s, p, n, len(p)), "INSERT(s, n, CHAR_LENGTH(p), p)"),
     Answer("SPLIT_INDEX(s, p, m)", part),
     Answer("CHAR_LENGTH(s)", lambda s: len(s), SAME),
     Answer("STARTSWITH(s, p)", lambda s, p: s.startswith(p), "LEFT(s, CHAR_LENGTH(p)) = p"),

@@ -111,7 +111,7 @@ def run(
             pipeline = state.open(name=spec.name, source=spec.source.type)
             state.clear_control()
             master = chosen_master(master) if control.shared is None else control.shared.master
-            mode = Mode(master, until_caught_up or spec.pipeline.schedule is not None, background)
+            mode = Mode(master, until_caught_up or spec.pipeline.bounded, background)
             if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
                 refresh(spec, state)
             recording = stack.enter_context(_recording(spec, pipeline, state, reporter, mode, control, events, seen))

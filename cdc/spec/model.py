@@ -35,7 +35,6 @@ from cdc.spec.spark import SparkOptions, spark_problems
 from cdc.spec.traces import TraceOptions
 from cdc.transform.texts import RuleSource, Settings
 
-_LATER = "comes with a later version"
 _SHORTEST_KEY = 16
 
 
@@ -147,7 +146,10 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         "transform.decimal.precision.mode": "decimals always keep all their digits",
     }
 
-    flink_defaults: ClassVar[dict[str, str]] = {"parallelism": "1"}
+    flink_defaults: ClassVar[dict[str, str]] = {
+        "schema.change.behavior": "LENIENT; EVOLVE in its conf/flink-cdc.yaml",
+        "parallelism": "1; 4 in its conf/flink-cdc.yaml",
+    }
 
     name: Line | None = Field(None, description="Name of the pipeline. Default: the file's name.")
     parallelism: int | None = Field(
@@ -179,7 +181,10 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         description="Folder or filesystem URL for the rows of rules with `on-error: dead-letter`.",
     )
     runtime_mode: Annotated[Literal["streaming", "batch"], AnyCase] = Field(
-        "streaming", alias="execution.runtime-mode", description="`batch` copies once; only streaming in this version."
+        "streaming",
+        alias="execution.runtime-mode",
+        description="`batch`: a run ends where the source's log ended when it began, as with `cdc run "
+        "--until-caught-up`.",
     )
     schema_change_behavior: Annotated[Literal["evolve", "exception", "try_evolve", "lenient", "ignore"], AnyCase] = (
         Field(
@@ -214,13 +219,15 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         None, description="AI models that transforms ask, as functions."
     )
 
+    @property
+    def bounded(self) -> bool:
+        """Whether each run ends at what the source's log holds when it begins, however it is started."""
+        return self.runtime_mode == "batch" or self.schedule is not None
+
     def problems(self) -> Iterator[Remark]:
-        """What this version does not do is refused by name."""
+        """Values that contradict each other, or that a secret must not have."""
         yield from super().problems()
         yield from spark_problems(self.spark)
-        if self.runtime_mode == "batch":
-            hint = "remove the key; `cdc run --until-caught-up` stops at the end of the log"
-            yield Remark("execution.runtime-mode", f"`batch` {_LATER}", hint)
         if self.hash_key is not None and len(self.hash_key.get_secret_value()) < _SHORTEST_KEY:
             hint = "such as what `openssl rand -hex 32` prints, from the environment: ${HASH_KEY}"
             yield Remark("hash-key", f"must have at least {_SHORTEST_KEY} characters", hint)

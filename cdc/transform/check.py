@@ -123,19 +123,24 @@ def _cast(node: Cast, arg: Typed) -> Typed:
 
 
 def _like(args: list[Typed], span: Span) -> Typed:
-    texts = [_text("LIKE", arg) for arg in args[:2]]
-    return call("LIKE", BOOLEAN, texts, span, value=_escape(args))
+    texts = [_text("LIKE", arg) for arg in args]
+    return call("LIKE", BOOLEAN, texts, span, value=_escape(args), fails=_unknown(args[2:]))
 
 
 def _similar(args: list[Typed], span: Span) -> Typed:
-    pattern = args[1]
-    if pattern.op != "literal" or not isinstance(pattern.value, str):
-        raise mistake(pattern.span, "SIMILAR TO takes a text constant", "write the pattern in quotes")
+    texts, pattern, escape = [_text("SIMILAR TO", arg) for arg in args], args[1], _escape(args)
+    if _unknown(args[1:]) or not isinstance(pattern.value, str):
+        return call("SIMILAR TO", BOOLEAN, texts, span, fails=True)
     try:
-        regex = similar_to_regex(pattern.value, _escape(args))
+        regex = similar_to_regex(pattern.value, escape)
     except ValueError as error:
         raise mistake(pattern.span, f"the pattern of SIMILAR TO {error}", "") from error
-    return call("SIMILAR TO", BOOLEAN, [_text("SIMILAR TO", args[0])], span, value=regex)
+    return call("SIMILAR TO", BOOLEAN, texts[:1], span, value=regex)
+
+
+def _unknown(args: list[Typed]) -> bool:
+    """Whether one of these is another value in each row."""
+    return any(arg.op != "literal" for arg in args)
 
 
 def _text(name: str, arg: Typed) -> Typed:
@@ -147,10 +152,11 @@ def _text(name: str, arg: Typed) -> Typed:
 
 
 def _escape(args: list[Typed]) -> str | None:
-    if len(args) < 3:
+    """The constant character; None without one, for a column and for NULL."""
+    if len(args) < 3 or args[2].op != "literal" or args[2].value is None:
         return None
     escape = args[2]
-    if escape.op != "literal" or not isinstance(escape.value, str) or len(escape.value) != 1:
+    if not isinstance(escape.value, str) or len(escape.value) != 1:
         raise mistake(escape.span, "ESCAPE takes one character", "such as ESCAPE '!'")
     return escape.value
 

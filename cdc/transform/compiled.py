@@ -28,6 +28,7 @@ from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import ExpressionError, Mistake
 from cdc.transform.translate import Translator
 from cdc.transform.typed import Typed, columns
+from cdc.transform.types import FLOATS, kind_of
 from cdc.transform.user_types import arrow_of
 
 MOST_TYPED = 2_000
@@ -248,9 +249,19 @@ def _text(rule: Rule) -> SqlText:
 def _sql(rule: Rule, output: Output, translator: Translator) -> str:
     try:
         sql = translator.sql(output.node)
-        return sql if output.node.op == "literal" else in_range(sql, output.node.type)
+        return sql if _chosen(output.node) else in_range(sql, output.node.type)
     except ExpressionError as error:
         raise SpecError([_text(rule).problem(each) for each in error.mistakes]) from error
+
+
+def _chosen(node: Typed) -> bool:
+    """Whether a value is one of the row's or the rule's own, and computed of nothing: what was there may stay."""
+    if node.op == "CASE":
+        return all(map(_chosen, (*node.args[1::2], node.args[-1])))
+    if node.op in ("COALESCE", "GREATEST", "LEAST"):
+        return all(map(_chosen, node.args))
+    widened = node.op == "cast" and kind_of(node.args[0].type) in FLOATS and kind_of(node.type) is Kind.DOUBLE
+    return node.op in ("literal", "column") or (widened and _chosen(node.args[0]))
 
 
 def _whole(rule: Rule, computed: Sequence[Output], translator: Translator, names: Sequence[str]) -> dict[int, Whole]:

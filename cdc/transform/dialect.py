@@ -60,5 +60,11 @@ class ExpressionDialect(Dialect):
             "POSITION": _position,
         }
 
+        def _parse_escape(self, this: Any) -> Any:
+            """ESCAPE takes any operand: sqlglot's own takes a constant only."""
+            if not self._match(TokenType.ESCAPE):
+                return this
+            return self.expression(exp.Escape(this=this, expression=self._parse_bitwise()))
+
 
 DIALECT = ExpressionDialect()

@@ -215,10 +215,17 @@ def _too_wide(op: str, left: Typed, right: Typed, span: Span) -> Exception:
 def _moment(op: str, left: Typed, right: Typed, span: Span) -> Typed:
     if isinstance(left.type, IntervalType) and op == "+":
         left, right = right, left
-    if op not in ("+", "-") or not isinstance(right.type, IntervalType) or kind_of(left.type) not in MOMENTS:
+    clock = kind_of(left.type) is Kind.TIME
+    if (
+        op not in ("+", "-")
+        or not isinstance(right.type, IntervalType)
+        or kind_of(left.type) not in MOMENTS | {Kind.TIME}
+    ):
         hint = "moments take + and - with an INTERVAL; TIMESTAMPDIFF tells how far two are apart"
         raise mistake(span, f"{left.type} {op} {right.type} has no meaning", hint)
     months, days, microseconds = right.value
+    if clock and months:
+        raise mistake(right.span, "a TIME takes an INTERVAL of days and less", "months have no fixed length")
     sign = 1 if op == "+" else -1
     kind = left.type
     if kind == DATE and microseconds:

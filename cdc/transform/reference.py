@@ -12,6 +12,9 @@ from cdc.transform.types import Array
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "functions.md"
 
 RESULTS = {
+    "POSITION": "INT", "INSTR": "INT", "STARTSWITH": "BOOLEAN", "ENDSWITH": "BOOLEAN", "OVERLAY": "like s",
+    "REGEXP_REPLACE": "STRING", "REGEXP_EXTRACT": "STRING", "REGEXP_EXTRACT_ALL": "ARRAY<STRING>",
+    "REGEXP_COUNT": "INT", "REGEXP_SUBSTR": "STRING", "REGEXP_INSTR": "INT", "REGEXP_LIKE": "BOOLEAN",
     "JSON_VALUE": "STRING", "JSON_QUERY": "JSON",
     "REPLACE": "STRING", "ABS": "like x", "CEIL": "like x; a decimal without its fraction",
     "FLOOR": "like x; a decimal without its fraction",
@@ -46,6 +49,9 @@ DIFFERENCES: tuple[tuple[str, str, str], ...] = (
     ("CAST(TIMESTAMP '2024-01-01 00:00:00' AS STRING)", "2024-01-01 00:00:00.000000", "2024-01-01T00:00"),
     ("CAST(x'61' AS STRING)", "a", "YQ== (Base64)"),
     ("__namespace_name__ || '.t'", "NULL", "null.t"),
+    ("LOCATE('', 'abcdef', 4)", "4", "1"),
+    ("FROM_BASE64('/w==')", "an error", "text with U+FFFD for the bytes that are no UTF-8"),
+    ("REGEXP_COUNT('a', '(')", "an error", "NULL, or the job fails at its first row"),
 )
 """What operators answer: expression, here, in Flink CDC. A test runs each."""
 

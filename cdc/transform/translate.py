@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from cdc.schema import Kind
 from cdc.transform.catalogue import FUNCTIONS, nested
-from cdc.transform.conversions import cast_sql, engine_type, text_literal
+from cdc.transform.conversions import DAY_US, cast_sql, engine_type, failing, text_literal
 from cdc.transform.typed import Typed
 from cdc.transform.types import NullType, digits, kind_of
 
@@ -127,6 +127,8 @@ def _arithmetic(args: list[str], node: Typed) -> str:
 
 def _shift(args: list[str], node: Typed) -> str:
     months, days, microseconds = node.value
+    if kind_of(node.type) is Kind.TIME:
+        return f"cdc_time({args[0]} + ({days * DAY_US + microseconds}))"
     steps = [
         f"{name}({number})"
         for name, number in (("to_months", months), ("to_days", days), ("to_microseconds", microseconds))
@@ -161,8 +163,22 @@ def _wide(args: list[str], node: Typed) -> str:
 
 
 def _like(args: list[str], node: Typed) -> str:
-    escape = f" ESCAPE {text_literal(node.value)}" if node.value else ""
-    return f"{args[0]} LIKE {args[1]}{escape}"
+    if len(args) < 3:
+        return f"{args[0]} LIKE {args[1]}"
+    if node.value:
+        return f"{args[0]} LIKE {args[1]} ESCAPE {args[2]}"
+    escape = f"CASE WHEN length({args[2]}) = 1 THEN {args[2]} WHEN {args[2]} IS NOT NULL THEN {_ONE_ESCAPE} END"
+    return f"like_escape({args[0]}, {args[1]}, {escape})"
+
+
+_ONE_ESCAPE = failing("ESCAPE takes one character")
+
+
+def _similar(args: list[str], node: Typed) -> str:
+    if node.value is not None:
+        return f"regexp_full_match({args[0]}, {text_literal(node.value)})"
+    escape = args[2] if len(args) > 2 else "''"
+    return f"regexp_full_match({args[0]}, cdc_similar({args[1]}, {escape}))"
 
 
 _SPECIAL = {
@@ -170,7 +186,7 @@ _SPECIAL = {
     "OR": lambda args, node: _guarded(args, node, "TRUE"),
     "IN": lambda args, node: f"{args[0]} IN ({', '.join(args[1:])})",
     "LIKE": _like,
-    "SIMILAR TO": lambda args, node: f"regexp_full_match({args[0]}, {text_literal(node.value)})",
+    "SIMILAR TO": _similar,
     "COALESCE": _coalesce,
     "CASE": _case,
     "SHIFT": _shift,

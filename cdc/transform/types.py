@@ -164,6 +164,9 @@ def common_type(kinds: Sequence[SqlType]) -> SqlType | None:
         return STRING if whole else DataType(Kind.VARCHAR, max(length for length in lengths if length is not None))
     if found <= BINARIES:
         return BYTES
+    if all(isinstance(kind, Array) for kind in known):
+        element = common_type([kind.element for kind in known if isinstance(kind, Array)])
+        return None if element is None else Array(element)
     if found <= MOMENTS or found == {Kind.TIME}:
         fraction = max((kind.length or 0) for kind in known if isinstance(kind, DataType))
         top = next(kind for kind in (Kind.TIME, Kind.TIMESTAMP_LTZ, Kind.TIMESTAMP) if kind in found)

@@ -83,11 +83,21 @@ def test_defaults_that_are_not_set_are_named() -> None:
         "scan.incremental.snapshot.chunk.size 100000 (8096)",
         "scan.newly-added-table.enabled true (false)",
         "treat-tinyint1-as-boolean.enabled false (true)",
-        "parallelism by the machine (1)",
+        "parallelism by the machine (1; 4 in its conf/flink-cdc.yaml)",
+        "schema.change.behavior lenient (LENIENT; EVOLVE in its conf/flink-cdc.yaml)",
     }
     extra = "scan.incremental.snapshot.chunk.size: 100000, treat-tinyint1-as-boolean.enabled: false"
-    text = TEXT.replace("EXTRA", f"{extra}, scan.newly-added-table.enabled: true") + "pipeline: {parallelism: 2}\n"
+    text = (
+        TEXT.replace("EXTRA", f"{extra}, scan.newly-added-table.enabled: true")
+        + "pipeline: {parallelism: 2, schema.change.behavior: lenient}\n"
+    )
     assert check("p.yaml", text.encode(), env={}).spec.other_defaults() == ""
+
+
+@pytest.mark.parametrize(("more", "bounded"), [("BATCH", True), ("streaming", False)])
+def test_batch_is_a_run_that_ends(more: str, bounded: bool) -> None:
+    text = TEXT.replace(", EXTRA", "") + f"pipeline: {{execution.runtime-mode: {more}}}\n"
+    assert check("p.yaml", text.encode(), env={}).spec.pipeline.bounded is bounded
 
 
 def test_pipelines_without_flink_cdcs_source_hear_nothing_of_it() -> None:

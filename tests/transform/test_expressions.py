@@ -88,6 +88,51 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("LOCATE('l', s, 5)", "INT", 10, None),
     ("INSTR(s, 'zz')", "INT", 0, None),
     ("OVERLAY(s PLACING 'XX' FROM 2 FOR 3)", "STRING", "HXXo Wörld", None),
+    ("OVERLAY(v PLACING 'XX' FROM 0)", "STRING", "abc", None),
+    ("OVERLAY(v PLACING 'XX' FROM -1 FOR 1)", "STRING", "abc", None),
+    ("OVERLAY(v PLACING 'XX' FROM 4)", "STRING", "abc", None),
+    ("OVERLAY(v PLACING 'XX' FROM 2 FOR -1)", "STRING", "aXX", None),
+    ("OVERLAY(v PLACING NULL FROM 9)", "STRING", None, None),
+    ("OVERLAY(b PLACING x'00ff' FROM 2 FOR 0)", "BYTES", b"x\x00\xffy", None),
+    ("OVERLAY(b PLACING x'00' FROM 1 FOR 9223372036854775807)", "BYTES", b"\x00", None),
+    ("OVERLAY(b PLACING b FROM 3)", "BYTES", b"xy", None),
+    ("POSITION(x'79' IN b)", "INT", 2, None),
+    ("LOCATE(x'79', b, 3)", "INT", 0, None),
+    ("LOCATE(x'', b, 3)", "INT", 3, None),
+    ("LOCATE(x'10', x'0110')", "INT", 2, 2),
+    ("INSTR(b, NULL)", "INT", None, None),
+    ("STARTSWITH(b, x'78')", "BOOLEAN", True, None),
+    ("STARTSWITH(b, x'79')", "BOOLEAN", False, None),
+    ("ENDSWITH(b, x'79')", "BOOLEAN", True, None),
+    ("ENDSWITH(b, x'')", "BOOLEAN", True, None),
+    ("s LIKE 'He%!_%' ESCAPE LEFT('!?', 1)", "BOOLEAN", False, None),
+    ("'50%' LIKE '50!%' ESCAPE CASE WHEN n = 7 THEN '!' END", "BOOLEAN", True, None),
+    ("v LIKE 'abc' ESCAPE NULL", "BOOLEAN", None, None),
+    ("v SIMILAR TO '(' || v || '|x)%'", "BOOLEAN", True, None),
+    ("v SIMILAR TO NULL", "BOOLEAN", None, None),
+    ("v SIMILAR TO LOWER('A_!%') ESCAPE '!'", "BOOLEAN", False, None),
+    ("REGEXP_REPLACE(s, LEFT(v, 0) || '(l+)', '<$1>')", "STRING", "He<ll>o Wör<l>d", None),
+    ("REGEXP_REPLACE(s, '(l+)', v || '$1')", "STRING", "Heabcllo Wörabcld", None),
+    ("REGEXP_REPLACE(s, NULL, 'x')", "STRING", None, None),
+    ("REGEXP_EXTRACT(s, '(l+)(o)', n - 5)", "STRING", "o", None),
+    ("REGEXP_EXTRACT(s, LEFT(v, 0) || '(l+)o', n - 6)", "STRING", "ll", None),
+    ("REGEXP_EXTRACT(s, NULL)", "STRING", None, None),
+    ("REGEXP_EXTRACT_ALL(s, LEFT(v, 0) || '(l)')[3]", "STRING", "l", None),
+    ("REGEXP_COUNT(s, LEFT('l', 1))", "INT", 3, None),
+    ("REGEXP_COUNT(s, NULL)", "INT", None, None),
+    ("REGEXP_INSTR(s, UPPER('w'))", "INT", 7, None),
+    ("REGEXP_LIKE(s, LEFT(s, 1))", "BOOLEAN", True, None),
+    ("c + INTERVAL '2:03' HOUR TO MINUTE", "TIME(6)", dt.timedelta(hours=-23, minutes=3, microseconds=-5), None),
+    ("c - INTERVAL '1' DAY", "TIME(6)", dt.timedelta(hours=-49, microseconds=-5), None),
+    ("INTERVAL '0.5' SECOND + CAST('10:00' AS TIME(0))", "TIME(6)", dt.timedelta(hours=10, seconds=0.5),
+     dt.timedelta(hours=10, seconds=0.5)),
+    ("ARRAY[ARRAY[1], ARRAY[id]][2][1]", "BIGINT", 1, 2),
+    ("ARRAY[ARRAY[1, NULL], NULL, ARRAY[2.5]][3][1]", "DECIMAL(11, 1)", Decimal("2.5"), Decimal("2.5")),
+    ("j[LOWER('K')]", "JSON", '"v"', None),
+    ("j[CASE WHEN n = 7 THEN 'a' END][CAST(n AS BIGINT) - 5]", "JSON", '"x"', None),
+    ("PARSE_JSON('{\"a/b~\":1}')[CONCAT('a/', 'b~')]", "JSON", "1", "1"),
+    ("PARSE_JSON('{\"7\":1}')[CAST(n AS STRING)]", "JSON", "1", None),
+    ("PARSE_JSON('[1,2]')[CAST(n AS STRING)]", "JSON", None, None),
     ("LPAD(v, 5, 'xy')", "STRING", "xyabc", None),
     ("RPAD(v, 2, 'x')", "STRING", "ab", None),
     ("LPAD(v, -1, 'x')", "STRING", None, None),
@@ -308,3 +353,36 @@ def test_a_uuid_is_one_per_row_image_and_the_same_in_a_replay(engine: Engine) ->
     assert first == again
     assert len({row[name] for _, row in first for name in ("a", "b")}) == 4
     assert all(len(row["a"]) == 36 for _, row in first)
+
+
+def test_a_choice_among_values_that_are_there_does_not_judge_them(engine: Engine) -> None:
+    made = compiled(
+        engine=engine,
+        projection="id, COALESCE(g, 1.5e0) AS a, IF(id > 0, g, 0e0) AS b, GREATEST(f, g) AS c, NULLIF(g, 1e0) AS d",
+    )
+    ((_, row),) = applied(made, [("+I", {**ROW, "g": float("inf")})])
+    assert [row[name] for name in "abcd"] == [float("inf")] * 4
+    with pytest.raises(TransformError, match=r"(?i)too large for DOUBLE|out of range"):
+        applied(compiled(engine=engine, projection="id, COALESCE(g * 10, 1e0) AS a"), [("+I", {**ROW, "g": 1e308})])
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("REGEXP_EXTRACT(s, 'l', n)", "the regular expression has no such group"),
+        ("REGEXP_EXTRACT(s, v || '(', 0)", r"missing \)"),
+        ("REGEXP_EXTRACT(s, LEFT('l', 1), 1)", "the regular expression has no such group"),
+        ("REGEXP_REPLACE(s, v, '$1')", r"there is no group \$1"),
+        ("v LIKE v ESCAPE s", "ESCAPE takes one character"),
+        ("v SIMILAR TO v || '['", r"has a \[ that is never closed"),
+    ],
+)
+def test_patterns_of_a_row_that_cannot_be_read_name_it(expression: str, words: str, engine: Engine) -> None:
+    with pytest.raises(TransformError, match=f"id=1: .*{words}"):
+        applied(compiled(engine=engine, projection=f"id, {expression} AS a"), [("+I", EMPTY), ("+I", ROW)])
+
+
+@pytest.mark.parametrize("call", ["REGEXP_EXTRACT(s, '(a)(b)', 3)", "REGEXP_EXTRACT_ALL(s, 'x', 1)"])
+def test_a_group_that_a_regular_expression_has_not_is_refused_before_any_row(call: str, engine: Engine) -> None:
+    with pytest.raises(SpecError, match="there is no group"):
+        compiled(engine=engine, projection=f"id, {call} AS a")

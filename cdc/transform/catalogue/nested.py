@@ -51,8 +51,10 @@ def index(args: list[Typed], span: Span) -> Typed:
             raise mistake(key.span, f"a row's index is a constant from 1 to {len(base.type.fields)}", "")
         return call("[]", base.type.fields[key.value - 1], [base, key], span, nullable=True)
     if kind_of(base.type) is Kind.JSON:
-        if not is_integer(key.type) and not (key.op == "literal" and isinstance(key.value, str)):
-            raise mistake(key.span, "JSON is indexed by a text constant or an integer", "such as v['name'] or v[1]")
+        if not is_integer(key.type) and not is_text(key.type):
+            raise mistake(
+                key.span, f"JSON is indexed by text or an integer, got {key.type}", "such as v['name'] or v[1]"
+            )
         return call("[]", JSON, [base, cast(key, BIGINT) if is_integer(key.type) else key], span, nullable=True)
     hint = "PARSE_JSON makes text JSON" if is_text(base.type) else "only arrays, maps, rows and JSON have parts"
     raise mistake(base.span, f"{base.type} has no parts to take with [ ]", hint)
@@ -68,6 +70,8 @@ def index_sql(args: list[str], node: Typed) -> str:
     if kind_of(base.type) is Kind.JSON:
         if isinstance(key.value, str):
             return f"CAST(json_extract({args[0]}, {text_literal(_pointer(key.value))}) AS VARCHAR)"
+        if is_text(key.type):
+            return f"CAST(json_extract({args[0]}, {_pointer_sql(args[1])}) AS VARCHAR)"
         path = f"'$[' || ({args[1]} - 1) || ']'"
         return f"CASE WHEN {args[1]} >= 1 THEN CAST(json_extract({args[0]}, {path}) AS VARCHAR) END"
     return f"CASE WHEN {args[1]} >= 1 THEN list_extract({args[0]}, {args[1]}) END"
@@ -76,6 +80,12 @@ def index_sql(args: list[str], node: Typed) -> str:
 def _pointer(key: str) -> str:
     """The engine's path of a key. In JSON pointers nothing is a wildcard, but digits count an array's elements."""
     return f'$."{key}"' if key.isdecimal() else "/" + key.replace("~", "~0").replace("/", "~1")
+
+
+def _pointer_sql(key: str) -> str:
+    """The same for a key that each row has its own of."""
+    named = f"'/' || replace(replace({key}, '~', '~0'), '/', '~1')"
+    return f"CASE WHEN regexp_full_match({key}, '\\pN+') THEN '$.\"' || {key} || '\"' ELSE {named} END"
 
 
 _STEP = re.compile(r"""\.(?:"(?:[^"*\\]|\\.)+"|[^.\["*]+)|\[\d{1,9}\]""")

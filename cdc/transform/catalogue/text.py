@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 
-from cdc.transform.catalogue.function import Function, aliases, constant
-from cdc.transform.conversions import failing, text_literal
+from cdc.transform.catalogue.function import Function, aliases
+from cdc.transform.conversions import failing
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, mistake
-from cdc.transform.types import BOOLEAN, BYTES, INT, STRING, Array, is_text
+from cdc.transform.types import BINARIES, BOOLEAN, BYTES, INT, STRING, SqlType, is_text, kind_of
 
-_G, _R = "Text", "Regular expressions"
+_G = "Text"
 _FIND = (
     "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN {2} < 1 OR {2} > length({1}) + 1 THEN 0 "
     "WHEN instr(substr({1}, {2}), {0}) = 0 THEN 0 ELSE instr(substr({1}, {2}), {0}) + {2} - 1 END"
@@ -40,27 +40,58 @@ def limited(number: str, least: int = 0) -> str:
     return f"CASE WHEN {number} < {least} THEN {least} WHEN {number} > {_FAR} THEN {_FAR} ELSE {number} END"
 
 
-def _overlay(length: str) -> str:
-    start = limited("{2}", 1)
-    rest = f"substring({{0}}, {start} + {length})"
-    return f"substring({{0}}, 1, {start} - 1) || {{1}} || {rest}"
+def _overlay(args: list[str], node: Typed) -> str:
+    """As MySQL's INSERT(): unchanged outside of the value, to its end for a negative length."""
+    value, by, start = args[:3]
+    of_bytes = not is_text(node.type)
+    size = "octet_length" if of_bytes else "length"
+    length = args[3] if len(args) > 3 else f"{size}({by})"
+    first, end = limited(start, 1), f"({limited(start, 1)} + {limited(length)})"
+    if of_bytes:
+        before, rest = f"array_slice({value}, 1, {first} - 1)", f"array_slice({value}, {end}, {size}({value}))"
+    else:
+        before, rest = f"substring({value}, 1, {first} - 1)", f"substring({value}, {end})"
+    empty = "''::BLOB" if of_bytes else "''"
+    return (
+        f"CASE WHEN {by} IS NULL OR {length} IS NULL THEN NULL WHEN {start} < 1 OR {start} > {size}({value}) "
+        f"THEN {value} ELSE {before} || {by} || CASE WHEN {length} < 0 THEN {empty} ELSE {rest} END END"
+    )
 
 
-def _replacement(args: list[str], node: Typed) -> str:
-    """Java writes groups as $1, the engine as \\1."""
-    regex, text = constant(node.args[1]), constant(node.args[2])
-    last = max((int(group) for group in re.findall(r"\$(\d)", text)), default=0)
-    if last > groups(regex):
-        message = f"there is no group ${last} in the regular expression '{regex}'"
-        raise mistake(node.args[2].span, message, "put brackets around what it stands for")
-    text = re.sub(r"\$(\d)", r"\\\1", text.replace("\\", "\\\\"))
-    return f"regexp_replace({args[0]}, {args[1]}, {text_literal(text)}, 'g')"
+def _alike(name: str, kind: SqlType | None, values: tuple[int, ...]):  # type: ignore[no-untyped-def]
+    """The rule of a function of texts or of bytes, but not of both; `kind` None is the kind of its arguments."""
+
+    def rule(args: list[Typed], span: Span) -> Typed:
+        found = [args[number] for number in values]
+        binary = any(kind_of(arg.type) in BINARIES for arg in found)
+        wanted = BYTES if binary else STRING
+        made = list(args)
+        for number in values:
+            arg = args[number]
+            if binary and arg.op == "literal" and arg.value is None:
+                made[number] = Typed("literal", BYTES, span=arg.span)
+            elif (kind_of(arg.type) in BINARIES) is not binary:
+                raise mistake(arg.span, f"{name} takes text only or bytes only", "CAST(... AS BYTES) makes text bytes")
+        return call(name, kind or wanted, made, span, nullable=any(arg.nullable for arg in made))
+
+    return rule
 
 
-def groups(regex: str) -> int:
-    """How many groups a regular expression has that can be asked for by number."""
-    plain = re.sub(r"\\Q.*?(\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]", "", regex, flags=re.DOTALL)
-    return len(re.findall(r"\((?!\?)|\(\?P?<", plain))
+def _found(args: list[str], node: Typed) -> str:
+    """SQL of POSITION: what, where, and from where on."""
+    if kind_of(node.args[0].type) in BINARIES:
+        return f"cdc_find({args[0]}, {args[1]}, {args[2] if len(args) > 2 else 1})"
+    return (_FIND if len(args) > 2 else "instr({1}, {0})").format(*args)
+
+
+def _compared(function: str) -> Callable[[list[str], Typed], str]:
+    """Bytes are compared by their hexadecimal digits."""
+
+    def sql(args: list[str], node: Typed) -> str:
+        first, second = (f"hex({arg})" if kind_of(node.args[0].type) in BINARIES else arg for arg in args)
+        return f"{function}({first}, {second})"
+
+    return sql
 
 
 def _replace(args: list[Typed], span: Span) -> Typed:
@@ -79,34 +110,6 @@ def _replaced(args: list[str], node: Typed) -> str:
             f"THEN {_TOO_LONG} ELSE {by} END ELSE {by} END"
         )
     return f"replace({text}, {what}, {by})"
-
-
-def _group(node: Typed, index: int) -> int:
-    """The group's number; the engine wants it as a constant."""
-    arg = node.args[index]
-    value = arg.args[0].value if arg.op == "cast" else arg.value
-    if not isinstance(value, int) or not 0 <= value <= 99:
-        raise mistake(arg.span, f"{node.op} takes a constant group from 0 to 99", "write it as a number")
-    return value
-
-
-def _extract_all(args: list[str], node: Typed) -> str:
-    first = min(groups(constant(node.args[1])), 1)
-    return f"regexp_extract_all({args[0]}, {args[1]}, {_group(node, 2) if len(args) > 2 else first})"
-
-
-def _extract(args: list[str], node: Typed) -> str:
-    group = _group(node, 2) if len(args) > 2 else 0
-    return f"CASE WHEN regexp_matches({args[0]}, {args[1]}) THEN regexp_extract({args[0]}, {args[1]}, {group}) END"
-
-
-def _instr(args: list[str], node: Typed) -> str:
-    """What stands before the first match tells where it is; the match's text may stand elsewhere before."""
-    before = text_literal(f"^((?s:.*?))(?:{constant(node.args[1])})")
-    return (
-        f"CASE WHEN regexp_matches({args[0]}, {before}) THEN length(regexp_extract({args[0]}, {before}, 1)) + 1 "
-        f"WHEN {args[0]} IS NOT NULL THEN 0 END"
-    )
 
 
 def _reverse(args: list[str], node: Typed) -> str:
@@ -161,15 +164,17 @@ _BASE: tuple[Function, ...] = (
               f"ELSE substring({{0}}, {_FROM}, {limited('{2}')}) END"),
              "From a position on (0 counts as 1, negative from the end), at most `length` characters; "
              "also `SUBSTRING(s FROM 2 FOR 3)`.", fails=True),
-    Function("POSITION", _G, "what TEXT, s TEXT, [start INT]", INT, ("instr({1}, {0})", _FIND),
+    Function("POSITION", _G, "what DATA, s DATA, [start INT]", _alike("POSITION", INT, (0, 1)), _found,
              "Where the text first occurs (from `start` on), 0 when it does not; also `POSITION('a' IN s FROM 2)`."),
-    Function("INSTR", _G, "s TEXT, what TEXT", INT, "instr({0}, {1})",
+    Function("INSTR", _G, "s DATA, what DATA", _alike("INSTR", INT, (0, 1)),
+             lambda args, node: _found([args[1], args[0]], node),
              "Where the text first occurs, 0 when it does not."),
-    Function("OVERLAY", _G, "s TEXT, by TEXT, from INT, [length INT]", STRING,
-             (_overlay("length({1})"), _overlay(limited("{3}"))),
-             "With a piece replaced; also `OVERLAY(s PLACING 'x' FROM 2 FOR 3)`."),
-    Function("STARTSWITH", _G, "s TEXT, start TEXT", BOOLEAN, "starts_with({0}, {1})", "True when it begins so."),
-    Function("ENDSWITH", _G, "s TEXT, end TEXT", BOOLEAN, "ends_with({0}, {1})", "True when it ends so."),
+    Function("OVERLAY", _G, "s DATA, by DATA, from INT, [length INT]", _alike("OVERLAY", None, (0, 1)), _overlay,
+             "With a piece replaced; also `OVERLAY(s PLACING 'x' FROM 2 FOR 3)`. Unchanged where `from` is outside."),
+    Function("STARTSWITH", _G, "s DATA, start DATA", _alike("STARTSWITH", BOOLEAN, (0, 1)), _compared("starts_with"),
+             "True when it begins so."),
+    Function("ENDSWITH", _G, "s DATA, end DATA", _alike("ENDSWITH", BOOLEAN, (0, 1)), _compared("ends_with"),
+             "True when it ends so."),
     Function("SPLIT_INDEX", _G, "s TEXT, separator TEXT, index INT", STRING,
              "CASE WHEN {1} IS NULL OR {2} < 0 OR {2} >= len(string_split({0}, {1})) THEN NULL "
              "ELSE list_extract(string_split({0}, {1}), {2} + 1) END",
@@ -188,28 +193,6 @@ _BASE: tuple[Function, ...] = (
     Function("SHA256", _G, "s DATA", STRING, lambda args, node: f"sha256({_bytes(args[0], node)})",
              "SHA-256 in hexadecimal digits, without a key: short values can be guessed, see HASH.",
              flink="Flink CDC has no such function.", example=("CHAR_LENGTH(SHA256('a'))", "64", "an error")),
-    Function("REGEXP_REPLACE", _R, "s TEXT, regex CONSTANT, by CONSTANT", STRING, _replacement,
-             "Every match replaced; `$1` stands for a group, `$` before anything but a digit for itself.",
-             flink="`$1` is text there, not a group.",
-             example=("REGEXP_REPLACE('ab', '(a)', '<$1>')", "<a>b", "<$1>b")),
-    Function("REGEXP_EXTRACT", _R, "s TEXT, regex CONSTANT, [group INT]", STRING, _extract,
-             "The first match, or a group of it; NULL when nothing matches, empty where the group takes no part in it.",
-             nulls="always", flink="A group that takes no part in the match is NULL.",
-             example=("REGEXP_EXTRACT('b', '(a)?b', 1) = ''", "TRUE", "FALSE")),
-    Function("REGEXP_EXTRACT_ALL", _R, "s TEXT, regex CONSTANT, [group INT]", Array(STRING),
-             _extract_all,
-             "All matches, of the first group (where there is one) unless told otherwise.", fails=True,
-             flink="NULL where the group is left out and the expression has none.",
-             example=("CARDINALITY(REGEXP_EXTRACT_ALL('aba', 'a'))", "2", "NULL")),
-    Function("REGEXP_COUNT", _R, "s TEXT, regex CONSTANT", INT, "len(regexp_extract_all({0}, {1}, 0))",
-             "How many matches."),
-    Function("REGEXP_SUBSTR", _R, "s TEXT, regex CONSTANT", STRING, lambda args, node: _extract(args[:2], node),
-             "The first match; NULL when there is none.", nulls="always"),
-    Function("REGEXP_INSTR", _R, "s TEXT, regex CONSTANT", INT, _instr,
-             "Where the first match begins, 0 when nothing matches."),
-    Function("REGEXP_LIKE", _R, "s TEXT, regex CONSTANT", BOOLEAN, "regexp_matches({0}, {1})",
-             "True when some part matches.", flink="Flink CDC has no such function: its LIKE does that.",
-             example=("REGEXP_LIKE('abc', 'b+')", "TRUE", "an error")),
 )  # fmt: skip
 
 

@@ -1,0 +1,76 @@
+"""What the engine has no function for, computed value by value; each engine has them by the names of `LACKING`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from cdc.transform.patterns import similar_to_regex
+
+
+def groups(regex: str) -> int:
+    """How many groups a regular expression has that can be asked for by number."""
+    plain = re.sub(r"\\Q.*?(\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]", "", regex, flags=re.DOTALL)
+    return len(re.findall(r"\((?!\?)|\(\?P?<", plain))
+
+
+def rewritten(regex: str, by: str) -> str:
+    """Java's replacement, with groups such as $1, as the engine has it. Raises ValueError for a missing group."""
+    last = max((int(group) for group in re.findall(r"\$(\d)", by)), default=0)
+    if last > groups(regex):
+        raise ValueError(f"there is no group ${last} in the regular expression '{regex}'")
+    return re.sub(r"\$(\d)", r"\\\1", by.replace("\\", "\\\\"))
+
+
+def _similar(pattern: str, escape: str) -> str:
+    """The regular expression of a SIMILAR TO pattern; no character escapes where `escape` is empty."""
+    if len(escape) > 1:
+        raise ValueError("ESCAPE takes one character")
+    try:
+        return similar_to_regex(pattern, escape or None)
+    except ValueError as error:
+        raise ValueError(f"the pattern of SIMILAR TO {error}") from error
+
+
+def _find(what: bytes, data: bytes, start: int) -> int:
+    """Where bytes first occur from a position on, which counts from 1; 0 when they do not."""
+    return data.find(what, start - 1) + 1 if 1 <= start <= len(data) + 1 else 0
+
+
+class _Lacking(NamedTuple):
+    """One function: engine types of its arguments, Arrow and engine type of its result, and what it does."""
+
+    arguments: tuple[str, ...]
+    arrow: pa.DataType
+    result: str
+    of: Callable[..., Any]
+
+    def call(self, *arrays: Any) -> pa.Array:
+        """Its answers; NULL where an argument is. Raises ValueError."""
+        rows = zip(*(array.to_pylist() for array in arrays), strict=True)
+        return pa.array([None if None in row else self.of(*row) for row in rows], self.arrow)
+
+
+def _told(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its answers remembered, and its errors as the engine passes them on."""
+    known = lru_cache(maxsize=1_000)(function)
+
+    def called(*args: Any) -> Any:
+        try:
+            return known(*args)
+        except ValueError as error:
+            raise ValueError(f"cdc: {error}") from error
+
+    return called
+
+
+LACKING: dict[str, _Lacking] = {
+    "cdc_groups": _Lacking(("VARCHAR",), pa.int32(), "INTEGER", _told(groups)),
+    "cdc_rewritten": _Lacking(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _told(rewritten)),
+    "cdc_similar": _Lacking(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _told(_similar)),
+    "cdc_find": _Lacking(("BLOB", "BLOB", "BIGINT"), pa.int64(), "BIGINT", _find),
+}
