@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
@@ -24,7 +24,7 @@ from cdc.spec.rules import made_rules
 if TYPE_CHECKING:
     from cdc.evolution.behavior import Policy
     from cdc.flow.routing import Routing
-    from cdc.sink import Describes
+    from cdc.sink import Sink
     from cdc.spec.model import PipelineSpec
     from cdc.state.directory import StateDir
     from cdc.transform.rules import Rules
@@ -114,7 +114,7 @@ def _table_json(table: TablePlan) -> dict[str, object]:
 def make_plan(
     spec: PipelineSpec,
     tables: Mapping[TableId, TableSchema],
-    describes: Describes | None,
+    sink: Sink | None,
     known: Collection[TableId] = (),
     paused: Collection[TableId] = (),
 ) -> Plan:
@@ -134,10 +134,10 @@ def make_plan(
     for table, schema in sorted(made.items()):
         for target in routing.table.targets(table):
             sources.setdefault(target.table, {})[table] = with_shard(schema, target)
-    plans = [_plan_table(sink, own, found.after.sinks[sink], describes) for sink, own in sources.items()]
+    plans = [_plan_table(to, own, found.after.sinks[to], sink) for to, own in sources.items()]
     plans = [replace(plan, gone=_rows_of_gone(plan, routing)) if plan.others else plan for plan in plans]
     plans = [_with_rules(plan, rules, tables) for plan in plans]
-    plans = [plan if plan.sink in known else _with_stop(plan, routing.policy, found, describes) for plan in plans]
+    plans = [plan if plan.sink in known else _with_stop(plan, routing.policy, found, sink) for plan in plans]
     plans = _each_statement_once(sorted(plans, key=lambda plan: (plan.source, plan.sink)))
     notes = tuple(
         f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
@@ -228,7 +228,7 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
     Raises SourceError, SinkError, SpecError, StateError; EngineError without a driver.
     """
     from cdc.replanning import known_tables, notes_since
-    from cdc.source import Context, close
+    from cdc.source import Context
     from cdc.state.fingerprint import Fingerprints
     from cdc.state.store import LocalStore
 
@@ -239,17 +239,16 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             sink = spec.sink.build(Context(spec.name, store.within("sink")))
         except ImportError as error:
             raise EngineError(f"a connector cannot be loaded: {error}", hint="install what it needs") from error
-        describes = cast("Describes", sink) if hasattr(sink, "describe") and hasattr(sink, "statements") else None
         try:
             tables, kept = source.tables(), None if state is None else Fingerprints(state.store).read()
             known = () if kept is None else kept.patterns or ()
             missing = check_patterns(spec, tables, complete=source.lists_all_tables, known=known)
             paused = () if state is None else Held(state).tables().paused
-            plan = make_plan(spec, tables, describes, () if state is None else known_tables(state), paused)
-            since = () if state is None else notes_since(state, made_rules(spec), describes, spec.sink, paused)
+            plan = make_plan(spec, tables, sink, () if state is None else known_tables(state), paused)
+            since = () if state is None else notes_since(state, made_rules(spec), sink, spec.sink, paused)
             return replace(plan, notes=(*plan.notes, *since), unmatched=tuple(map(str, missing)))
         finally:
-            close(source)
+            source.stop()
 
 
 def plan_text(plan: Plan) -> str:
@@ -274,18 +273,20 @@ def plan_text(plan: Plan) -> str:
 
 
 def _plan_table(
-    sink_table: TableId, sources: Mapping[TableId, TableSchema], schema: TableSchema, describes: Describes | None
+    sink_table: TableId, sources: Mapping[TableId, TableSchema], schema: TableSchema, sink: Sink | None
 ) -> TablePlan:
     first, *others = sources
     why = merge_all(sources).why if others else {}
     plan = TablePlan(first, sink_table, schema, others=tuple(others), why=why)
-    if describes is None:
+    if sink is None:
         return plan
     try:
-        statements = tuple(describes.statements([CreateTable(sink_table, schema)]))
+        statements = sink.plan_text([CreateTable(sink_table, schema)])
     except ChangeRefused as error:
-        return replace(plan, actual=describes.describe(sink_table), refused=str(error))
-    return replace(plan, actual=describes.describe(sink_table), statements=statements)
+        return replace(plan, actual=sink.describe(sink_table), refused=str(error))
+    if statements is None:
+        return plan
+    return replace(plan, actual=sink.describe(sink_table), statements=tuple(statements))
 
 
 def _each_statement_once(plans: Sequence[TablePlan]) -> list[TablePlan]:
@@ -305,13 +306,15 @@ def _rows_of_gone(plan: TablePlan, routing: Routing) -> str:
     return "rows of one that is truncated or dropped stay here"
 
 
-def _with_stop(plan: TablePlan, policy: Policy, found: Derived, describes: Describes | None) -> TablePlan:
+def _with_stop(plan: TablePlan, policy: Policy, found: Derived, sink: Sink | None) -> TablePlan:
     """The plan with what a run finds missing in the sink, where nothing is created or added there."""
     expected = [creation for creation in found.expected if creation.table == plan.sink]
+    if sink is None:
+        return replace(plan, statements=()) if expected else plan
     try:
-        check_expected(describes, expected)
+        check_expected(sink, expected)
         if not expected:
-            check_there(describes, policy, [CreateTable(plan.sink, plan.schema)])
+            check_there(sink, policy, [CreateTable(plan.sink, plan.schema)])
     except ChangeRefused as error:
         return replace(plan, refused=plan.refused or str(error), statements=())
     return replace(plan, statements=()) if expected else plan

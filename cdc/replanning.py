@@ -20,7 +20,7 @@ from cdc.state.fingerprint import Fingerprints
 
 if TYPE_CHECKING:
     from cdc.schema import TableId
-    from cdc.sink import Describes
+    from cdc.sink import Sink
     from cdc.state.directory import StateDir
     from cdc.transform.rules import Rules
 
@@ -34,13 +34,13 @@ def known_tables(state: StateDir) -> Collection[TableId]:
 def notes_since(
     state: StateDir,
     rules: Rules | None,
-    describes: Describes | None,
-    sink: object = None,
+    sink: Sink | None,
+    options: object = None,
     paused: Collection[TableId] = (),
 ) -> Sequence[str]:
     """Lines about what was edited or altered since the last decided batch; none before the first run.
 
-    `sink` are the options of the sink. Of the rules of `paused` tables nothing is said: a run goes on without them.
+    `options` are those of the sink. Of the rules of `paused` tables nothing is said: a run goes on without them.
 
     Raises StateError for a damaged state, SinkError.
     """
@@ -52,9 +52,9 @@ def notes_since(
     stages = decision.all_stages(RouteStage.name)
     notes = list(_edited(state, rules, last, paused, with_rules=RuleStage.name in stages))
     kept = Fingerprints(state.store).read()
-    if kept is not None and (moved := moved_rows(kept.naming, sink, SinkSchemas(state.store).at(last))):
+    if kept is not None and (moved := moved_rows(kept.naming, options, SinkSchemas(state.store).at(last))):
         notes.append(f"a run would stop: {moved}")
-    return [*notes, *_altered(state, describes, last)]
+    return [*notes, *_altered(state, sink, last)]
 
 
 def _edited(
@@ -73,11 +73,11 @@ def _edited(
         yield f"the rules do not fit the tables as the last run has left them: {error}"
 
 
-def _altered(state: StateDir, describes: Describes | None, last: int) -> Iterator[str]:
-    if describes is None:
+def _altered(state: StateDir, sink: Sink | None, last: int) -> Iterator[str]:
+    if sink is None:
         return
     try:
-        found = altered_tables(describes, SinkSchemas(state.store).at(last))
+        found = altered_tables(sink, SinkSchemas(state.store).at(last))
     except ChangeRefused as error:
         yield f"the sink's tables were altered: {error}"
         return

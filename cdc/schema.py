@@ -19,6 +19,7 @@ Type names follow Flink CDC's, plus UNSIGNED integers, JSON, GEOMETRY and VECTOR
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -115,6 +116,12 @@ class TableId:
         """Namespace, schema and table; with `namespaces` an id of three parts has the first of them."""
         schema, dot, table = self.table.partition(".") if namespaces and self.database else ("", "", "")
         return (self.database, schema, table) if dot else (None, self.database, self.table)
+
+
+def shadow_of(table: TableId) -> TableId:
+    """The shadow table of a table: one of its own for each, always the same."""
+    digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
+    return TableId(table.database, f"cdc_copy_{digest}")
 
 
 @dataclass(frozen=True, slots=True)

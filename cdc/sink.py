@@ -1,4 +1,4 @@
-"""The sink contract: four methods, two phases. A connector's `sink.py` implements it; nothing here knows Spark.
+"""The sink contract: four methods, two phases; everything else has a default. Nothing here knows Spark.
 
 One batch goes: `apply` its schema changes (driver) -> `prepare` its rows (executors) -> the decision file is written
 (driver) -> `commit` (driver). A crash before the decision means `abort` and the whole batch again; a crash after it
@@ -8,15 +8,49 @@ means `commit` again with the recorded handles, and the rows are not read again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
-from cdc.finding import Finding
-from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.errors import EngineError, SinkError
+from cdc.finding import Finding, ok
+from cdc.schema import SchemaChange, TableId, TableSchema, shadow_of
+
+MOST_PAYLOAD = 64 << 20
+"""Bytes of `Prepared.payload` that one task may hand to the driver, all of its tables together."""
+
+
+class Delivery(StrEnum):
+    """The promise of a sink, and what a reader of its tables may see."""
+
+    TWO_PHASE = "two-phase"
+    """Prepared rows are durable and invisible until the driver commits. A reader sees whole batches of a table: before
+    the commit nothing of a batch, after it all, each change once, whatever crashed. Tables may become visible one after
+    the other where the system commits table by table."""
+    COMMIT_IN_TASK = "commit-in-task"
+    """A task commits its rows itself, in a transaction with a fence; a repeat finds the fence and writes nothing. Each
+    change is there once. A reader sees whole tasks, in log order for each key, and may see rows of a batch that is not
+    decided yet: the same batch is written after a crash, from the same splits."""
+    IDEMPOTENT = "idempotent"
+    """Rows become visible as `commit` sends them, in order; a repeat changes nothing, as each row has its key and its
+    place in the log. A reader may see a part of a batch until its commit is through; then the table is equal."""
+
+
+class KeylessRows(StrEnum):
+    """How a sink keeps the rows of a table without a primary key."""
+
+    EQUAL = "equal"
+    """As a multiset: equal rows are all kept, a delete or an update takes one of them."""
+    INSERTS = "inserts"
+    """Inserted rows are kept, each once; a delete or an update stops the run with an error that says so."""
+    CHANGES = "changes"
+    """Every change is a record of its own, in order."""
+    REFUSED = "refused"
+    """`apply` refuses to create such a table (ChangeRefused): the system tells rows apart by a key only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +61,7 @@ class TaskAttempt:
     files of attempts that overlap, as only the returned handles count. `generation` is part of the names too: how often
     the sink has given up decided rows of the batch (LoadsLost), which are then prepared anew. `rows` says which rows
     they are: the same text for the same part of the log, in a replay too; empty where nobody knows. `again` says that
-    an earlier run may have begun with the part.
+    an earlier run may have begun with the part. `noting` is the engine's, behind `note`.
     """
 
     batch: int
@@ -36,18 +70,32 @@ class TaskAttempt:
     generation: int = 0
     rows: str = ""
     again: bool = False
+    noting: Callable[[Any], None] | None = field(default=None, compare=False, repr=False)
+
+    def note(self, value: Any) -> None:
+        """Keep a name that the sink cannot choose, such as of a file with a random part, before something gets it.
+
+        A JSON value; on disk in the state directory when this returns, so note many names in one call: a list. What the
+        decision on the batch does not cover is handed to `Sink.abort`. Executor, inside `prepare`; threads may share
+        it. Raises StateError.
+        """
+        if self.noting is None:
+            raise EngineError("this attempt of a task keeps no notes", hint="give TaskAttempt a `noting`")
+        self.noting(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A handle on rows of one table, durable in the sink but not visible. Goes through the decision file as JSON.
+    """A handle on rows of one table, durable but not visible. Goes through a task's result and the decision file.
 
     Attributes:
         table: sink table.
         partition: which part of the batch; commit in this order keeps log order.
-        handle: the sink's own JSON value: a file name, a label, a transaction id.
+        handle: the sink's own JSON value: a file name, a label, a transaction id. Small.
         inserts, updates, deletes: changes counted for the user (an update counts once, not per image).
         counts: what the sink changed or left out on purpose: reason and number, shown to the user with the source's.
+        payload: the sink's own bytes, such as commit messages: kept in a file beside the decision, checked when they
+            are read again. All those of a task together have at most MOST_PAYLOAD bytes.
     """
 
     table: TableId
@@ -57,6 +105,24 @@ class Prepared:
     updates: int = 0
     deletes: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    payload: bytes = field(default=b"", repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with all but the payload; `from_json` reads it back."""
+        return {
+            "table": {"database": self.table.database, "table": self.table.table},
+            "partition": self.partition,
+            "handle": self.handle,
+            "inserts": self.inserts,
+            "updates": self.updates,
+            "deletes": self.deletes,
+            "counts": self.counts,
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any], payload: bytes = b"") -> Prepared:
+        """The handle that `to_json` wrote, with its payload."""
+        return cls(**{**fields, "table": TableId(**fields["table"]), "payload": payload})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +135,21 @@ class Announced:
 
 
 class Sink(ABC):
-    """Writes batches with two phases. Built on the driver and pickled to executors: open connections lazily."""
+    """Writes batches. Built on the driver and pickled to executors: open connections lazily.
+
+    Attributes:
+        delivery: what the sink promises; every sink says it.
+        keyless: how it keeps rows of tables without a key; every sink says it.
+        shadows: whether it re-snapshots into a shadow table. `apply` then gets `CreateShadow`, which makes the shadow
+            table, empty (one that is left from before goes), and `SwapShadow`, which puts it in the table's place in
+            one step: at every moment readers find one of them, whole. Rows of the re-snapshot come for
+            `shadow(table)`. A change that empties, drops or renames the table drops its shadow table. A sink without
+            them gets `TruncateTable`, or `DropTable` and `CreateTable`, and rows for the table itself.
+    """
+
+    delivery: ClassVar[Delivery]
+    keyless: ClassVar[KeylessRows]
+    shadows: ClassVar[bool] = False
 
     @abstractmethod
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
@@ -82,25 +162,29 @@ class Sink(ABC):
 
     @abstractmethod
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
-        """Make rows durable and invisible. Executor; once per task attempt.
+        """Make rows durable, and invisible as far as `delivery` says. Executor; once per task attempt.
 
         A retried task calls it again under the same batch and partition, and only the handles of the attempt that
-        succeeded are committed. Consume `blocks` as a stream: never hold all of them.
+        succeeded are committed. Consume `blocks` as a stream: never hold all of them. A name that cannot be found
+        again by batch and partition is noted first (`TaskAttempt.note`).
         """
 
     @abstractmethod
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> Mapping[str, int] | None:
         """Make all of the batch visible. Driver; may repeat for the same batch, and must then change nothing.
 
-        `prepared` is ordered by partition. Returns what only now turned out to be changed or left out, like
-        `Prepared.counts`, None for nothing. Raises CommitFailed (nothing visible, may be tried again) or CommitUnknown.
+        `prepared` is ordered by partition, each with its payload. Returns what only now turned out to be changed or
+        left out, like `Prepared.counts`, None for nothing. Raises CommitFailed (nothing visible, may be tried again),
+        CommitUnknown, or LoadsLost for decided rows that the system has given up.
         """
 
     @abstractmethod
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove whatever was prepared under this batch's names and never decided.
 
-        Driver; on start after a crash and after a failed batch; may repeat.
+        Driver; on start after a crash and after a failed batch; may repeat. `noted`: values of `TaskAttempt.note`, in
+        order, of this batch and later ones, and of attempts of earlier batches whose handles did not count; once this
+        returns they are forgotten.
         """
 
     def check(self) -> None:  # noqa: B027 - most sinks have nothing that could be away
@@ -109,62 +193,66 @@ class Sink(ABC):
         Raises SinkError.
         """
 
+    def reach(self) -> None:  # noqa: B027 - for sinks whose tasks connect to something
+        """Connect and log in, now or never. Executor on another machine, before the first batch. Raises SinkError."""
+
     def warm(self) -> None:  # noqa: B027 - most sinks load nothing big
         """Load what the first batch needs, such as compiled code; opens no connection. Executor, at the start."""
 
+    def shadow(self, table: TableId) -> TableId:
+        """The shadow table of a table, for a sink that has `shadows`. Pure; driver and executors."""
+        return shadow_of(table)
 
-@runtime_checkable
-class CopiesBeside(Protocol):
-    """Optional capability: a table that is copied anew is copied into one beside it, which then takes its place.
-
-    `apply` gets `CreateShadow`, which makes the table beside it, empty (one that is left from before goes), and
-    `SwapShadow`, which puts it in the table's place in one step: at every moment readers find one of them, whole. Rows
-    of the copy come for `beside(table)`. A change that empties, drops or renames the table lets go of that one.
-
-    A sink without it gets `TruncateTable`, or `DropTable` and `CreateTable`, and rows for the table itself.
-    """
-
-    def beside(self, table: TableId) -> TableId:
-        """The table that a copy of this one goes to until it is whole. Pure; driver and executors."""
-
-
-@runtime_checkable
-class Announces(Protocol):
-    """Optional capability: the sink tells its readers of schema changes."""
-
-    def announce(self, batch: int, changes: Sequence[Announced]) -> None:
-        """Tell of all changes that `apply` has carried out for a batch, in order with its rows. Driver.
+    def announce(self, batch: int, changes: Sequence[Announced]) -> None:  # noqa: B027 - tables show their columns
+        """Publish all changes that `apply` has carried out for a batch, in order with its rows. Driver.
 
         Between `apply` and the batch's rows, and behind all rows of the batch before. Repeated with the same batch and
-        changes after a crash: what was told then is not told again. Raises SinkError.
+        changes after a crash: what was published then is not published again. Raises SinkError.
         """
 
+    def last_committed_batch(self) -> int | None:
+        """The last batch of this pipeline that the system has, -1 when none; None: the system does not know it.
 
-@runtime_checkable
-class Remembers(Protocol):
-    """Optional capability: the system itself knows which batches of a pipeline it has."""
+        Driver, at the start. Raises SinkError.
+        """
+        return None
 
-    def last_batch(self) -> int:
-        """The last batch of this pipeline that is in, -1 when none is. Driver, at the start. Raises SinkError."""
+    def missing_tables(self, tables: Sequence[TableId]) -> Sequence[TableId] | None:
+        """Those of these sink tables that do not exist, or that the user cannot see; None: it cannot be asked.
 
-
-@runtime_checkable
-class Confirms(Protocol):
-    """Optional capability: the system can be asked whether tables are there."""
-
-    def missing(self, tables: Sequence[TableId]) -> Sequence[TableId]:
-        """Those of these sink tables that are not there, or that the user cannot see. Driver. Raises SinkError."""
-
-
-@runtime_checkable
-class Describes(Protocol):
-    """Optional capability, for `cdc plan`: read what is there and show what would be done. Changes nothing."""
+        Driver. Raises SinkError.
+        """
+        return None
 
     def describe(self, table: TableId) -> TableSchema | None:
-        """The sink table's actual schema in this tool's types, None when it does not exist. Driver."""
+        """The sink table's actual schema in this tool's types; None when it does not exist or cannot be asked. Driver.
 
-    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
-        """The statements `apply` would run now for these changes. Driver."""
+        Changes nothing. Raises SinkError.
+        """
+        return None
+
+    def plan_text(self, changes: Sequence[SchemaChange]) -> Sequence[str] | None:
+        """The statements or operations that `apply` would carry out now, for `cdc plan`; None: it cannot say. Driver.
+
+        Changes nothing. Raises ChangeRefused where `apply` would, SinkError.
+        """
+        return None
+
+    def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
+        """The columns of `schema` of a table, for `cdc verify`; None when there is no such table. Any process.
+
+        A text says why its rows are not those of the source at any time, such as for a table that only grows. Raises
+        SinkError.
+        """
+        raise SinkError("its rows cannot be read back", where=f"sink {type(self).__name__}")
+
+    def examine(self) -> Iterator[Finding]:
+        """Findings for `cdc doctor`: what a pipeline needs of the sink, one by one. Changes nothing.
+
+        Raises SinkError, which is a finding too.
+        """
+        self.check()
+        yield ok("connection", "can be reached")
 
 
 class StoredTable(Protocol):
@@ -182,22 +270,3 @@ class StoredTable(Protocol):
 
         A value that the table cannot hold is given as NULL.
         """
-
-
-@runtime_checkable
-class ReadsBack(Protocol):
-    """Optional capability, for `cdc verify`: rows of sink tables can be read."""
-
-    def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
-        """The columns of `schema` of a table; None when there is no such table. Any process. Raises SinkError.
-
-        A text says why its rows are not those of the source at any time, such as for a table that only grows.
-        """
-
-
-@runtime_checkable
-class ExaminesSink(Protocol):
-    """Optional capability, for `cdc doctor`."""
-
-    def examine(self) -> Iterator[Finding]:
-        """What a pipeline needs of the sink, looked at one by one; an error is a finding. Changes nothing."""

@@ -1,4 +1,4 @@
-"""The source contract: seven methods, and small optional capabilities. Nothing here knows Spark.
+"""The source contract: seven methods; everything else has a default. Nothing here knows Spark.
 
 A source object is built on the driver from its options and pickled to two other places: the stream reader process (one
 per run, plans batches) and the executors (read them). Build it cheaply, open connections lazily, hold no live handle in
@@ -15,7 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
-from cdc.finding import Finding
+from cdc.errors import SourceError
+from cdc.finding import Finding, ok
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.state.store import Store
 from cdc.state.waits import Waits
@@ -151,8 +152,9 @@ class TableProgress:
 class Source(ABC):
     """Reads a change log as batches: closed ranges of offsets that can be read again and give the same rows.
 
-    These seven methods are what every source has. What only some can do are the capabilities below, each a protocol of
-    one method that the engine asks for: a class that has the method has the capability.
+    The seven abstract methods are what every source has; the others have a default, and what is missing with it is in
+    docs/write-a-connector.md. Requests for a re-snapshot and reports of tasks are protocols below: a class that has the
+    methods of one has the capability.
     """
 
     bounded: bool = False
@@ -201,59 +203,65 @@ class Source(ABC):
         `report` takes what `Learns.decided` is to be told when these very rows are what the batch will commit.
         """
 
-
-def past_changes(source: Source, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-    """What leads from no tables to those at `end`, where the pipeline began at `start`, many batches before. Driver."""
-    return source.past_changes(start, end) if isinstance(source, TellsPast) else source.schema_changes(start, end)
-
-
-def close(source: Source) -> None:
-    """Let a source that holds something open close it."""
-    if isinstance(source, Closes):
-        source.stop()
-
-
-@runtime_checkable
-class Closes(Protocol):
-    """Optional capability: what the source holds open is closed."""
-
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027 - most sources hold nothing open
         """Close what is open. Stream reader process, at the end of the run; not guaranteed after a crash.
 
         In a bounded run it also comes from another thread, while `latest_offset` waits: that then returns at once.
         """
 
-
-@runtime_checkable
-class Warms(Protocol):
-    """Optional capability: something big can be loaded before the first batch needs it."""
-
-    def warm(self) -> None:
+    def warm(self) -> None:  # noqa: B027 - most sources load nothing big
         """Load what the first batch needs, such as compiled code; opens no connection. Executor, at the start."""
 
-
-@runtime_checkable
-class Releases(Protocol):
-    """Optional capability: the source keeps something until what was read is in the sink."""
-
-    def commit(self, end: Offset) -> None:
+    def commit(self, end: Offset) -> None:  # noqa: B027 - most logs keep nothing for a reader
         """Everything up to `end` is in the sink and will not be asked for again. Stream reader process."""
 
-
-@runtime_checkable
-class Reaches(Protocol):
-    """Optional capability of sources and sinks that tasks connect to, for executors on other machines."""
-
-    def reach(self) -> None:
-        """Connect and log in, now or never. Executor, before the first batch. Raises the connector's errors."""
-
-
-@runtime_checkable
-class TellsFirst(Protocol):
-    """Optional capability of a bounded source: it knows the tables that its log begins with."""
+    def reach(self) -> None:  # noqa: B027 - for sources whose tasks connect to something
+        """Connect and log in, now or never. Executor on another machine, before the first batch. Raises SourceError."""
 
     def first_tables(self) -> Mapping[TableId, TableSchema]:
-        """Their schemas at the beginning. Driver, before the first run. Raises SourceError."""
+        """Schemas of the tables that the log of a bounded source begins with. Driver, before the first run.
+
+        Raises SourceError.
+        """
+        return {}
+
+    def lag(self) -> Lag | None:
+        """How far behind the last planned batch is, with notices; None when nothing is known. Stream reader process."""
+        return None
+
+    def position_text(self, sequence: int) -> str:
+        """The place of a `ChangeBlock.sequence` in the source's own words, for messages and dead letters.
+
+        Empty for a row that is from no log. Pure; executor and driver.
+        """
+        return str(sequence)
+
+    def now(self) -> TablesNow | None:
+        """A reader of the tables as they are now, for `cdc verify`; None: only their changes can be read.
+
+        The caller closes it. Opens nothing yet.
+        """
+        return None
+
+    def examine(self, committed: Offset | None) -> Iterator[Finding]:
+        """Findings for `cdc doctor`: what a pipeline needs of the source, one by one. Changes nothing.
+
+        `committed` is where the pipeline is, None for one that has not begun. Raises SourceError, a finding too.
+        """
+        yield ok("tables", f"{len(self.tables())} match and can be read")
+
+    def start_at(self, position: str) -> tuple[Offset, str]:
+        """The initial offset for another tool's position, and its description, for `cdc import`. Driver.
+
+        Instead of `initial_offset`; writes what that one writes. Raises SourceError for a position that cannot be read
+        or is not in the log.
+        """
+        raise SourceError("it takes no positions of other tools", where=f"source {type(self).__name__}")
+
+
+def past_changes(source: Source, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+    """What leads from no tables to those at `end`, where the pipeline began at `start`, many batches before. Driver."""
+    return source.past_changes(start, end) if isinstance(source, TellsPast) else source.schema_changes(start, end)
 
 
 @runtime_checkable
@@ -273,14 +281,6 @@ class Learns(Protocol):
 
         Driver; in the order of splits. Called again with the same reports after a crash, so it has to be idempotent.
         """
-
-
-@runtime_checkable
-class TellsLag(Protocol):
-    """Optional capability: the source knows the end of its log, or has notices for the user."""
-
-    def lag(self) -> Lag | None:
-        """How far behind the last planned batch is; None when there is nothing to tell yet. Stream reader process."""
 
 
 @runtime_checkable
@@ -326,17 +326,6 @@ class CopiesAnew(Protocol):
         """
 
 
-@runtime_checkable
-class Positions(Protocol):
-    """Optional capability: a row's sequence stands for a place in the log that people can look up."""
-
-    def position_text(self, sequence: int) -> str:
-        """The place of a `ChangeBlock.sequence` in the source's own words, for messages and dead letters.
-
-        Empty for a row that is from no log. Pure; executor and driver.
-        """
-
-
 class TablesNow(Protocol):
     """Tables as they are now, read beside the pipeline. One process, one thread; it holds connections open.
 
@@ -366,33 +355,3 @@ class TablesNow(Protocol):
 
     def close(self) -> None:
         """Close what is open."""
-
-
-@runtime_checkable
-class ReadsNow(Protocol):
-    """Optional capability, for `cdc verify`: tables can be read as they are now, whatever the pipeline does."""
-
-    def now(self) -> TablesNow:
-        """A reader; the caller closes it. Opens nothing yet."""
-
-
-@runtime_checkable
-class ExaminesSource(Protocol):
-    """Optional capability, for `cdc doctor`."""
-
-    def examine(self, committed: Offset | None) -> Iterator[Finding]:
-        """What a pipeline needs of the source, looked at one by one; an error is a finding. Changes nothing.
-
-        `committed` is where the pipeline is, None for one that has not begun.
-        """
-
-
-@runtime_checkable
-class StartsAt(Protocol):
-    """Optional capability, for `cdc import`: a pipeline begins where another tool is."""
-
-    def start_at(self, position: str) -> tuple[Offset, str]:
-        """The initial offset for another tool's position, and what that is in words. Instead of `initial_offset`.
-
-        Writes what that one writes. Raises SourceError for a position that cannot be read or is not in the log.
-        """

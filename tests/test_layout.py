@@ -330,7 +330,7 @@ def test_every_dialect_is_planned_with_by_the_core() -> None:
 
 
 def test_what_every_source_must_have_is_little() -> None:
-    """What only some sources can do is a small Protocol that the engine asks for."""
+    """What only some sources can do has a default."""
     assert len(Source.__abstractmethods__) <= 7
 
 

@@ -11,6 +11,7 @@ from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableI
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
+from cdc.testing.line_sink import LineSink
 
 ORDERS = TableSchema(
     (Column("id", DataType(Kind.INT), nullable=False), Column("note", DataType(Kind.VARCHAR, 40))), ("id",)
@@ -24,13 +25,13 @@ def spec(route: str = "") -> PipelineSpec:
     return check("p.yaml", text.encode(), env={}).spec
 
 
-class Described:
+class Described(LineSink):
     """A sink that has `ods.orders`, older than the source's."""
 
     def describe(self, table: TableId) -> TableSchema | None:
         return TableSchema(ORDERS.columns[:1], ("id",)) if table == TableId("ods", "orders") else None
 
-    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+    def plan_text(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
         return [f"CREATE TABLE {change.table}" for change in changes if isinstance(change, CreateTable)]
 
 
@@ -59,8 +60,8 @@ def test_a_plan_shows_tables_routes_schemas_and_statements() -> None:
 class InSchemas(Described):
     """A sink whose schemas are made before their tables."""
 
-    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
-        return ["CREATE SCHEMA ods", *super().statements(changes)]
+    def plan_text(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+        return ["CREATE SCHEMA ods", *super().plan_text(changes)]
 
 
 def test_a_statement_that_several_tables_need_is_in_the_plan_once() -> None:
@@ -72,11 +73,11 @@ def test_a_statement_that_several_tables_need_is_in_the_plan_once() -> None:
 class Choosy(Described):
     """A sink that takes no table without a key."""
 
-    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+    def plan_text(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
         for change in changes:
             if isinstance(change, CreateTable) and not change.schema.primary_key:
                 raise ChangeRefused("a table needs a key", where=str(change.table), hint="give it one")
-        return super().statements(changes)
+        return super().plan_text(changes)
 
 
 def test_a_table_that_the_sink_refuses_is_marked_among_the_others() -> None:
@@ -90,7 +91,7 @@ def test_a_table_that_the_sink_refuses_is_marked_among_the_others() -> None:
 
 
 class ByHand(Described):
-    def missing(self, tables: Sequence[TableId]) -> list[TableId]:
+    def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
         return [table for table in tables if self.describe(table) is None]
 
 

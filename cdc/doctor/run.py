@@ -12,8 +12,7 @@ from cdc.doctor.machine import examine_machine
 from cdc.errors import CdcError, EngineError, SinkError, SourceError
 from cdc.finding import Finding, Level, error, ok
 from cdc.flow.offsets import source_offset
-from cdc.sink import ExaminesSink
-from cdc.source import Context, ExaminesSource, Offset, close
+from cdc.source import Context, Offset
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.store import LocalStore
@@ -94,12 +93,9 @@ def _source(spec: PipelineSpec, store: LocalStore, committed: Offset | None) -> 
     try:
         source = spec.source.build(Context(spec.name, store.within("source")))
         try:
-            if isinstance(source, ExaminesSource):
-                yield from source.examine(committed)
-            else:
-                yield ok("tables", f"{len(source.tables())} match and can be read")
+            yield from source.examine(committed)
         finally:
-            close(source)
+            source.stop()
     except CdcError as failed:
         yield _failed("source", failed)
     except ImportError as failed:
@@ -111,11 +107,7 @@ def _source(spec: PipelineSpec, store: LocalStore, committed: Offset | None) -> 
 def _sink(spec: PipelineSpec, store: LocalStore) -> Iterator[Finding]:
     try:
         sink = spec.sink.build(Context(spec.name, store.within("sink")))
-        if isinstance(sink, ExaminesSink):
-            yield from sink.examine()
-        else:
-            sink.check()
-            yield ok("connection", "can be reached")
+        yield from sink.examine()
     except CdcError as failed:
         yield _failed("sink", failed)
     except ImportError as failed:

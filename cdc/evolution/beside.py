@@ -1,7 +1,7 @@
 """Copies beside a table: a table that is copied anew is filled under another name, then takes the table's place. Pure.
 
     CreateShadow  drop what is left of an earlier copy, create the table beside it, empty
-    rows          of the copy go to `beside_of(table)`, those of the log to the table too
+    rows          of the copy go to `shadow_of(table)`, those of the log to the table too
     SwapShadow    the one beside it takes its place in one step
 
 The steps of `CreateShadow` may be begun anew at any point: there are no rows of the copy before it is noted as done.
@@ -11,7 +11,6 @@ table the copy was, and after a crash it is asked which one is there.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,18 +18,12 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.steps import Statement, Step
 from cdc.evolution.table import ActualTable, Layout, T
-from cdc.schema import TableId
-
-
-def beside_of(table: TableId) -> TableId:
-    """The table that a copy of a table is in until it is whole: one of its own for each table, always the same."""
-    digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
-    return TableId(table.database, f"cdc_copy_{digest}")
+from cdc.schema import TableId, shadow_of
 
 
 def begin(dialect: Dialect[T], layout: Layout[T], table: ActualTable[T], new: ActualTable[T] | None) -> Iterator[Step]:
     """Create the table that a copy goes to, as `new` is or else like the table; afresh when there is one."""
-    copy = replace(new or table, id=beside_of(table.id))
+    copy = replace(new or table, id=shadow_of(table.id))
     yield from let_go(dialect, layout, table.id)
     for sql in dialect.create_like(table, copy.id) if new is None else dialect.create_table(copy):
         yield Statement(table.id, sql)
@@ -39,7 +32,7 @@ def begin(dialect: Dialect[T], layout: Layout[T], table: ActualTable[T], new: Ac
 
 def let_go(dialect: Dialect[T], layout: Layout[T], table: TableId) -> Iterator[Step]:
     """Drop what is left of a copy of the table."""
-    copy = beside_of(table)
+    copy = shadow_of(table)
     if layout.get(copy) is not None:
         yield Statement(table, dialect.drop_copy(copy))
         layout.remove(copy)
@@ -47,10 +40,10 @@ def let_go(dialect: Dialect[T], layout: Layout[T], table: TableId) -> Iterator[S
 
 def take_place(dialect: Dialect[T], layout: Layout[T], table: ActualTable[T]) -> Iterator[Step]:
     """The copy takes the place of the table. Raises ChangeRefused when there is none."""
-    copy = layout.get(beside_of(table.id))
+    copy = layout.get(shadow_of(table.id))
     if copy is None:
         raise ChangeRefused(
-            f"{beside_of(table.id)}, which holds the copy of the table, does not exist",
+            f"{shadow_of(table.id)}, which holds the copy of the table, does not exist",
             where=str(table.id),
             hint=f"it was dropped or renamed in {dialect.name}; restore it, or start with a new --state-dir",
         )

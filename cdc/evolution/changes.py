@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, suppress
 from typing import Generic
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.beside import beside_of
 from cdc.evolution.journal import Journal
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.renames import in_turn
@@ -25,7 +24,7 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Check, PlannedChange, Remark, Statement, Step
 from cdc.evolution.table import Layout, T
 from cdc.faults import reached
-from cdc.schema import CreateTable, SchemaChange, SwapShadow, TableId
+from cdc.schema import CreateTable, SchemaChange, SwapShadow, TableId, shadow_of
 from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
@@ -76,7 +75,7 @@ class _Run(Generic[T]):
         while first < len(planned):
             change = planned[first].change
             if isinstance(change, SwapShadow):
-                journal.note_begun(self._session.identity(beside_of(change.table)))
+                journal.note_begun(self._session.identity(shadow_of(change.table)))
             new = creations(planned, first)
             last = first + max(1, len(new))
             with self._session.transaction():
@@ -175,7 +174,7 @@ def swapped(session: SchemaSession[T], layout: Layout[T], table: TableId, identi
 
     `identity` is that of the copy before. `layout` is left as it is then. Raises as `SchemaSession.execute`.
     """
-    copy = beside_of(table)
+    copy = shadow_of(table)
     if layout.get(copy) is None:
         return True
     if identity is None or session.identity(table) != identity:

@@ -35,6 +35,7 @@ from cdc.schema import (
     SwapShadow,
     TableId,
     TruncateTable,
+    shadow_of,
 )
 
 
@@ -51,7 +52,7 @@ def tables_of(dialect: Dialect[T], changes: Sequence[SchemaChange]) -> list[Tabl
     """The tables that a plan for these changes looks at: those named, and copies of them that a crash left."""
     named = dict.fromkeys(change.table for change in changes)
     named |= dict.fromkeys(change.new_table for change in changes if isinstance(change, RenameTable))
-    return [*named, *(copy for table in named for copy in (dialect.copy_of(table), beside.beside_of(table)))]
+    return [*named, *(copy for table in named for copy in (dialect.copy_of(table), shadow_of(table)))]
 
 
 class Planner(Generic[T]):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Generic
+from typing import ClassVar, Generic
 
-from cdc.evolution.beside import beside_of
 from cdc.evolution.changes import SchemaChanges
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.renames import in_turn
@@ -22,6 +21,8 @@ from cdc.source import Context
 class SqlSink(Sink, Generic[T]):
     """Schema changes and `cdc plan` for a sink that can open a `SchemaSession`. Picklable, as every sink."""
 
+    shadows: ClassVar[bool] = True
+
     def __init__(self, context: Context) -> None:
         self._store = context.store
 
@@ -33,22 +34,18 @@ class SqlSink(Sink, Generic[T]):
         """Carry out schema changes in order, each from the tables as they are. Driver."""
         SchemaChanges(lambda: self.schema_session(write=True), self._store).apply(batch, changes)
 
-    def beside(self, table: TableId) -> TableId:
-        """As `CopiesBeside` says."""
-        return beside_of(table)
-
     def describe(self, table: TableId) -> TableSchema | None:
         """The table as it is, None when it does not exist. Driver."""
         with self.schema_session(write=False) as session:
             actual = session.read([table]).get(table)
             return None if actual is None else session.dialect.schema(actual)
 
-    def missing(self, tables: Sequence[TableId]) -> list[TableId]:
+    def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
         """Those of these tables that do not exist. Driver."""
         with self.schema_session(write=False) as session:
             return session.missing(tables)
 
-    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+    def plan_text(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
         """The statements `apply` would run now. Driver."""
         with self.schema_session(write=False) as session:
             dialect, changes = session.dialect, in_turn(changes)

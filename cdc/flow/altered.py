@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.schema import CreateTable, SchemaChange, TableId
-from cdc.sink import Confirms, Describes
+from cdc.sink import Sink
 
 if TYPE_CHECKING:
     from cdc.flow.sink_schemas import Schemas
@@ -48,26 +48,26 @@ class Altered:
         return "; ".join(parts)
 
 
-def altered_tables(describes: Describes, known: Schemas) -> Sequence[Altered]:
+def altered_tables(sink: Sink, known: Schemas) -> Sequence[Altered]:
     """The tables that are not as they were left, of those that there are. Driver; asks the sink for each table.
 
     Tables that are gone are no matter of this: a run finds them by itself.
     """
     found = []
     for table, schema in sorted(known.items()):
-        actual = describes.describe(table)
+        actual = sink.describe(table)
         if actual is None:
             continue
         there, wanted = ({name.casefold() for name in each.names} for each in (actual, schema))
         lost = tuple(name for name in schema.names if name.casefold() not in there)
         new = tuple(name for name in actual.names if name.casefold() not in wanted)
-        altered = Altered(table, lost, new, _refused(describes, CreateTable(table, schema)))
+        altered = Altered(table, lost, new, _refused(sink, CreateTable(table, schema)))
         if altered != Altered(table):
             found.append(altered)
     return found
 
 
-def check_there(sink: object, policy: Policy, changes: Iterable[SchemaChange]) -> None:
+def check_there(sink: Sink, policy: Policy, changes: Iterable[SchemaChange]) -> None:
     """Tables that somebody made before the pipeline came have all columns, where none may be added. Driver.
 
     Raises ChangeRefused for one that has not, SinkError.
@@ -77,13 +77,13 @@ def check_there(sink: object, policy: Policy, changes: Iterable[SchemaChange]) -
             raise _not_added(table, missing, policy)
 
 
-def check_expected(sink: object, expected: Iterable[CreateTable]) -> None:
+def check_expected(sink: Sink, expected: Iterable[CreateTable]) -> None:
     """Tables that have to be in the sink, as create.table is left out, are there with these columns. Driver.
 
     Raises ChangeRefused for one that is not, SinkError.
     """
     expected = tuple(expected)
-    if isinstance(sink, Confirms) and (absent := sink.missing([creation.table for creation in expected])):
+    if absent := sink.missing_tables([creation.table for creation in expected]):
         raise ChangeRefused(
             "the sink has no such table, and create.table is left out by its filters",
             where=", ".join(map(str, absent)),
@@ -93,10 +93,8 @@ def check_expected(sink: object, expected: Iterable[CreateTable]) -> None:
         raise _missing(table, missing, "create.table is left out by the sink's filters", _let_through("create.table"))
 
 
-def _lacking(sink: object, creations: Iterable[CreateTable]) -> Iterator[tuple[TableId, Sequence[str]]]:
+def _lacking(sink: Sink, creations: Iterable[CreateTable]) -> Iterator[tuple[TableId, Sequence[str]]]:
     """Those of the tables that are there and have not all columns, with these. Raises SinkError."""
-    if not isinstance(sink, Describes):
-        return
     for creation in creations:
         actual = sink.describe(creation.table)
         there = set() if actual is None else {name.casefold() for name in actual.names}
@@ -124,7 +122,7 @@ def _missing(table: TableId, missing: Sequence[str], why: str, otherwise: str) -
 
 
 def put_back(
-    describes: Describes,
+    sink: Sink,
     known: Schemas,
     tables: Iterable[TableId],
     apply: Callable[[Sequence[CreateTable]], None],
@@ -138,13 +136,13 @@ def put_back(
     there = {table: known[table] for table in sorted(tables)}
     creations = [CreateTable(table, schema) for table, schema in there.items()]
     try:
-        missing = describes.statements(creations) if creations else ()
+        missing = sink.plan_text(creations) if creations else ()
     except ChangeRefused as error:
         log.warning("a table was altered in the sink: %s", error)
         return
     if not missing:
         return
-    for altered in altered_tables(describes, there):
+    for altered in altered_tables(sink, there):
         if altered.lost and not policy.adds_columns:
             raise _not_added(altered.table, altered.lost, policy)
         again = f"; `cdc resync FILE TABLE` brings the values of {', '.join(altered.lost)}" if altered.lost else ""
@@ -152,9 +150,9 @@ def put_back(
     apply(creations)
 
 
-def _refused(describes: Describes, change: CreateTable) -> str:
+def _refused(sink: Sink, change: CreateTable) -> str:
     try:
-        describes.statements([change])
+        sink.plan_text([change])
     except ChangeRefused as error:
         return str(error)
     return ""

@@ -8,7 +8,7 @@ from cdc.evolution.apply import apply_changes
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.sink_schemas import Schemas
 from cdc.schema import RenameTable, SchemaChange
-from cdc.sink import Announced, Announces, Sink
+from cdc.sink import Announced, Sink
 
 
 def announce(sink: Sink, retry: RetryPolicy, batch: int, before: Schemas, changes: Sequence[SchemaChange]) -> None:
@@ -16,9 +16,8 @@ def announce(sink: Sink, retry: RetryPolicy, batch: int, before: Schemas, change
 
     Repeatable. Raises SinkError.
     """
-    if isinstance(sink, Announces):
-        found = list(_announced(before, changes))
-        retry.call(lambda: sink.announce(batch, found), "schema changes")
+    found = list(_announced(before, changes))
+    retry.call(lambda: sink.announce(batch, found), "schema changes")
 
 
 def _announced(tables: Schemas, changes: Sequence[SchemaChange]) -> Iterator[Announced]:

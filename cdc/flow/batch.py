@@ -47,7 +47,7 @@ from cdc.flow.task import PrepareTask, TaskResult
 from cdc.flow.together import JOINED
 from cdc.route import RouteGuard
 from cdc.schema import SchemaChange
-from cdc.sink import CopiesBeside, Prepared, Sink
+from cdc.sink import Prepared, Sink
 from cdc.source import Learns, Offset, Source, past_changes
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
@@ -85,15 +85,15 @@ class BatchRunner:
         self._source, self._sink, self._guard, self._state = source, sink, guard, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
         lost = LostLoads(
-            PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers), state, retry
+            PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers, state.notes),
+            state,
+            retry,
         )
         self._commits = Commits(sink, self._log, retry, lost)
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
-        self._policy = routing.policy
+        self._policy, self._notes = routing.policy, state.notes
         self._asking = Asking(source)
-        self._routes = RouteStage(
-            routing, state.store, self._asking.possible if isinstance(sink, CopiesBeside) else None
-        )
+        self._routes = RouteStage(routing, state.store, self._asking.possible if sink.shadows else None)
         leaves_out = routing.policy.behavior is Behavior.TRY_EVOLVE
         self._refused = RefusedChanges(sink, self._routes, self._asking, state, leaves_out=leaves_out)
         self._rules = RuleStage(rules, state.store, self._routes.tables_held)
@@ -130,6 +130,7 @@ class BatchRunner:
         """
         for decision in self._log.uncommitted():
             self._check(decision)
+            self._notes.decided(decision.batch, decision.noted)
             started = time.monotonic()
             self._tell_source(decision)
             prepared = self._named(decision)
@@ -232,8 +233,12 @@ class BatchRunner:
         reached("after-prepare", batch)
         handles = [handle for result in results for handle in result.prepared]
         reports = tuple(report for result in results for report in result.reports)
-        decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, stages=states)
+        noted = tuple(result.noted for result in results if result.noted)
+        decision = Decision(
+            batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, stages=states, noted=noted
+        )
         self._log.decide(decision)
+        self._notes.decided(batch, decision.noted)
         self._routes.decided()
         phases.update(schema=planned - began, tasks=ran - planned, decide=time.monotonic() - ran)
         return decision, changes, results
@@ -258,7 +263,9 @@ class BatchRunner:
 
     def _abort(self, batch: int) -> None:
         self._state.store.check_held()
-        self._sink.abort(batch)
+        undecided = self._notes.undecided(batch, self._log.committed())
+        self._sink.abort(batch, undecided.values)
+        self._notes.forget(undecided.names)
 
     def _recover(self, batch: int) -> None:
         """First batch of a run: remove what an earlier run prepared for it, learn the tables and schemas there are."""

@@ -18,7 +18,7 @@ from dataclasses import replace
 from cdc.block import ChangeBlock, During
 from cdc.flow.sink_schemas import Part
 from cdc.schema import CreateShadow, DropShadow, DropTable, SchemaChange, SwapShadow, TableId, TruncateTable
-from cdc.sink import CopiesBeside, Sink
+from cdc.sink import Sink
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChang
     """A batch's changes with the sink's table names, as the sink takes them. Driver; the same for a repeat."""
     found: list[SchemaChange] = []
     for change in changes:
-        if isinstance(sink, CopiesBeside) or not isinstance(change, CreateShadow | SwapShadow | DropShadow):
+        if sink.shadows or not isinstance(change, CreateShadow | SwapShadow | DropShadow):
             found.append(change)
         elif isinstance(change, CreateShadow):
             log.warning(
@@ -49,8 +49,8 @@ def block_for(sink: Sink, block: ChangeBlock, *, over: bool = False) -> ChangeBl
     """
     if block.during is not During.NO_COPY and over:
         return replace(block, during=During.NO_COPY)
-    if isinstance(sink, CopiesBeside):
-        return replace(block, table=sink.beside(block.table)) if block.during is During.NEW else block
+    if sink.shadows:
+        return replace(block, table=sink.shadow(block.table)) if block.during is During.NEW else block
     return None if block.during is During.OLD else block
 
 
@@ -62,24 +62,24 @@ def blocks_for(sink: Sink, block: ChangeBlock, part: Part | None, *, over: bool 
     if found is None:
         return
     yield found
-    if part is Part.WHOLE and isinstance(sink, CopiesBeside):
-        yield replace(found, table=sink.beside(found.table))
+    if part is Part.WHOLE and sink.shadows:
+        yield replace(found, table=sink.shadow(found.table))
 
 
 def gathered_tables(sink: Sink, merged: Collection[TableId]) -> frozenset[TableId]:
     """The merged tables, and what copies of them are."""
-    beside = map(sink.beside, merged) if isinstance(sink, CopiesBeside) else ()
+    beside = map(sink.shadow, merged) if sink.shadows else ()
     return frozenset((*merged, *beside))
 
 
 def copied_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId]) -> dict[TableId, TableId]:
     """Which of the `known` sink tables each of these is a copy of, as far as it is one. Driver."""
     unknown = set(tables).difference(known)
-    if not unknown or not isinstance(sink, CopiesBeside):
+    if not unknown or not sink.shadows:
         return {}
-    return {copy: table for table in known if (copy := sink.beside(table)) in unknown}
+    return {copy: table for table in known if (copy := sink.shadow(table)) in unknown}
 
 
 def names_of(sink: Sink, table: TableId) -> tuple[str, ...]:
     """The sink's tables that rows of a sink table may be in."""
-    return (str(table), str(sink.beside(table))) if isinstance(sink, CopiesBeside) else (str(table),)
+    return (str(table), str(sink.shadow(table))) if sink.shadows else (str(table),)

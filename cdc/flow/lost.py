@@ -27,8 +27,7 @@ from cdc.flow.route_stage import routed_schemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import CreateTable, RenameTable, TableId
-from cdc.sink import Prepared
-from cdc.source import Resyncs, Split, close, past_changes
+from cdc.source import Resyncs, Split, past_changes
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 
@@ -54,14 +53,17 @@ class LostLoads:
             raise self._stopped(decision, error, error.unsure, "whether they are in it is not known")
         task = pickle.loads(pickle.dumps(self._task))
         try:
-            made = self._read(task, decision, again, error)
+            results = self._read(task, decision, again, error)
         finally:
-            close(task.source)
+            task.source.stop()
+        made = [handle for result in results for handle in result.prepared]
+        noted = (*decision.noted, *(result.noted for result in results if result.noted))
         first = {**again, **{table: error.tables.get(table, 0) for table in freed}}
         kept = [item for item in decision.prepared if item.partition < first.get(str(item.table), item.partition + 1)]
         handles = sorted([*kept, *made], key=lambda item: item.partition)
-        new = replace(decision, prepared=tuple(handles), generation=decision.generation + 1)
+        new = replace(decision, prepared=tuple(handles), generation=decision.generation + 1, noted=noted)
         self._log.decide(new)
+        self._state.notes.decided(new.batch, new.noted)
         for table in sorted(freed):
             log.warning("batch %d: rows of %s are let go, it is copied anew", decision.batch, table)
         return new
@@ -83,19 +85,18 @@ class LostLoads:
 
     def _read(
         self, task: PrepareTask, decision: Decision, again: dict[str, int], error: LoadsLost
-    ) -> Sequence[Prepared]:
-        """New handles for the tables that are read again."""
+    ) -> Sequence[TaskResult]:
+        """Results with new handles for the tables that are read again."""
         if not again:
             return ()
         log.warning("batch %d: rows of %s are read again: %s", decision.batch, ", ".join(sorted(again)), error.message)
         try:
-            results = [self._prepared(task, decision, split, tables) for split, tables in self._parts(decision, again)]
+            return [self._prepared(task, decision, split, tables) for split, tables in self._parts(decision, again)]
         except CdcError as failed:
             if failed.retryable or isinstance(failed, SinkError):
                 raise
             tables = [*again, *error.unsure]
             raise self._stopped(decision, error, tables, f"they cannot be read again: {failed}") from failed
-        return [handle for result in results for handle in result.prepared]
 
     def _parts(self, decision: Decision, again: dict[str, int]) -> list[tuple[Split, frozenset[str]]]:
         """The splits with lost rows, and whose rows of each are lost. Raises StateError when they are not there."""
@@ -141,7 +142,7 @@ class LostLoads:
         try:
             changes = past_changes(source, source_offset(first), source_offset(decision.end))
         finally:
-            close(source)
+            source.stop()
         tables = [change.table for change in changes if isinstance(change, CreateTable)]
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
         sink, routes = self._task.sink, self._task.routing.table

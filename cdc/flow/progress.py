@@ -101,7 +101,7 @@ class BatchReport:
         return cls(
             batch, tables, dict(counts), duration_s, now, now - newest_ms / 1000 if newest_ms else None, dict(read),
             _phases(phases or {}, results), tuple((str(change.table), told(change)) for change in changes), position,
-            sum(result.bytes for result in results),
+            sum(result.bytes_read for result in results),
         )  # fmt: skip
 
 

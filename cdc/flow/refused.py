@@ -37,7 +37,7 @@ from cdc.schema import (
     TableId,
     TruncateTable,
 )
-from cdc.sink import Confirms, CopiesBeside, Sink
+from cdc.sink import Sink
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 
@@ -127,7 +127,7 @@ class RefusedChanges:
 
     def apply(self, batch: int, changes: Sequence[SchemaChange], apply: Apply) -> Sequence[SchemaChange]:
         """What was carried out. Raises ChangeRefused for what stops the run, what `apply` raises. Repeatable."""
-        if isinstance(self._sink, CopiesBeside) and not self._leaves_out:
+        if self._sink.shadows and not self._leaves_out:
             changes = settled(changes)
         self._batch, self._changes, self._way_out = batch, tuple(changes), _LEAVE_OUT
         try:
@@ -184,7 +184,7 @@ class RefusedChanges:
         """The source table whose copy would have the change behind it, as far as it is copied when it is asked for."""
         table, sink = change.table, self._sink
         curable = error.curable if isinstance(error, ChangeRefused) else self._leaves_out
-        if not curable or not isinstance(sink, CopiesBeside):
+        if not curable or not sink.shadows:
             return None
         if not all(_is_copied_with(other) for other in self._changes if other.table == table):
             return None
@@ -198,7 +198,7 @@ class RefusedChanges:
         return str(table) in self._log.resyncs(self._batch - 1)
 
     def _is_there(self, table: TableId) -> bool:
-        return not isinstance(self._sink, Confirms) or not self._sink.missing([table])
+        return not self._sink.missing_tables([table])
 
     def _with_way_out(self, error: ChangeRefused) -> ChangeRefused:
         """What stops the run names what lets it go on, whatever the sink says of it."""

@@ -9,14 +9,14 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cdc.block import ChangeBlock, RowKind
-from cdc.errors import CdcError, from_json
+from cdc.errors import CdcError, SinkError, from_json
 from cdc.faults import reached
 from cdc.flow.copying import blocks_for, gathered_tables
 from cdc.flow.gather import gathered
@@ -25,8 +25,9 @@ from cdc.flow.rule_steps import RuleSteps
 from cdc.flow.shard import with_source
 from cdc.flow.sink_schemas import SinkSchemas, check_columns
 from cdc.schema import TableId
-from cdc.sink import Prepared, Sink, TaskAttempt
-from cdc.source import Count, Positions, Source, Split, Warms
+from cdc.sink import MOST_PAYLOAD, Prepared, Sink, TaskAttempt
+from cdc.source import Count, Source, Split
+from cdc.state.notes import Notes
 from cdc.state.store import Store
 from cdc.timing import Phases
 from cdc.without_pandas import keep_pandas_out
@@ -40,8 +41,8 @@ class TaskResult:
     """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
 
     `reports` is what the source's reader had to tell (see `Learns.decided`). `read` is how many changes it read, by
-    source table, `bytes` how large they were as columns, and `phases` where the seconds went: read, decode, transform,
-    prepare.
+    source table, `bytes_read` how large they were as columns, and `phases` where the seconds went: read, decode,
+    transform, prepare. `noted` is the document of what the attempt has noted (`cdc.state.notes`), empty for nothing.
     """
 
     prepared: tuple[Prepared, ...] = ()
@@ -52,25 +53,43 @@ class TaskResult:
     reports: tuple[dict[str, Any], ...] = ()
     read: dict[str, int] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)
-    bytes: int = 0
+    bytes_read: int = 0
+    noted: str = ""
 
-    def to_json(self) -> str:
-        """One line of JSON that `from_json` reads back."""
-        return json.dumps(asdict(self))
+    def to_row(self) -> tuple[str, bytes]:
+        """A line of JSON, and the payloads of all handles one behind the other: `from_row` reads both back."""
+        plain = replace(self, prepared=())
+        handles = [{**handle.to_json(), "payload": len(handle.payload)} for handle in self.prepared]
+        return json.dumps({**asdict(plain), "prepared": handles}), b"".join(each.payload for each in self.prepared)
 
     @classmethod
-    def from_json(cls, text: str) -> TaskResult:
-        """The result that `to_json` wrote."""
+    def from_row(cls, text: str, payloads: bytes) -> TaskResult:
+        """The result that `to_row` gave."""
         fields = json.loads(text)
-        prepared = tuple(
-            Prepared(**{**handle, "table": TableId(**handle["table"])}) for handle in fields.pop("prepared")
-        )
-        return cls(prepared=prepared, reports=tuple(fields.pop("reports")), **fields)
+        prepared, at = list[Prepared](), 0
+        for handle in fields.pop("prepared"):
+            size = handle.pop("payload")
+            prepared.append(Prepared.from_json(handle, bytes(payloads[at : at + size])))
+            at += size
+        return cls(prepared=tuple(prepared), reports=tuple(fields.pop("reports")), **fields)
 
     def raise_error(self) -> None:
         """Raise the error that stopped the task, if one did."""
         if self.error:
             raise from_json(self.error)
+
+
+def check_payloads(prepared: Sequence[Prepared]) -> None:
+    """Raise SinkError when a task hands more bytes to the driver than it may."""
+    total = sum(len(handle.payload) for handle in prepared)
+    if total > MOST_PAYLOAD:
+        largest = max(prepared, key=lambda handle: len(handle.payload))
+        raise SinkError(
+            f"the commit payload of {largest.table} has {len(largest.payload)} bytes, all of this task {total}; "
+            f"{MOST_PAYLOAD} may go to the driver",
+            where=str(largest.table),
+            hint="let a batch be smaller, or write fewer and larger files a task",
+        )
 
 
 def _digest(split: Split) -> str:
@@ -83,7 +102,7 @@ def _digest(split: Split) -> str:
 class PrepareTask:
     """Prepares one split of one batch. Picklable: it travels to the executors.
 
-    `answers` keeps what AI models of the rules have answered, for a task that runs again.
+    `answers` keeps what AI models of the rules have answered, for a task that runs again; `notes` what the sink notes.
     """
 
     source: Source
@@ -92,12 +111,12 @@ class PrepareTask:
     schemas: SinkSchemas
     rules: Rules | None = None
     answers: Store | None = None
+    notes: Notes | None = None
 
     def warm(self) -> None:
         """Load what the first task needs."""
         keep_pandas_out()
-        if isinstance(self.source, Warms):
-            self.source.warm()
+        self.source.warm()
         self.sink.warm()
 
     def __call__(
@@ -115,6 +134,8 @@ class PrepareTask:
         be about sink tables of these names `only`.
         """
         counts: Counter[str] = Counter()
+        noting = None if self.notes is None else self.notes.of_attempt(batch, split.index, generation, attempt)
+        task = TaskAttempt(batch, split.index, attempt, generation, _digest(split), split.again, noting)
         seen, reports, phases = _Seen(), list[dict[str, Any]](), Phases()
         started = time.monotonic()
 
@@ -131,9 +152,8 @@ class PrepareTask:
                     "transform", gathered(routed, gathered_tables(self.sink, self.schemas.merged(batch)))
                 )
                 with phases.phase("prepare"):
-                    prepared = self.sink.prepare(
-                        TaskAttempt(batch, split.index, attempt, generation, _digest(split), split.again), blocks
-                    )
+                    prepared = self.sink.prepare(task, blocks)
+            check_payloads(prepared)
             reached("in-prepare", batch)
         except CdcError as error:
             if error.retryable:
@@ -149,7 +169,8 @@ class PrepareTask:
             reports=tuple(reports),
             read=seen.changes(),
             phases=spent,
-            bytes=seen.bytes,
+            bytes_read=seen.bytes,
+            noted="" if noting is None else noting.name,
         )
 
     def _wanted(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
@@ -159,8 +180,7 @@ class PrepareTask:
 
     def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks with what turns a sequence into a place of the log."""
-        position_text = self.source.position_text if isinstance(self.source, Positions) else str
-        return (replace(block, position_text=position_text) for block in blocks)
+        return (replace(block, position_text=self.source.position_text) for block in blocks)
 
     def _routed(
         self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count

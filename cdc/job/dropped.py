@@ -24,7 +24,7 @@ from cdc.flow.asking import Asking
 from cdc.flow.copying import names_of
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.schema import CreateTable, TableId, TableSchema
-from cdc.sink import Confirms, Describes, Sink
+from cdc.sink import Sink
 from cdc.source import Resyncs, Source
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
@@ -60,14 +60,15 @@ class DroppedTables:
         Repeatable: what is asked for is on disk before anything else is done.
         """
         last, sink = self._log.last(), self._sink
-        if not isinstance(sink, Confirms) or self._half_applied(last):
+        if self._half_applied(last):
             return
         known = self._schemas.at(last)
         wanted = sorted(filled.keys() & known.keys())
-        missing = sorted(sink.missing(wanted)) if wanted else []
-        describes: object = sink
-        if isinstance(describes, Describes):
-            put_back(describes, known, set(wanted) - set(missing), partial(self._apply, last), self._policy)
+        found = sink.missing_tables(wanted) if wanted else []
+        if found is None:
+            return
+        missing = sorted(found)
+        put_back(sink, known, set(wanted) - set(missing), partial(self._apply, last), self._policy)
         if not missing:
             return
         asked, asking = self._log.resyncs(last), Asking(self._source)

@@ -33,7 +33,7 @@ from cdc.options import SinkOptions
 from cdc.planning import check_patterns
 from cdc.route import RouteTable, Target
 from cdc.schema import TableId, tables_after
-from cdc.sink import Remembers, Sink
+from cdc.sink import Sink
 from cdc.source import Source, past_changes
 from cdc.spec.model import PipelineSpec, RouteRule
 from cdc.spec.routing import made_routing
@@ -66,7 +66,7 @@ class Edits:
         if before is not None and before.sink != self._now.sink:
             raise self._refused("sink.type", before.sink, self._now.sink)
         moved = before is not None and not before.same_place(self._now)
-        last = sink.last_batch() if isinstance(sink, Remembers) and committed >= 0 else None
+        last = sink.last_committed_batch() if committed >= 0 else None
         if moved and (last is None or last < 0):
             assert before is not None
             raise self._refused("sink", ", ".join(before.at), ", ".join(self._now.at))

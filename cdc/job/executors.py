@@ -23,9 +23,11 @@ from cdc.flow.task import PrepareTask
 from cdc.job.alike import check, installed, look
 from cdc.job.error_transport import recover
 from cdc.job.stream import Side
-from cdc.source import Context, Reaches
+from cdc.sink import Sink
+from cdc.source import Context, Source
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
+from cdc.state.notes import Notes
 from cdc.state.served.server import StateServer
 from cdc.state.served.store import ServedStop, ServedStore
 
@@ -57,8 +59,8 @@ def executors_side(
         store, stop = ServedStore(door), ServedStop(door)
         source = spec.source.build(Context(pipeline, store.within("source"), stop, spec.metadata()))
         sink = spec.sink.build(Context(pipeline, store.within("sink"), stop))
-        answers = store.within("answers")
-        task = replace(here, source=source, sink=sink, schemas=SinkSchemas(store), answers=answers)
+        answers, notes = store.within("answers"), Notes(store.within("notes"))
+        task = replace(here, source=source, sink=sink, schemas=SinkSchemas(store), answers=answers, notes=notes)
         for each in scattered_letters(spec):
             warn(each)
         for unreached in check_executors(spark, partial(_unreached, store, (source, sink)), tasks):
@@ -97,7 +99,7 @@ def _port(environment: Mapping[str, str]) -> int:
     return int(text)
 
 
-def _unreached(store: ServedStore, systems: Sequence[object]) -> list[str]:
+def _unreached(store: ServedStore, systems: Sequence[Source | Sink]) -> list[str]:
     """What of source and sink does not answer this machine now. Executor.
 
     Raises StateError without a way to the driver, and the CdcError of what no waiting mends, as of a missing file.
@@ -106,8 +108,7 @@ def _unreached(store: ServedStore, systems: Sequence[object]) -> list[str]:
     found = []
     for system in systems:
         try:
-            if isinstance(system, Reaches):
-                system.reach()
+            system.reach()
         except CdcError as error:
             if not error.retryable:
                 error.message += f" (on the machine {socket.gethostname()})"

@@ -35,7 +35,7 @@ class ForeachBatch:
 
 def _collected(frame: DataFrame) -> list[TaskResult]:
     try:
-        return [TaskResult.from_json(row[0]) for row in frame.collect()]
+        return [TaskResult.from_row(row[0], row[1]) for row in frame.collect()]
     except CdcError:
         raise
     except Exception as error:  # whatever Spark raises has our error in its text, if there was one

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cdc.errors import SourceError, StateError
+from cdc.errors import StateError
 from cdc.flow.offsets import numbered
 from cdc.job.state_location import alone, state_location
-from cdc.source import Context, StartsAt
+from cdc.source import Context, Source
 from cdc.spec.model import PipelineSpec
 
 
@@ -24,9 +24,7 @@ def import_position(spec: PipelineSpec, position: str, state_dir: Path | None) -
                 hint="choose another --state-dir, or remove this one to begin anew",
             )
         pipeline = state.open(name=spec.name, source=spec.source.type)
-        source = spec.source.build(Context(pipeline, state.source))
-        if not isinstance(source, StartsAt):
-            raise SourceError("it takes no positions of other tools", where=f"source {spec.source.type}")
+        source: Source = spec.source.build(Context(pipeline, state.source))
         offset, told = source.start_at(position)
         state.store_initial_offset(numbered(offset, 0))
     return told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cdc.errors import SourceError
 from cdc.flow.held import Held
 from cdc.job.resync import ask
-from cdc.source import Context, Resyncs, Source, close
+from cdc.source import Context, Resyncs, Source
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 
@@ -27,7 +27,7 @@ def refresh(spec: PipelineSpec, state: StateDir) -> int:
                 "this source reads a log only, it cannot copy tables anew", hint="remove schedule.copy: refresh"
             )
     finally:
-        close(source)
+        source.stop()
     paused = Held(state).tables().paused
     copied = [table for table in tables if table not in paused]
     for table in copied:

@@ -39,7 +39,7 @@ from cdc.job.without_executors import told_without_executors
 from cdc.planning import behavior_text, check_merges, check_patterns, check_routes, check_rules
 from cdc.route import RouteGuard
 from cdc.schema import TableId, TableSchema
-from cdc.source import Context, Copies, Limits, Source, TellsFirst
+from cdc.source import Context, Copies, Limits, Source
 from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
@@ -212,7 +212,7 @@ def _run_locked(
             reporter.line(_STOPPED_EARLY)
             return
         parallelism = mode.parallelism(spec, spark)
-        task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers)
+        task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers, state.notes)
         if shared is not None:
             shared.prepare(task, signals.stop)
             if signals.stop.is_set():
@@ -263,7 +263,7 @@ def _first_tables(source: Source) -> Mapping[TableId, TableSchema]:
     """The tables that a pipeline begins with, as far as they are known before anything is read."""
     if not source.bounded or source.lists_all_tables:
         return source.tables()
-    return source.first_tables() if isinstance(source, TellsFirst) else {}
+    return source.first_tables()
 
 
 def _warm(workers: Callable[[], None], reads: Callable[[], None]) -> None:

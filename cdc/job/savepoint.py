@@ -18,7 +18,6 @@ from pathlib import Path
 from cdc.errors import NotNow, StateError
 from cdc.job.copying import FILE_NAME as SNAPSHOT
 from cdc.job.state_location import StateLocation, alone, default_state_dir, named_location, of_this_machine, reading
-from cdc.sink import Remembers
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
@@ -87,7 +86,7 @@ def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     found, location = about(savepoint), named_location(root)
     state = StateDir(root)
     sink = spec.sink.build(Context(found.pipeline, state.sink, state.stop_file))
-    renamed = not isinstance(sink, Remembers)
+    renamed = sink.last_committed_batch() is None
     pipeline = _put(savepoint, location, renamed) if location.url else start_from(savepoint, root, renamed=renamed)
     if not renamed:
         return f"starting from a savepoint of {found.name} behind batch {found.batch}"

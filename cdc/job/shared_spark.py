@@ -161,8 +161,5 @@ def _idle_workers(master: str) -> dict[str, str]:
 
 def _load(source: Any, sink: Any) -> None:
     """Fork server: what executors load, stream readers need most of, too."""
-    from cdc.source import Warms
-
-    if isinstance(source, Warms):
-        source.warm()
+    source.warm()
     sink.warm()

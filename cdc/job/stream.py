@@ -133,10 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _keep_notices(self) -> None:
         """Write down what the source has met since the last look, for the driver to tell: at once, whatever happens."""
-        from cdc.source import TellsLag
-
-        source = self._plan.source
-        lag = source.lag() if isinstance(source, TellsLag) else None
+        lag = self._plan.source.lag()
         if lag is None or lag.noticed <= self._noticed:
             return
         from cdc.state.notices import Notices
@@ -164,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         again = batch != self._begun
         return [SplitPartition(batch, replace(split, again=again)) for split in splits]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, bytes]]:
         """Prepare the split in the sink; the one row says what came of it. Executor."""
         if not isinstance(partition, SplitPartition):
             raise TypeError(f"a SplitPartition is needed, got {type(partition).__name__}")
@@ -185,9 +182,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from cdc.freed import MUCH, give_back_memory, keep_what_is_loaded
 
         keep_what_is_loaded()
-        if result.bytes >= MUCH:  # the process waits for its next task beside others that work
+        if result.bytes_read >= MUCH:  # the process waits for its next task beside others that work
             give_back_memory()
-        yield (result.to_json(),)
+        yield result.to_row()
 
     @crossing
     def _check_alike(self) -> None:
@@ -198,11 +195,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @crossing
     def commit(self, end: Offset) -> None:
         """Tell the source that everything up to `end` is in the sink."""
-        from cdc.source import Releases
-
-        source = self._plan.source
-        if isinstance(source, Releases):
-            source.commit(source_offset(end))
+        self._plan.source.commit(source_offset(end))
 
     @crossing
     def prepareForTriggerAvailableNow(self) -> None:
@@ -222,17 +215,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @crossing
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The lag, shown in Spark's progress reports and read there by the status line."""
-        from cdc.source import TellsLag
-
-        source = self._plan.source
-        lag = source.lag() if isinstance(source, TellsLag) else None
+        lag = self._plan.source.lag()
         return None if lag is None else asdict(lag)
 
     def stop(self) -> None:
         """End of the run: close what the source holds open."""
-        from cdc.source import close
-
-        close(self._plan.source)
+        self._plan.source.stop()
 
 
 class _SplitSource(DataSource):
@@ -243,7 +231,7 @@ class _SplitSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        return "result string"
+        return "result string, payloads binary"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
         return StreamReader(self.sealed)

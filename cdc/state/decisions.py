@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from cdc.errors import StateError
 from cdc.schema import TableId
 from cdc.sink import Prepared
+from cdc.state.payloads import Payloads
 from cdc.state.store import RESTORE, Store
 
 
@@ -20,7 +22,8 @@ class Decision:
     `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`), `stages` what the
     stages between source and sink need to go on behind the batch (`cdc.flow.derive`), by their names. `schemas` is from
     versions without stages: how many entries of the log of sink schemas hold; None where there was no such log.
-    `generation` counts how often rows that the sink gave up were prepared anew.
+    `generation` counts how often rows that the sink gave up were prepared anew. `noted` names the documents of
+    `cdc.state.notes` of the attempts that made the handles.
     """
 
     batch: int
@@ -31,18 +34,20 @@ class Decision:
     schemas: int | None = None
     generation: int = 0
     stages: dict[str, Any] = field(default_factory=dict)
+    noted: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` reads back to an equal decision."""
+        """A JSON object that `from_json` reads back to an equal decision, but for the payloads of its handles."""
         return {
             "batch": self.batch,
             "start": self.start,
             "end": self.end,
-            "prepared": [asdict(handle) for handle in self.prepared],
+            "prepared": [handle.to_json() for handle in self.prepared],
             "reports": list(self.reports),
             "schemas": self.schemas,
             "generation": self.generation,
             "stages": self.stages,
+            "noted": list(self.noted),
         }
 
     def all_stages(self, sink: str) -> dict[str, Any]:
@@ -52,11 +57,12 @@ class Decision:
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Decision:
         """The decision that `to_json` wrote."""
-        prepared = (Prepared(**{**item, "table": TableId(**item["table"])}) for item in fields["prepared"])
+        prepared = tuple(map(Prepared.from_json, fields["prepared"]))
         reports, schemas = tuple(fields.get("reports", ())), fields.get("schemas")
         generation, stages = fields.get("generation", 0), fields.get("stages", {})
+        noted = tuple(fields.get("noted", ()))
         return cls(
-            fields["batch"], fields["start"], fields["end"], tuple(prepared), reports, schemas, generation, stages
+            fields["batch"], fields["start"], fields["end"], prepared, reports, schemas, generation, stages, noted
         )
 
 
@@ -67,24 +73,46 @@ class CommitLog:
     """Decisions of batches that are committed, kept for a look when something went wrong."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._resyncs = store, store.within("resync")
+        self._store, self._resyncs, self._payloads = store, store.within("resync"), Payloads(store)
 
     def decide(self, decision: Decision) -> None:
-        """Write the decision: from here on the batch will be committed, whatever crashes. Raises StateError."""
-        self._store.write_json(f"{decision.batch}.json", decision.to_json())
+        """Write the decision: from here on the batch will be committed, whatever crashes. Raises StateError.
+
+        Payloads of its handles are on disk before it.
+        """
+        fields = decision.to_json()
+        for item, handle in zip(fields["prepared"], decision.prepared, strict=True):
+            if handle.payload:
+                item["payload"] = self._payloads.write(decision.batch, handle.payload)
+        self._store.write_json(f"{decision.batch}.json", fields)
 
     def check_held(self) -> None:
         """Raise StateUnavailable when another run may have begun, which commits what is decided."""
         self._store.check_held()
 
-    def get(self, batch: int) -> Decision | None:
-        """The decision on a batch, None when there is none."""
+    def get(self, batch: int, *, payloads: bool = False) -> Decision | None:
+        """The decision on a batch, None when there is none.
+
+        Its handles have their payloads where `payloads` are asked for, to be committed. Raises StateError.
+        """
         name = f"{batch}.json"
         fields = self._store.read_json(name)
+        if fields is None:
+            return None
         try:
-            return None if fields is None else Decision.from_json(fields)
+            described = [item.pop("payload", None) for item in fields["prepared"]]
+            decision = Decision.from_json(fields)
+            if not payloads:
+                return decision
+            return replace(decision, prepared=tuple(map(partial(self._whole, batch), decision.prepared, described)))
         except (KeyError, TypeError) as error:
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=RESTORE) from error
+
+    def _whole(self, batch: int, handle: Prepared, described: dict[str, Any] | None) -> Prepared:
+        """A handle with its payload."""
+        if described is None:
+            return handle
+        return replace(handle, payload=self._payloads.read(batch, described, str(handle.table)))
 
     def note_committed(self, batch: int) -> None:
         """Note that this batch, and so every one before it, is committed. Raises StateError.
@@ -94,9 +122,9 @@ class CommitLog:
         self._store.write_json_later("committed", {"batch": batch})
 
     def uncommitted(self) -> list[Decision]:
-        """Decisions that are not known to be committed, in order of batches."""
+        """Decisions that are not known to be committed, with payloads, in order of batches."""
         last = self.committed()
-        found = (self.get(batch) for batch in sorted(self._batches()) if batch > last)
+        found = (self.get(batch, payloads=True) for batch in sorted(self._batches()) if batch > last)
         return [decision for decision in found if decision is not None]
 
     def committed(self) -> int:
@@ -133,6 +161,9 @@ class CommitLog:
                 self._resyncs.remove(name)
         for batch in self._batches():
             if batch < done - self.KEEP:
+                fields = self._store.read_json(f"{batch}.json") or {}
+                if any("payload" in handle for handle in fields.get("prepared", ())):
+                    self._payloads.remove(batch)
                 self._store.remove(f"{batch}.json")
 
     def _batches(self) -> Iterator[int]:

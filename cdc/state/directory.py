@@ -5,6 +5,8 @@
     <state>/lock                  who is running it (flock, and the pid of the Java process)
     <state>/initial_offset.json   where the pipeline started; written once
     <state>/commits/<batch>.json  the decision on a batch, between prepare and commit
+    <state>/commits/payloads/     commit messages and the like of decided handles (`cdc.state.payloads`)
+    <state>/notes/                names that tasks have noted and no decision covers (`cdc.state.notes`)
     <state>/commits/committed     the last batch that is known to be committed
     <state>/commits/resync/       copies of tables that were asked for, and behind which batch they come
     <state>/splits/<batch>.json   how a batch that is not committed yet is cut into tasks
@@ -29,6 +31,7 @@ from typing import Any
 from cdc.errors import StateError
 from cdc.state.durable import make_folder, remove, state_error, sweep
 from cdc.state.formats import FORMAT, migrated
+from cdc.state.notes import Notes
 from cdc.state.remote.store import store_at
 from cdc.state.store import RESTORE, Store
 
@@ -113,6 +116,11 @@ class StateDir:
     def answers(self) -> Store:
         """What AI models have answered in the batches under way."""
         return self.store.within("answers")
+
+    @property
+    def notes(self) -> Notes:
+        """Names that tasks have noted."""
+        return Notes(self.store.within("notes"))
 
     @property
     def source(self) -> Store:

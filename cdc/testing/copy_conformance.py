@@ -29,7 +29,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from cdc.sink import CopiesBeside, Sink, TaskAttempt
+from cdc.sink import Sink, TaskAttempt
 from cdc.testing.blocks import Row, block
 from cdc.testing.list_source import FailAt, ListSource
 from cdc.testing.memory import run_in_memory
@@ -72,7 +72,7 @@ class CopyConformance:
             sink, 1, [CreateShadow(ORDERS)],
             _rows(schema, "3 new", during=During.OLD), _rows(schema, "1 new", during=During.NEW),
         )  # fmt: skip
-        beside = isinstance(sink, CopiesBeside)
+        beside = sink.shadows
         assert _found(harness) == (["1 old", "2 stale", "3 new"] if beside else ["1 new"])
         _batch(harness.sink(), 2, [], _rows(schema, "3 new", during=During.NEW))
         _batch(harness.sink(), 3, [SwapShadow(ORDERS)], _rows(schema, "4 new"))
@@ -84,7 +84,7 @@ class CopyConformance:
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYED)], _rows(KEYED, "1 old", "2 old"))
         _batch(sink, 1, [CreateShadow(ORDERS, OTHER)], _rows(OTHER, "1 new", during=During.NEW))
-        if isinstance(sink, CopiesBeside):
+        if sink.shadows:
             assert _found(harness) == ["1 old", "2 old"]
         _batch(sink, 2, [SwapShadow(ORDERS)], _rows(OTHER, "5 new", "6 more"))
         assert [f"{row['id']} {row['title']}" for row in _all(harness)] == ["5 new", "6 more"]
@@ -168,8 +168,8 @@ def _all(harness: SinkHarness) -> list[Row]:
 
 
 def _assert_nothing_beside(harness: SinkHarness, sink: Sink) -> None:
-    if isinstance(sink, CopiesBeside):
-        assert harness.rows(sink.beside(ORDERS)) is None
+    if sink.shadows:
+        assert harness.rows(sink.shadow(ORDERS)) is None
 
 
 class _Died(BaseException):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import ChangeRefused, EngineError
@@ -12,7 +13,7 @@ from cdc.evolution.merge import common_type, find
 from cdc.flow.coerce import Coercion
 from cdc.lines.format import block_lines, change_line
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.sink import Delivery, KeylessRows, Prepared, Sink, TaskAttempt
 
 _COERCION = Coercion()
 
@@ -24,6 +25,9 @@ class LineSink(Sink):
         lines: what was written so far: schema changes and row images of committed batches, in order, without line ends.
         tables: the schemas of all tables as they are now.
     """
+
+    delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
+    keyless: ClassVar[KeylessRows] = KeylessRows.CHANGES
 
     def __init__(self, tables: Mapping[TableId, TableSchema] | None = None) -> None:
         self.lines: list[str] = []
@@ -59,7 +63,7 @@ class LineSink(Sink):
         for handle in prepared:
             self.lines += self._prepared.pop(handle.handle, [])
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Forget what was prepared for the batch."""
         for name in [name for name in list(self._prepared) if name.startswith(f"{batch}/")]:
             del self._prepared[name]
@@ -68,7 +72,7 @@ class LineSink(Sink):
         """The table as it is."""
         return self.tables.get(table)
 
-    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+    def plan_text(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
         """No language of statements; the changes say it all."""
         return ()
 

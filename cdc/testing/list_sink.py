@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused
-from cdc.evolution.beside import beside_of
 from cdc.schema import (
     AddColumn,
     AlterPrimaryKey,
@@ -24,8 +23,9 @@ from cdc.schema import (
     SwapShadow,
     TableId,
     TruncateTable,
+    shadow_of,
 )
-from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.sink import Delivery, KeylessRows, Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import Row, images
 
 _ALL: WeakValueDictionary[int, ListSink] = WeakValueDictionary()
@@ -33,6 +33,10 @@ _ALL: WeakValueDictionary[int, ListSink] = WeakValueDictionary()
 
 class ListSink(Sink):
     """Tables as lists of rows, one change after the other. Lives in one process: unpickled there, it is itself."""
+
+    delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
+    keyless: ClassVar[KeylessRows] = KeylessRows.EQUAL
+    shadows: ClassVar[bool] = True
 
     def __init__(self) -> None:
         _ALL[id(self)] = self
@@ -53,10 +57,6 @@ class ListSink(Sink):
     def tables(self) -> set[TableId]:
         """The tables that exist."""
         return set(self._rows)
-
-    def beside(self, table: TableId) -> TableId:
-        """As `CopiesBeside` says."""
-        return beside_of(table)
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out the changes, unless they are the ones applied last and no batch came in between."""
@@ -83,7 +83,7 @@ class ListSink(Sink):
                 self.change(handle.table, symbol, row)
         self._fence, self._applied = batch, ()
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Forget what was prepared for the batch."""
         for name in [name for name in self._prepared if name.startswith(f"{batch}/")]:
             del self._prepared[name]
@@ -113,11 +113,11 @@ class ListSink(Sink):
             case _ if rows is None:
                 raise ChangeRefused("the table does not exist", where=str(change.table))
             case CreateShadow(table=table, schema=schema):
-                self._rows[beside_of(table)] = []
-                self._keys[beside_of(table)] = self._keys[table] if schema is None else schema.primary_key
+                self._rows[shadow_of(table)] = []
+                self._keys[shadow_of(table)] = self._keys[table] if schema is None else schema.primary_key
             case SwapShadow(table=table):
-                self._rows[table] = self._rows.pop(beside_of(table))
-                self._keys[table] = self._keys.pop(beside_of(table))
+                self._rows[table] = self._rows.pop(shadow_of(table))
+                self._keys[table] = self._keys.pop(shadow_of(table))
             case RenameTable(table=table, new_table=new_table):
                 self._let_go(table)
                 self._rows[new_table] = self._rows.pop(table)
@@ -136,7 +136,7 @@ class ListSink(Sink):
                 self._rows[change.table] = [_changed(row, change) for row in rows]
 
     def _let_go(self, table: TableId) -> None:
-        self._rows.pop(beside_of(table), None)
+        self._rows.pop(shadow_of(table), None)
 
 
 def _unpickled(number: int) -> ListSink:

@@ -24,7 +24,7 @@ from cdc.flow.task import PrepareTask, TaskResult
 from cdc.route import RouteGuard
 from cdc.schema import SchemaChange
 from cdc.sink import Sink
-from cdc.source import Limits, Offset, Releases, Source, close
+from cdc.source import Limits, Offset, Source
 from cdc.state.directory import StateDir
 from cdc.testing.list_source import FailAt, ListSource
 
@@ -96,12 +96,11 @@ def run_in_memory(
             while (end := source.latest_offset(at, limits, 0.0)) != at:
                 failures = source.failures(at, end) if isinstance(source, ListSource) else []
                 pipeline.batch(numbered(at, batch), numbered(end, batch + 1), parallelism, failures)
-                if isinstance(source, Releases):
-                    source.commit(end)
+                source.commit(end)
                 at, batch = end, batch + 1
         finally:
             pipeline.wait()
-        close(source)
+        source.stop()
         return pipeline.finished(batch - first_batch, at)
 
 
@@ -175,6 +174,7 @@ class LocalPipeline:
         self._recovered = False
         self._task = PrepareTask(
             self._source, sink, between.routing, SinkSchemas(self._state.store), between.rules, self._state.answers,
+            self._state.notes,
         )  # fmt: skip
         self._runner = BatchRunner(
             self._source, sink, between.routing, between.guard, self._state, self._planned.__getitem__, self._progress,
@@ -203,7 +203,7 @@ class LocalPipeline:
     def _tasks(self, batch: int, parallelism: int) -> list[TaskResult]:
         start, end = self._planned[batch]
         splits = SplitLog(self._state.splits, self._clock).splits(self._source, start, end, parallelism)
-        return [TaskResult.from_json(self._task(batch, split).to_json()) for split in splits]
+        return [TaskResult.from_row(*self._task(batch, split).to_row()) for split in splits]
 
 
 class _Crash(BaseException):

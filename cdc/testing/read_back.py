@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cdc.block import ChangeBlock
 from cdc.schema import TableId
-from cdc.sink import ReadsBack, StoredTable
+from cdc.sink import Sink, StoredTable
 
 
-def assert_read_back(sink: ReadsBack, written: ChangeBlock) -> None:
+def assert_read_back(sink: Sink, written: ChangeBlock) -> None:
     """What the sink says that it holds of rows is what it reads back, of all of them and of some keys."""
     found = sink.read_back(written.table, written.schema)
     assert found is not None

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdc.block import arrow_schema
-from cdc.errors import SinkError, SourceError, StateError
+from cdc.errors import SourceError, StateError
 from cdc.flow.held import Held, HeldTables
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.pattern import TablePattern
 from cdc.schema import TableId, TableSchema
-from cdc.sink import ReadsBack, StoredTable
-from cdc.source import Context, Copies, ReadsNow, TablesNow
+from cdc.sink import Sink, StoredTable
+from cdc.source import Context, Copies, TablesNow
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 from cdc.state.directory import StateDir
@@ -82,12 +82,10 @@ def _verified(
         raise StateError("no pipeline has run here yet", where=state.store.where(), hint=hint)
     source = spec.source.build(Context(pipeline, state.source))
     sink = spec.sink.build(Context(pipeline, state.sink))
-    if not isinstance(source, ReadsNow):
+    if (now := source.now()) is None:
         raise SourceError("its tables cannot be read, only their changes", where=f"source {spec.source.type}")
-    if not isinstance(sink, ReadsBack):
-        raise SinkError("its rows cannot be read back", where=f"sink {spec.sink.type}")
     committed = Committed(state, RetryPolicy(_wait_s(settings, state), 0.1, 1.0))
-    decision, now = committed.decision(), source.now()
+    decision = committed.decision()
     try:
         work = _Work(now, sink, made_routing(spec), made_rules(spec), committed, settings)
         work.copying = _copying(source) if isinstance(source, Copies) else {}
@@ -118,7 +116,7 @@ class _Work:
     def __init__(
         self,
         now: TablesNow,
-        sink: ReadsBack,
+        sink: Sink,
         routing: Routing,
         rules: Rules | None,
         committed: Committed,

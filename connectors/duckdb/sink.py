@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, ClassVar
 
 import duckdb
 
@@ -18,7 +19,7 @@ from cdc.evolution.sql_sink import SqlSink
 from cdc.faults import reached
 from cdc.finding import Finding, ok
 from cdc.schema import SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, StoredTable, TaskAttempt
+from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.duckdb.catalog import DuckDbSchemas, NoFile
 from connectors.duckdb.database import Database, DuckDbSession, first_line
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 
 class DuckDbSink(SqlSink[str]):
     """Writes into one DuckDB file. Picklable; the file is open only during `apply` and `commit`."""
+
+    delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
+    keyless: ClassVar[KeylessRows] = KeylessRows.EQUAL
 
     def __init__(self, options: DuckDbSinkOptions, context: Context) -> None:
         super().__init__(context)
@@ -50,7 +54,7 @@ class DuckDbSink(SqlSink[str]):
         else:
             yield NoFile(self._database.path)
 
-    def last_batch(self) -> int:
+    def last_committed_batch(self) -> int:
         """The batch of the fence. Driver."""
         if not self._database.exists:
             return -1
@@ -100,7 +104,7 @@ class DuckDbSink(SqlSink[str]):
         self._clean(batch)
         return {f"delete-without-row {table}": number for table, number in missed.items() if number}
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the staged files of a batch that was never decided. Driver."""
         self._store.drop(batch_folder(self._directory, batch))
 

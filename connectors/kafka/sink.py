@@ -13,12 +13,13 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
+from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, LoadsLost
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Announced, Prepared, Sink, TaskAttempt
+from cdc.sink import Announced, Delivery, KeylessRows, Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.kafka.client import SINK, Cluster
 from connectors.kafka.delivery.announcing import Announcing
@@ -27,7 +28,7 @@ from connectors.kafka.delivery.fences import DRIVER, FencesKept, Written, is_wri
 from connectors.kafka.delivery.task import Outgoing, Tally
 from connectors.kafka.delivery.too_large import TooLarge
 from connectors.kafka.delivery.topics import NewTopics, TopicNames, Topics, now_ms
-from connectors.kafka.delivery.transaction import Delivery
+from connectors.kafka.delivery.transaction import Producing
 from connectors.kafka.delivery.turn import FailedTasks, Turn
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.formats import layout_of, naming_of
@@ -47,6 +48,9 @@ _UNTOLD = (
 class KafkaSink(Sink):
     """Publishes to topics. Picklable; connections are opened by tasks, and kept for the next (`delivery.clients`)."""
 
+    delivery: ClassVar[Delivery] = Delivery.COMMIT_IN_TASK
+    keyless: ClassVar[KeylessRows] = KeylessRows.CHANGES
+
     def __init__(self, options: KafkaSinkOptions, context: Context) -> None:
         self._options, self._context = options, context
         self._cluster = Cluster(options.settings(), SINK)
@@ -55,7 +59,7 @@ class KafkaSink(Sink):
         self._new = NewTopics(
             options.create_topics, options.create_partitions, options.create_replication, options.topic_config()
         )
-        self._delivery = Delivery(options.transactional(), options.largest_message)
+        self._delivery = Producing(options.transactional(), options.largest_message)
         self._kept = FencesKept(context.store)
         self._id = f"{options.transactional_id_prefix}-{context.pipeline}"
 
@@ -174,7 +178,7 @@ class KafkaSink(Sink):
         KEPT.put(made_of, clients)
         return lost & (written | {DRIVER})
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Forget which tasks had stopped. What they left open is taken over when they run again. Driver."""
         FailedTasks(self._context.store).clear()
 

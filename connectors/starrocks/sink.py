@@ -68,10 +68,10 @@ class StarRocksSink(LoadSink[SqlType]):
         super().commit(batch, prepared)
         forget_files(self._store, batch)
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Roll back what an earlier run of this pipeline prepared and never decided. Driver."""
         drop_files(self._store, batch)
-        super().abort(batch)
+        super().abort(batch, noted)
 
     def _loads(self, table: TableId, schema: TableSchema) -> Loads:
         found = targets_of(self._sql, self._pipeline, self._store).get(table, schema, -1)

@@ -7,14 +7,14 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import ClassVar, Generic
+from typing import Any, ClassVar, Generic
 
 from cdc.errors import SinkError
 from cdc.evolution.sql_sink import SqlSink
 from cdc.evolution.table import T
 from cdc.finding import Finding, ok, warning
 from cdc.schema import TableId, TableSchema
-from cdc.sink import Prepared, StoredTable
+from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable
 from cdc.source import Context
 from connectors.shared.sql.client import Refused, SqlClient, SqlSession
 from connectors.streamload import settings
@@ -38,6 +38,8 @@ class LoadSink(SqlSink[T], Generic[T]):
         grants: what the user needs for schema changes, for the hint.
     """
 
+    delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
+    keyless: ClassVar[KeylessRows] = KeylessRows.INSERTS
     server: ClassVar[str]
     grants: ClassVar[str]
 
@@ -85,7 +87,7 @@ class LoadSink(SqlSink[T], Generic[T]):
         commit_all(self._committer(batch), batch, prepared, self._threads)
         self._record.prune(batch)
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove what this pipeline prepared for this batch or a later one and never decided. Driver."""
         left = self._record.since(batch)
         with ThreadPoolExecutor(self._threads, thread_name_prefix="cdc-abort") as pool:
@@ -97,7 +99,7 @@ class LoadSink(SqlSink[T], Generic[T]):
         """The table's rows, over SQL. Any process."""
         from connectors.streamload.read_back import LoadedRows
 
-        if self.missing([table]):
+        if self.missing_tables([table]):
             return None
         loads = self._loads(table, schema)
         if not loads.rules.deletes:

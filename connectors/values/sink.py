@@ -15,12 +15,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError, StateError
 from cdc.lines.format import block_lines, change_line
 from cdc.schema import SchemaChange, TableId
-from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.sink import Delivery, KeylessRows, Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from cdc.state.durable import new_file, state_error
 from cdc.state.store import RESTORE
@@ -40,6 +41,9 @@ class _Committed:
 
 class ValuesSink(Sink):
     """Appends to one file. Picklable; holds nothing open."""
+
+    delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
+    keyless: ClassVar[KeylessRows] = KeylessRows.CHANGES
 
     def __init__(self, options: ValuesSinkOptions, context: Context) -> None:
         self._path, self._store = options.path, context.store
@@ -81,7 +85,7 @@ class ValuesSink(Sink):
             self._append(text, replace(committed, batch=batch, applied=""))
         self.abort(batch)
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the staged files of the batch. Driver."""
         self._store.drop(self._staging(batch))
 

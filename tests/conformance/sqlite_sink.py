@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused
@@ -25,7 +25,7 @@ from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, ActualTable, Layout
 from cdc.lines.format import encoded
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
-from cdc.sink import Prepared, TaskAttempt
+from cdc.sink import Delivery, KeylessRows, Prepared, TaskAttempt
 from cdc.source import Context
 from cdc.state.durable import new_file
 from cdc.testing.blocks import images
@@ -127,6 +127,9 @@ class SqliteSchemas(SchemaSession[str]):
 class SqliteSink(SqlSink[str]):
     """Rows: staged by `prepare`, loaded by `commit`."""
 
+    delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
+    keyless: ClassVar[KeylessRows] = KeylessRows.EQUAL
+
     def __init__(self, path: Path, context: Context) -> None:
         super().__init__(context)
         self._path, self._folder = path, context.store.bulk("staged")
@@ -155,7 +158,7 @@ class SqliteSink(SqlSink[str]):
                 connection.execute("INSERT INTO _fence VALUES (?)", [batch])
         self.abort(batch)
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         shutil.rmtree(self._folder / str(batch), ignore_errors=True)
 
     def _staged(self, task: TaskAttempt, table: TableId, changes: list[Any]) -> Prepared:

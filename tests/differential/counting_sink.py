@@ -95,7 +95,7 @@ class CountingSink(Sink):
                 if not rows[row]:
                     del rows[row]
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Any = ()) -> None:
         self._prepared.clear()
 
 

@@ -84,9 +84,9 @@ class Recorder(ListSink):
         self._note("commit", f" {batch}: {[handle.partition for handle in prepared]}")
         super().commit(batch, prepared)
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Any = ()) -> None:
         self._note("abort", f" {batch}")
-        super().abort(batch)
+        super().abort(batch, noted)
 
 
 class Frame:
@@ -95,9 +95,9 @@ class Frame:
     def __init__(self, world: World, batch: int, rows: Callable[[], list[TaskResult]] | None = None) -> None:
         self._world, self._batch, self._rows = world, batch, rows
 
-    def collect(self) -> list[tuple[str]]:
+    def collect(self) -> list[tuple[str, bytes]]:
         found = self._rows() if self._rows else self._world.prepared(self._batch)
-        return [(result.to_json(),) for result in found]
+        return [result.to_row() for result in found]
 
 
 class Clock:
@@ -519,7 +519,7 @@ def test_a_task_returns_errors_that_would_come_again() -> None:
             raise SinkError(f"refused {task.batch}/{task.partition}")
 
     with pytest.raises(SinkError, match="refused 3/1"):
-        TaskResult.from_json(result_of(Refusing()).to_json()).raise_error()
+        TaskResult.from_row(*result_of(Refusing()).to_row()).raise_error()
 
 
 def test_a_task_raises_errors_that_may_pass() -> None:
@@ -563,5 +563,5 @@ def test_a_result_is_read_as_it_was_written() -> None:
     assert result.reports == ({"chunk": 3, "rows": 2},)
     assert result.newest_ms == 2000
     assert [handle.table for handle in result.prepared] == [SINK_T]
-    assert TaskResult.from_json(result.to_json()) == result
+    assert TaskResult.from_row(*result.to_row()) == result
     result.raise_error()

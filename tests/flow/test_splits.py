@@ -49,7 +49,7 @@ class Fenced(Sink):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Done in the tasks."""
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[object] = ()) -> None:
         """What a task has committed stays."""
 
 

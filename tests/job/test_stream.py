@@ -126,7 +126,7 @@ def test_a_partition_prepares_its_split_under_its_batch(tmp_path: Path) -> None:
     parts = stream.partitions({"item": 0, BATCH_KEY: 4}, {"item": 3, BATCH_KEY: 5})
     sink.apply(0, [CreateTable(T, SCHEMA)])
     results = [
-        TaskResult.from_json(row) for part in pickle.loads(pickle.dumps(parts)) for (row,) in stream.read(part)
+        TaskResult.from_row(*row) for part in pickle.loads(pickle.dumps(parts)) for row in stream.read(part)
     ]  # fmt: skip
     handles = [handle for result in results for handle in result.prepared]
     assert [(handle.inserts, handle.deletes, handle.partition) for handle in handles] == [(2, 0, 0), (0, 1, 1)]
@@ -161,7 +161,7 @@ def test_the_data_source_carries_the_plan_and_no_options(tmp_path: Path) -> None
     stream = reader(tmp_path, ListSource(ITEMS))
     kind = data_source(stream._plan)
     made = kind(options={})
-    assert (kind.name(), made.schema()) == ("cdc", "result string")
+    assert (kind.name(), made.schema()) == ("cdc", "result string, payloads binary")
     assert made.streamReader(None).initialOffset() == {"item": 0, BATCH_KEY: 0}  # type: ignore[arg-type]
 
 
@@ -246,9 +246,9 @@ def test_once_a_stop_is_asked_for_a_task_is_not_tried_again(tmp_path: Path) -> N
     with pytest.raises(CrossingError):  # Spark tries again
         list(stream.read(part))
     StateDir(tmp_path).request_stop()
-    ((row,),) = stream.read(part)
+    (row,) = stream.read(part)
     with pytest.raises(SourceUnavailable, match="the server is away"):
-        TaskResult.from_json(row).raise_error()
+        TaskResult.from_row(*row).raise_error()
 
 
 def of_another_machine(stream: StreamReader, **differs: str) -> StreamReader:

@@ -12,7 +12,7 @@ import duckdb
 
 from cdc.flow.offsets import numbered, source_offset
 from cdc.job.state_location import default_state_dir
-from cdc.source import Context, close
+from cdc.source import Context
 from cdc.spec.check import check_file
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
@@ -83,7 +83,7 @@ class ShortPipeline:
                     at, batch = end, batch + 1
         finally:
             local.wait()
-            close(source)
+            source.stop()
 
     @contextmanager
     def followed(self) -> Iterator[None]:

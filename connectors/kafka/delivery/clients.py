@@ -16,14 +16,14 @@ from cdc.flow.retry import RetryPolicy
 from connectors.kafka.client import Cluster
 from connectors.kafka.delivery.fences import Fences
 from connectors.kafka.delivery.topics import NewTopics, Topics
-from connectors.kafka.delivery.transaction import Delivery, Writer
+from connectors.kafka.delivery.transaction import Producing, Writer
 
 
 class Clients:
     """The clients of one task at a time. Any process; close them."""
 
     def __init__(
-        self, cluster: Cluster, delivery: Delivery, retry: RetryPolicy, new: NewTopics, *, fence_topic: str, name: str
+        self, cluster: Cluster, delivery: Producing, retry: RetryPolicy, new: NewTopics, *, fence_topic: str, name: str
     ) -> None:
         """`name` is that of the group of fences, and begins the transactional ids."""
         self._cluster, self._delivery, self._retry, self._name = cluster, delivery, retry, name

@@ -48,7 +48,7 @@ _TRANSACTION_MS = 900_000
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class Producing:
     """How records are written: `transactional` or at least once; `largest` is the client's limit for one record."""
 
     transactional: bool
@@ -59,7 +59,7 @@ class Delivery:
 class Writer:
     """Writes the records of one task. Executor; begun by `take_over`, filled, and ended by `commit` or `abort`."""
 
-    def __init__(self, cluster: Cluster, delivery: Delivery, retry: RetryPolicy, *, name: str) -> None:
+    def __init__(self, cluster: Cluster, delivery: Producing, retry: RetryPolicy, *, name: str) -> None:
         """Begin to connect. `name` is the transactional id."""
         self._cluster, self._delivery, self._retry, self._name = cluster, delivery, retry, name
         self._failed: tuple[KafkaError, str, int] | None = None

@@ -323,8 +323,10 @@ class _Sender:
         if lane.load is None:
             return
         handle = lane.load.finish()
-        totals, counts = lane.totals, dict(lane.counts)
-        lane.prepared.append(Prepared(lane.table, self._task.partition, handle, **totals, counts=counts))
+        inserts, updates, deletes = (lane.totals[name] for name in ("inserts", "updates", "deletes"))
+        lane.prepared.append(
+            Prepared(lane.table, self._task.partition, handle, inserts, updates, deletes, dict(lane.counts))
+        )
         lane.load, lane.load_bytes = None, 0
         lane.parts += 1
         lane.totals, lane.counts = Counter(), Counter()

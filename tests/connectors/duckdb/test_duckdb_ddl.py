@@ -257,7 +257,7 @@ CHANGES: list[SchemaChange] = [
 def test_changes_repeated_from_the_middle_change_nothing(shop: Shop, start: int) -> None:
     shop.apply(*CHANGES)
     before = shop.sink().describe(INVOICES)
-    assert shop.sink().statements(CHANGES[start:]) == []
+    assert shop.sink().plan_text(CHANGES[start:]) == []
     shop.apply(*CHANGES[start:])
     assert shop.sink().describe(INVOICES) == before
     assert shop.sink().describe(ORDERS) is None
@@ -378,7 +378,7 @@ def test_a_table_built_aside_takes_the_place_of_another(orders: Shop) -> None:
 
 def test_statements_are_shown_and_not_executed(shop: Shop) -> None:
     changes = [CreateTable(ORDERS, PLAIN), AddColumn(ORDERS, column("qty", "INT")), TruncateTable(INVOICES)]
-    assert shop.sink().statements(changes) == [
+    assert shop.sink().plan_text(changes) == [
         'CREATE SCHEMA "file"."shop"',
         'CREATE TABLE "file"."shop"."orders" ("id" INTEGER, "name" VARCHAR, PRIMARY KEY ("id"))',
         'ALTER TABLE "file"."shop"."orders" ADD COLUMN "qty" INTEGER',

@@ -43,7 +43,7 @@ class _Blocks(Sink):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Nothing."""
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Any = ()) -> None:
         """Nothing."""
 
 
