@@ -12,7 +12,8 @@ from cdc.sink import Announced, Sink
 
 
 def announce(sink: Sink, retry: RetryPolicy, batch: int, before: Schemas, changes: Sequence[SchemaChange]) -> None:
-    """Hand the changes of a batch to a sink that wants them. `before` is the sink's tables before all of them, also those that somebody else has created.
+    """Hand the changes of a batch to the sink. `before` is the sink's tables before all of them, also those that
+    somebody else has created.
 
     Repeatable. Raises SinkError.
     """

@@ -222,8 +222,7 @@ class BatchRunner:
             self._retry.call(partial(check_expected, self._sink, self._routes.expected), "schema changes")
         if changes:
             changes = self._carried_out(batch, changes)
-            expected = {creation.table: creation.schema for creation in self._routes.expected}
-            announce(self._sink, self._retry, batch, {**expected, **self._routes.before}, changes)
+            announce(self._sink, self._retry, batch, {**self._routes.not_created, **self._routes.before}, changes)
         states = self._derivation.states()
         reached("before-prepare", batch)
         planned = time.monotonic()

@@ -55,6 +55,7 @@ class RouteStage:
     Attributes:
         held: counts what the last batch held back, by change and sink table.
         expected: sink tables that were not created, as that is left out, with the columns that they have to have.
+        not_created: the same tables, as the source created them.
         asked: source tables of which it needs a copy, as they go elsewhere.
         renamed: those that waited for a copy under another name.
         wanted: those of which it needs one, as another table of their sink table is copied.
@@ -72,6 +73,7 @@ class RouteStage:
         self._before: Schemas = {}
         self.held: Counter[str] = Counter()
         self.expected: Sequence[CreateTable] = ()
+        self.not_created: Schemas = {}
         self.asked: Sequence[TableId] = ()
         self.wanted: Sequence[TableId] = ()
         self.renamed: Sequence[TableId] = ()
@@ -96,7 +98,7 @@ class RouteStage:
         Of the first batch of a run also those that edited routes make.
         """
         self.held, self.asked, self.wanted, self.renamed, self.resumed = Counter(), (), (), (), ()
-        self.expected = ()
+        self.expected, self.not_created = (), {}
         self.taken = self._requests.all()
         marks = self._sinks.marks(batch)
         same = marks.routes == self._routing.table.to_json()
@@ -108,6 +110,7 @@ class RouteStage:
             log.warning("%s: %s", held.table, held.text)
             self.held[f"{'' if held.done else 'held-back '}{held.change} {held.table}"] += 1
         self.expected = found.expected
+        self.not_created = {held.table: held.expected for held in found.held if held.expected is not None}
         self._sources.change(batch, changes)
         self._record(batch, found)
         after = found.after.marks

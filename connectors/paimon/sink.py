@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
 from cdc.evolution.sql_sink import SqlSink
 from cdc.finding import Finding, ok
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, StoredTable, TaskAttempt
+from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.paimon.attempts import Attempts
 from connectors.paimon.commits import Commits, leftover_files
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 class PaimonSink(SqlSink[str]):
     """Writes tables of one catalog. Picklable; the catalog is opened where it is first needed."""
 
+    delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
+    keyless: ClassVar[KeylessRows] = KeylessRows.INSERTS
     name: ClassVar[str] = "Paimon"
 
     def __init__(self, options: PaimonSinkOptions, context: Context) -> None:
@@ -81,7 +83,7 @@ class PaimonSink(SqlSink[str]):
         self._remove(self._attempts.repeated(batch), f"cdc-{self._pipeline}-b{batch}-", keep)
         self._attempts.forget(0, batch)
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the files of this batch and of later ones that were never decided. Driver."""
         folders = self._attempts.since(batch)
         self._remove(folders, f"cdc-{self._pipeline}-b{batch}-", frozenset())

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
@@ -19,7 +20,7 @@ from cdc.faults import reached
 from cdc.finding import Finding, error, ok, warning
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, StoredTable, TaskAttempt
+from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.mysql.server.connection import ConnectionOptions
 from connectors.mysql.sink.catalog import ServerSchemas, read_server_tables
@@ -37,6 +38,9 @@ log = logging.getLogger(__name__)
 
 class MySqlSink(SqlSink[ServerType]):
     """Writes into the tables of one server. Picklable; connections are opened when they are needed."""
+
+    delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
+    keyless: ClassVar[KeylessRows] = KeylessRows.EQUAL
 
     def __init__(self, options: ServerSinkOptions, context: Context) -> None:
         super().__init__(context)
@@ -56,7 +60,7 @@ class MySqlSink(SqlSink[ServerType]):
         with self._server.session(wait=False) as session:
             self._fence(session).create()
 
-    def last_batch(self) -> int:
+    def last_committed_batch(self) -> int:
         """The batch of the fence. Driver."""
         with self._server.session() as session:
             return self._fence(session).read()
@@ -95,7 +99,7 @@ class MySqlSink(SqlSink[ServerType]):
             self._store.drop(folder)
         return missed
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the staged files of a batch that was never decided. Driver."""
         self._store.drop(batch_folder(self._directory, batch))
 

@@ -203,11 +203,11 @@ def test_changes_that_are_carried_out_already_come_to_nothing(harness: Harness) 
     sink.apply(0, [CreateTable(USERS, SCHEMA)])
     commit(sink, 0, users(("+I", 1, "a")))
     changes = [AddColumn(USERS, added), AlterColumnType(USERS, wide, NAME)]
-    assert len(list(sink.statements(changes))) == 2
+    assert len(list(sink.plan_text(changes))) == 2
     sink.apply(1, changes)
     assert harness.server.execute("SELECT id, name, qty FROM shop.users") == ((1, "a", 7),)
     expected = TableSchema((ID, wide, added), ("id",))
-    assert list(harness.sink().statements([CreateTable(USERS, expected)])) == []
+    assert list(harness.sink().plan_text([CreateTable(USERS, expected)])) == []
 
 
 def test_a_table_moves_to_another_database(harness: Harness) -> None:
@@ -261,7 +261,7 @@ def test_a_server_that_is_killed_has_all_of_a_batch_or_nothing(
     monkeypatch.undo()
     server.start()
     assert by_id(harness) == ([(1, "b")] if reached else [(1, "a")])
-    assert harness.sink().last_batch() == (1 if reached else 0)
+    assert harness.sink().last_committed_batch() == (1 if reached else 0)
     if not reached:
         harness.sink().commit(1, handles)
     assert by_id(harness) == [(1, "b")]
