@@ -150,7 +150,7 @@ def _concerned(
         for part in sieve.parts(buffer.until(end.position) if last else buffer):
             for segment in segmenter.feed(part):
                 found |= segment.tables
-        if last and int(buffer.end_position[-1]) >= end.position:
+        if last and int(buffer.end_position[-1]) > end.position:
             break
     return found | changes.tables
 

@@ -156,7 +156,7 @@ class Follower(threading.Thread):
                     self._put(segment)
         except EndOfLog:
             self.at_end = True
-            return
+            self._check_end(LogPosition(stream.file, stream.position))
         finally:
             stream.close()
 
@@ -176,4 +176,12 @@ class Follower(threading.Thread):
         self._behind(self._segmenter.here)
 
     def _reached(self) -> bool:
-        return self._until is not None and self._segmenter.here >= self._until
+        return self._until is not None and self._segmenter.has_read(self._until)
+
+    def _check_end(self, sent: LogPosition) -> None:
+        """Raise SourceUnavailable where the server has ended the log before the end that it has named.
+
+        `sent`: how far it came. It may pass over events for us, so the last that was read need not be at the end.
+        """
+        if self._until is not None and not self._reached() and sent < self._until:
+            raise SourceUnavailable(f"the server ended its log at {sent}, before its end at {self._until}")

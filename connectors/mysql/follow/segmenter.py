@@ -105,6 +105,14 @@ class Segmenter:
         """Behind all that was read."""
         return LogPosition(self.file, self.position)
 
+    def has_read(self, end: LogPosition) -> bool:
+        """Whether all that the log holds up to there was read.
+
+        The position alone does not tell: events out of one compressed transaction all have the position of its end,
+        and come in several buffers.
+        """
+        return self.here >= end and not self._in_transaction
+
     @property
     def opened(self) -> dict[str, int]:
         """Files that began since the start, with the second in which the server opened them."""

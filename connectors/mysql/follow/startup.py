@@ -239,7 +239,7 @@ class ChangedTables:
         for buffer in whole_log(open_stream(start, True)):
             for _ in segmenter.feed(buffer):
                 pass
-            if segmenter.here >= end:
+            if segmenter.has_read(end):
                 break
 
     def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:

@@ -6,8 +6,10 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from fake_stream import FakeServer, FakeStream, Step
 from log_script import chunk, insert, pieces
@@ -263,3 +265,22 @@ def test_another_server_is_told_at_once_as_what_waits_is_of_no_use() -> None:
         assert follower.waiting_bytes
         with pytest.raises(AnotherServer):
             follower.take(ONE_BY_ONE, LONG_S)
+
+
+def test_a_log_that_ends_before_the_end_that_was_named_is_read_again() -> None:
+    """A bounded run has caught up at the end that the server has named, not where a connection says that it is over."""
+    first, second, third = transactions()
+    server = FakeServer(FakeStream([first, EndOfLog()]), FakeStream([second, third, EndOfLog()]))
+    until = LogPosition(FILE, ends(SCRIPT, 14)[0])
+    with following(server, until=until) as follower:
+        assert taken(follower, 3) == ends(SCRIPT, 4, 9, 14)
+
+
+def test_an_end_that_is_reached_inside_of_a_transaction_is_not_the_end() -> None:
+    """As in the first of several buffers of a compressed transaction, whose events all have its end position."""
+    first, second, _ = transactions()
+    head, tail = pieces(second, [2])
+    head = replace(head, end_position=np.full(len(head), tail.end_position[-1]))
+    server = FakeServer(FakeStream([first, head, tail, EndOfLog()]))
+    with following(server, until=LogPosition(FILE, int(tail.end_position[-1]))) as follower:
+        assert taken(follower, 2) == ends(SCRIPT, 4, 9)
