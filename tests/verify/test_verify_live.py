@@ -68,10 +68,13 @@ def test_what_a_pipeline_has_not_got_to_yet_is_no_difference(mysql_server: MySql
     pipeline = ShortPipeline(mysql_server, tmp_path, mysql_server.new_database("verify"))
     pipeline.source("CREATE TABLE t (id INT PRIMARY KEY, a TEXT)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     pipeline.run()
-    mysql_server.execute("CREATE TABLE other (x INT)", database=mysql_server.new_database("elsewhere"))
+    elsewhere = mysql_server.new_database("elsewhere")
+    mysql_server.execute("CREATE TABLE other (x INT)", database=elsewhere)
     assert pipeline.report().state is State.EQUAL
     pipeline.sink("UPDATE t SET a = 'z' WHERE id = 1")
     assert pipeline.report().other == 1, "the log behind the pipeline says nothing of the table"
+    mysql_server.execute("FLUSH BINARY LOGS", f"INSERT INTO {elsewhere}.other VALUES (1)", "FLUSH BINARY LOGS")
+    assert pipeline.report().other == 1, "nor do two more files of it, as after a restart"
     pipeline.source("INSERT INTO t VALUES (3, 'c')")
     behind = pipeline.report()
     assert (behind.state, behind.open, behind.other) == (State.OPEN, 2, 0)

@@ -31,7 +31,7 @@ from connectors.mysql.snapshot.plan.bounds import condition
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
 from connectors.mysql.snapshot.plan.split_points import ChunkSize, parts
 from connectors.mysql.snapshot.read.by_key import can_look_up, with_keys
-from connectors.mysql.snapshot.read.quiet import quiet
+from connectors.mysql.snapshot.read.quiet import LastNamed
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
 from connectors.mysql.snapshot.read.result_stream import ResultStream, TableChanged
 from connectors.mysql.snapshot.read.session import ChunkSessions
@@ -51,6 +51,7 @@ class ServerNow:
         self._options, self._streams = options, streams
         self._sessions: ChunkSessions | None = None
         self._known: dict[TableId, MySqlTable] = {}
+        self._named = LastNamed(streams, ())
         self._split: dict[TableId, KeyColumns] = {}
         self._throttle = Throttle(options.rows_per_second)
 
@@ -59,6 +60,7 @@ class ServerNow:
         side = self._open().side
         self._known = read_tables(side, self._options.pattern.matches)
         check_select(side, self._known)
+        self._named = LastNamed(self._streams, self._known)
         return {table: shown_schema(definition, self._options) for table, definition in self._known.items()}
 
     def partial(self, table: TableId) -> str:
@@ -128,9 +130,7 @@ class ServerNow:
         if done.server != wanted.server:
             mariadb = self._open().info.mariadb
             return done.gtids is not None and not lacking(done.gtids, wanted.gtids or "", mariadb=mariadb)
-        if done.position >= wanted.position:
-            return True
-        return quiet(self._streams, done.position, wanted.position, tables)
+        return self._named.quiet(done.position, wanted.position, tables)
 
     def close(self) -> None:
         """Close the sessions."""
