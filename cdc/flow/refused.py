@@ -46,6 +46,7 @@ _WITH_COPY = (*_ALTERS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
 
 
 _WHY = "the sink does not take a change of its schema"
+_START_ANEW = "start anew with an empty --state-dir and sink table, or leave the table out"
 _LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out that the sink refuses"
 
 
@@ -172,7 +173,7 @@ class RefusedChanges:
         if source is not None and (self._asking.possible(source) or self._is_asked(change.table)):
             return True
         resync = "" if source is None else f"run `cdc resync FILE {source}`, which copies it as the server has it"
-        leave = "" if isinstance(change, AlterPrimaryKey) else _LEAVE_OUT
+        leave = _START_ANEW if isinstance(change, AlterPrimaryKey) else _LEAVE_OUT
         self._way_out = "; or ".join(filter(None, (resync, leave)))
         return False
 
