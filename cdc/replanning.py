@@ -6,17 +6,18 @@ For `cdc plan`, from the state directory and the sink's actual tables. Changes n
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, SpecError
 from cdc.flow.altered import altered_tables
 from cdc.flow.containers import moved_rows
-from cdc.flow.route_stage import RouteStage, routed_schemas
-from cdc.flow.rule_edits import kept_texts, texts_of, told_edits
-from cdc.flow.rule_stage import RuleStage, edits, schemas_of
-from cdc.flow.sink_schemas import SinkSchemas
+from cdc.flow.rule_edits import texts_of, told_edits
+from cdc.flow.rule_stage import edits
 from cdc.state.decisions import CommitLog
 from cdc.state.fingerprint import Fingerprints
+from cdc.tables.entry import Schemas, TableViews
+from cdc.tables.log import TableLog
 
 if TYPE_CHECKING:
     from cdc.schema import TableId
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def known_tables(state: StateDir) -> Collection[TableId]:
     """The sink's tables as of the last decided batch; none before the first run. Raises StateError."""
     last = CommitLog(state.commits).last()
-    return SinkSchemas(state.store).at(last).keys() if last >= 0 else ()
+    return TableLog(state.store).at(last).sink.keys() if last >= 0 else ()
 
 
 def notes_since(
@@ -44,28 +45,22 @@ def notes_since(
 
     Raises StateError for a damaged state, SinkError.
     """
-    log = CommitLog(state.commits)
-    last = log.last()
-    decision = log.get(last) if last >= 0 else None
-    if decision is None:
+    last = CommitLog(state.commits).last()
+    if last < 0:
         return ()
-    stages = decision.all_stages(RouteStage.name)
-    notes = list(_edited(state, rules, last, paused, with_rules=RuleStage.name in stages))
+    tables = TableLog(state.store).at(last)
+    notes = list(_edited(tables, rules, paused))
     kept = Fingerprints(state.store).read()
-    if kept is not None and (moved := moved_rows(kept.naming, options, SinkSchemas(state.store).at(last))):
+    if kept is not None and (moved := moved_rows(kept.naming, options, tables.sink)):
         notes.append(f"a run would stop: {moved}")
-    return [*notes, *_altered(state, sink, last)]
+    return [*notes, *_altered(sink, tables.sink)]
 
 
-def _edited(
-    state: StateDir, rules: Rules | None, last: int, paused: Collection[TableId], *, with_rules: bool
-) -> Iterator[str]:
-    store = state.store
-    if not with_rules and rules is None:
-        return
-    logs = schemas_of(store) if with_rules else (routed_schemas(store),) * 2
-    sources, behind = ({table: schema for table, schema in log.at(last).items() if table not in paused} for log in logs)
-    before = kept_texts(store) if with_rules else texts_of(None, sources)
+def _edited(tables: TableViews, rules: Rules | None, paused: Collection[TableId]) -> Iterator[str]:
+    views = tables.source, tables.rules
+    sources, behind = ({table: schema for table, schema in view.items() if table not in paused} for view in views)
+    texts = {table: told for table, told in tables.rule_texts.items() if table not in paused}
+    before = replace(tables, rule_texts=texts)
     try:
         for table, text in told_edits(before, texts_of(rules, sources), edits(rules, sources, behind)):
             yield f"{table}: {text}"
@@ -73,11 +68,11 @@ def _edited(
         yield f"the rules do not fit the tables as the last run has left them: {error}"
 
 
-def _altered(state: StateDir, sink: Sink | None, last: int) -> Iterator[str]:
+def _altered(sink: Sink | None, sink_tables: Schemas) -> Iterator[str]:
     if sink is None:
         return
     try:
-        found = altered_tables(sink, SinkSchemas(state.store).at(last))
+        found = altered_tables(sink, sink_tables)
     except ChangeRefused as error:
         yield f"the sink's tables were altered: {error}"
         return

@@ -12,7 +12,6 @@ Format: `applied.json` in the sink's part of the state directory:
     {"batch": number, "digest": sha256 of the changes as JSON, "done": how many,
      "begun": {"identity": that of a copy, or null}}
 "begun" is there when in the change after those that are done a copy takes its table's place, and it was begun.
-Without "batch" it was written by an earlier version, which removed it when the batch was committed.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Journal:
         fields = self._store.read_json(FILE)
         if fields is None:
             return 0, None
-        noted = (fields.get("batch", self._batch), fields.get("digest"))
+        noted = (fields["batch"], fields["digest"])
         return (int(fields["done"]), fields.get("begun")) if noted == (self._batch, self._digest) else (0, None)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from cdc.evolution.apply import apply_changes
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.sink_schemas import Schemas
 from cdc.schema import RenameTable, SchemaChange
 from cdc.sink import Announced, Sink
+from cdc.tables.entry import Schemas
 
 
 def announce(sink: Sink, retry: RetryPolicy, batch: int, before: Schemas, changes: Sequence[SchemaChange]) -> None:

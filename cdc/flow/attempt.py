@@ -19,10 +19,10 @@ from typing import Any, Protocol
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
-from cdc.flow.sink_schemas import Schemas
 from cdc.schema import RenameTable, SchemaChange, SwapShadow
 from cdc.state.append_log import AppendLog
 from cdc.state.store import Store
+from cdc.tables.entry import Schemas
 
 log = logging.getLogger(__name__)
 

@@ -34,6 +34,7 @@ from cdc.flow.derive import Derivation
 from cdc.flow.lost import LostLoads
 from cdc.flow.moves import MOVED, RENAMED
 from cdc.flow.offsets import source_offset
+from cdc.flow.pausing import TableRequests
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.refused import RefusedChanges
 from cdc.flow.retry import Backoff, RetryPolicy
@@ -41,7 +42,6 @@ from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
 from cdc.flow.rule_stage import RENAMED as RULE_OF_NAME
 from cdc.flow.rule_stage import RuleStage
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.flow.together import JOINED
@@ -51,6 +51,7 @@ from cdc.sink import Prepared, Sink
 from cdc.source import Learns, Offset, Source, past_changes
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+from cdc.tables.log import TableLog
 from cdc.transform import answers
 
 if TYPE_CHECKING:
@@ -84,20 +85,17 @@ class BatchRunner:
     ) -> None:
         self._source, self._sink, self._guard, self._state = source, sink, guard, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
-        lost = LostLoads(
-            PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers, state.notes),
-            state,
-            retry,
-        )
-        self._commits = Commits(sink, self._log, retry, lost)
-        self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
+        task = PrepareTask(source, sink, routing, TableLog(state.store), rules, state.answers, state.notes)
+        self._commits = Commits(sink, self._log, retry, LostLoads(task, state, retry))
+        self._splits, self._tables, self._retry = SplitLog(state.splits), TableLog(state.store), retry
         self._policy, self._notes = routing.policy, state.notes
         self._asking = Asking(source)
-        self._routes = RouteStage(routing, state.store, self._asking.possible if sink.shadows else None)
+        tables, copies = TableLog(state.store), self._asking.possible if sink.shadows else None
+        self._routes = RouteStage(routing, tables, TableRequests(state.store), copies)
         leaves_out = routing.policy.behavior is Behavior.TRY_EVOLVE
         self._refused = RefusedChanges(sink, self._routes, self._asking, state, leaves_out=leaves_out)
-        self._rules = RuleStage(rules, state.store, self._routes.tables_held)
-        self._derivation = Derivation([self._rules, self._routes])
+        self._rules = RuleStage(rules, self._routes.tables_held)
+        self._derivation = Derivation([self._rules, self._routes], tables)
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -169,7 +167,7 @@ class BatchRunner:
     def _named(self, decision: Decision) -> Sequence[Prepared]:
         """The handles under the names that users know: those of a copy under its table's."""
         tables = {handle.table for handle in decision.prepared}
-        copies = copied_tables(self._sink, tables, self._schemas.at(decision.batch))
+        copies = copied_tables(self._sink, tables, self._tables.at(decision.batch).sink)
         return [replace(handle, table=copies.get(handle.table, handle.table)) for handle in decision.prepared]
 
     def _committed(
@@ -223,7 +221,6 @@ class BatchRunner:
         if changes:
             changes = self._carried_out(batch, changes)
             announce(self._sink, self._retry, batch, {**self._routes.not_created, **self._routes.before}, changes)
-        states = self._derivation.states()
         reached("before-prepare", batch)
         planned = time.monotonic()
         results = self._results(batch, run_tasks)
@@ -233,9 +230,9 @@ class BatchRunner:
         reached("after-prepare", batch)
         handles = [handle for result in results for handle in result.prepared]
         reports = tuple(report for result in results for report in result.reports)
-        noted = tuple(result.noted for result in results if result.noted)
+        noted, tables = tuple(result.noted for result in results if result.noted), self._derivation.entries
         decision = Decision(
-            batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, stages=states, noted=noted
+            batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, tables=tables, noted=noted
         )
         self._log.decide(decision)
         self._notes.decided(batch, decision.noted)
@@ -270,11 +267,9 @@ class BatchRunner:
     def _recover(self, batch: int) -> None:
         """First batch of a run: remove what an earlier run prepared for it, learn the tables and schemas there are."""
         self._retry.call(partial(self._abort, batch), f"clean-up of batch {batch}")
-        past = self._past(batch)
-        self._guard.check(past)
+        self._guard.check(self._past(batch))
         before = self._log.get(batch - 1)
-        states = {} if before is None else before.all_stages(RouteStage.name)
-        self._derivation.begin(batch, states, lambda: past)
+        self._derivation.begin(batch, 0 if before is None else before.tables)
         self._recovered = True
 
     def _carried_out(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:

@@ -2,65 +2,70 @@
 
     source's changes --RuleStage--> behind the transform rules --RouteStage--> with the sink's tables --> sink.apply
 
-Each stage takes the changes that the one before gives, knows the tables on both of its sides, and keeps them in the
-state directory, batch by batch. What it needs to find them again is a small JSON value in the decision on each batch:
-a batch that runs again, and the first one of a run, start from what the decision before says.
+Each stage takes the changes that the one before gives, and says what they make of the tables. What all of them come to
+is one entry of the log of tables, which the tasks read. A batch that runs again, and the first one of a run, start from
+the entries that the decision before says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
+from cdc.evolution.journal import digest
 from cdc.schema import SchemaChange
-
-Past = Callable[[], Sequence[SchemaChange]]
-"""All changes before a batch, as the stage takes them; asked for only when no decision says what a stage knew."""
+from cdc.schema_json import change_name
+from cdc.tables.entry import TableViews, Try
+from cdc.tables.log import TableLog
 
 
 class Stage(Protocol):
     """One step on the way of schema changes."""
 
-    @property
-    def name(self) -> str:
-        """Key of `state()` in decisions."""
+    def begin(self, tries: Sequence[Try]) -> None:
+        """Get ready for the first batch of a run, of which an earlier run may have made these tries. Repeatable."""
 
-    def begin(self, batch: int, state: Any, past: Past) -> None:
-        """Go back to what holds before a batch, the first of a run. Repeatable.
+    def derive(
+        self, batch: int, before: TableViews, after: TableViews, changes: Sequence[SchemaChange]
+    ) -> tuple[Sequence[SchemaChange], TableViews]:
+        """What the changes of a batch are behind the stage, and the tables behind them; for every batch, also without
+        any.
 
-        `state` is what `state()` gave behind the batch before, None when the stage was not there then: its tables are
-        then made of `past`, unchanged by the stage. Raises StateError, EngineError.
+        `before` are the tables before the batch, `after` is what the stages before have made of them. The first batch
+        of a run may have more changes: what an edited pipeline file makes different. Raises CdcError; nothing of the
+        batch has been applied by then.
         """
-
-    def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
-        """What the changes of a batch are behind the stage; called for every batch, also without any.
-
-        The first batch of a run may have more: what an edited pipeline file makes different. Raises CdcError; nothing
-        of the batch has been applied by then.
-        """
-
-    def state(self) -> Any:
-        """What `begin` needs behind the batch that was derived last, a small JSON value; None for nothing."""
 
 
 class Derivation:
     """The whole chain."""
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        self._stages = tuple(stages)
+    def __init__(self, stages: Sequence[Stage], log: TableLog) -> None:
+        self._stages, self._log = tuple(stages), log
 
-    def begin(self, batch: int, states: Mapping[str, Any], past: Past) -> None:
-        """As `Stage.begin`, for all; `states` is what `states()` gave."""
+    def begin(self, batch: int, entries: int) -> None:
+        """Get ready for the first batch of a run; `entries` of the log hold before it. Raises StateError."""
+        self._log.begin(batch, entries)
+        tries = self._log.tries(batch)
         for stage in self._stages:
-            stage.begin(batch, states.get(stage.name), past)
+            stage.begin(tries)
 
     def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
-        """As `Stage.derive`, through all."""
+        """As `Stage.derive`, through all; the log has what they come to."""
+        before = after = self._log.at(batch - 1)
         for stage in self._stages:
-            changes = stage.derive(batch, changes)
+            changes, after = stage.derive(batch, before, after, changes)
+        self._log.write(batch, after, asked(changes))
         return changes
 
-    def states(self) -> dict[str, Any]:
-        """What each stage needs behind the batch that was derived last, by its name."""
-        found = {stage.name: stage.state() for stage in self._stages}
-        return {name: state for name, state in found.items() if state is not None}
+    @property
+    def entries(self) -> int:
+        """How many entries hold behind the batch that was derived last."""
+        return len(self._log)
+
+
+def asked(changes: Sequence[SchemaChange]) -> Try:
+    """What the sink is to be asked for, as the log keeps it."""
+    if not changes:
+        return Try()
+    return Try(tuple((change_name(change), change.table) for change in changes), digest(changes))

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from cdc.errors import NotNow
 from cdc.flow.pausing import TableRequest, TableRequests
-from cdc.flow.sink_schemas import Marks, SinkSchemas
+from cdc.flow.sink_schemas import Marks, marks_of
 from cdc.schema import TableId
 from cdc.state.directory import StateDir
+from cdc.tables.log import TableLog
 
 _ALL = 1 << 62
 """Behind every batch."""
@@ -27,16 +28,16 @@ class Held:
     """Looks which tables are. Any process, any time; cheap: what was read is kept."""
 
     def __init__(self, state: StateDir) -> None:
-        self._schemas, self._requests = SinkSchemas(state.store), TableRequests(state.store)
+        self._log, self._requests = TableLog(state.store), TableRequests(state.store)
 
     def asked(self) -> HeldTables | None:
         """As `tables`; None when nothing is asked for that no batch has taken in. Raises StateError."""
         requests = self._requests.all()
-        return held_tables(self._schemas.marks(_ALL), requests) if requests else None
+        return held_tables(marks_of(self._log.at(_ALL)), requests) if requests else None
 
     def tables(self) -> HeldTables:
         """With what is asked for and no batch has taken in. Raises StateError."""
-        return held_tables(self._schemas.marks(_ALL), self._requests.all())
+        return held_tables(marks_of(self._log.at(_ALL)), self._requests.all())
 
 
 def held_tables(marks: Marks, requests: Iterable[TableRequest]) -> HeldTables:

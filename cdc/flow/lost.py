@@ -23,13 +23,13 @@ from cdc.errors import CdcError, LoadsLost, SinkError, StateError
 from cdc.flow.copying import names_of
 from cdc.flow.offsets import source_offset
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route_stage import routed_schemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import CreateTable, RenameTable, TableId
 from cdc.source import Resyncs, Split, past_changes
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+from cdc.tables.log import TableLog
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class LostLoads:
     def _members(self, sink_table: TableId) -> Sequence[TableId]:
         """The source tables that go to a sink table, as far as batches were decided."""
         routes = self._task.routing.table
-        there = routed_schemas(self._state.store).at(self._log.last())
+        there = TableLog(self._state.store).at(self._log.last()).rules
         return sorted(source for source in there if sink_table in routes(source))
 
     def _read(

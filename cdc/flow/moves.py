@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cdc.errors import EditRefused
-from cdc.flow.sink_schemas import Pair, Part
+from cdc.flow.sink_schemas import Part
 from cdc.flow.sink_tables import with_shard
 from cdc.flow.together import Together
 from cdc.route import RouteTable, Target
@@ -31,6 +31,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.tables.entry import Pair
 
 MOVED = "its rows go to another table of the sink"
 """Why a table is copied anew."""

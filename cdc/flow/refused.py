@@ -18,7 +18,6 @@ from cdc.errors import ChangeRefused, EngineError
 from cdc.flow.asking import Asking
 from cdc.flow.attempt import Apply, Attempts
 from cdc.flow.route_stage import RouteStage
-from cdc.flow.sink_schemas import Pair
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -40,6 +39,7 @@ from cdc.schema import (
 from cdc.sink import Sink
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.tables.entry import Pair
 
 _ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn, RenameColumns)
 _WITH_COPY = (*_ALTERS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
@@ -152,7 +152,7 @@ class RefusedChanges:
         """Tables of refused changes wait for copies, which the source is asked for."""
         pairs: list[Pair] = []
         for table in sorted({change.table for change in refused}):
-            source = self._routes.only_source(batch, table)
+            source = self._routes.only_source(table)
             if source is not None:
                 if self._is_asked(table):
                     self._asking.ask_for_user(batch, source, _WHY)
@@ -189,7 +189,7 @@ class RefusedChanges:
             return None
         if not all(_is_copied_with(other) for other in self._changes if other.table == table):
             return None
-        source = self._routes.only_source(self._batch, table)
+        source = self._routes.only_source(table)
         if source is None or not self._asking.possible_when_asked(source):
             return None
         return source if self._is_there(table) else None

@@ -1,11 +1,7 @@
 """The transform rules' stage on the way of schema changes: source schemas on one side, the rules' results on the other.
 
-    <state>/source_schemas.jsonl   the source's tables, batch by batch
-    <state>/rule_schemas.jsonl     the same tables as the rules make them
-    <state>/rule_texts.json        how their columns are computed (`cdc.flow.rule_edits`)
-
-All are there only once the pipeline has had rules. Rules that were edited between two runs make other results of the
-same tables: the first batch of the run then begins with the changes that lead there.
+Rules that were edited between two runs make other results of the same tables: the first batch of the run then begins
+with the changes that lead there.
 
 A rule need not fit a table that is paused: its changes are noted, and the rule meets the table again with its copy.
 """
@@ -15,15 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdc.errors import SpecError, TransformError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.diff import Table, diff
-from cdc.flow.derive import Past
 from cdc.flow.held import HeldTables
-from cdc.flow.rule_edits import keep_texts, kept_texts, texts_of, told_edits
-from cdc.flow.sink_schemas import Schemas, SinkSchemas
+from cdc.flow.rule_edits import texts_of, told_edits
 from cdc.schema import (
     AlterColumnType,
     Column,
@@ -35,21 +29,13 @@ from cdc.schema import (
     TableId,
     TableSchema,
 )
-from cdc.state.store import Store
+from cdc.tables.entry import Schemas, TableViews, Try
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
 
 
 log = logging.getLogger(__name__)
-
-
-def schemas_of(store: Store) -> tuple[SinkSchemas, SinkSchemas]:
-    """The source's tables, and the same behind the rules, as a run has left them."""
-    return (
-        SinkSchemas(store, "source_schemas.jsonl", "log of source schemas"),
-        SinkSchemas(store, "rule_schemas.jsonl", "log of schemas behind transform rules"),
-    )
 
 
 RENAMED = "it was renamed, and the rule of its new name makes other rows"
@@ -63,46 +49,38 @@ class RuleStage:
         renamed: tables that the last batch renamed, whose rows are those of another rule than theirs is now.
     """
 
-    name = "rules"
-
     def __init__(
-        self, rules: Rules | None, store: Store, held: Callable[[int], HeldTables] = lambda batch: HeldTables()
+        self, rules: Rules | None, held: Callable[[TableViews], HeldTables] = lambda views: HeldTables()
     ) -> None:
-        """`held` gives the tables that a batch leaves out, before it is derived."""
-        self._rules, self._store, self._held = rules, store, held
-        self._source, self._behind = schemas_of(store)
-        self._active, self._edited = rules is not None, False
+        """`held` gives the tables that a batch leaves out, of the tables before it."""
+        self._rules, self._held = rules, held
+        self._edited = False
         self.renamed: set[TableId] = set()
 
-    def begin(self, batch: int, state: Any, past: Past) -> None:
-        """`state` is how many entries of the two logs hold."""
-        self._active = self._active or state is not None
-        if not self._active:
-            return
-        source, behind = (None, None) if state is None else state
-        self._source.begin(batch, source, past)
-        self._behind.begin(batch, behind, past)  # without rules a table's rows were the source's
+    def begin(self, tries: Sequence[Try]) -> None:
+        """The rules may have been edited since the last run."""
         self._edited = True
 
-    def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
+    def derive(
+        self, batch: int, before: TableViews, after: TableViews, changes: Sequence[SchemaChange]
+    ) -> tuple[Sequence[SchemaChange], TableViews]:
         """The changes behind the rules. Raises SpecError where a rule does not fit a table, TransformError where a
         change takes a column away that a rule names."""
         self.renamed = set()
-        if not self._active or not (changes or self._edited):
-            return changes
-        sources, held = dict(self._source.at(batch)), self._held(batch)
+        if not (changes or self._edited):
+            return changes, after
+        sources, held = dict(before.source), self._held(before)
         left_out = set(held.paused | held.resumed)
-        made = self._edits(sources, self._behind.at(batch), left_out) if self._edited else []
+        made = self._edits(before, left_out) if self._edited else []
         for change in changes:
             made += self._through(sources.get(change.table), change, held.paused, left_out)
             self._note_renamed(sources.get(change.table), change)
             sources = apply_changes(sources, [change])
         self.renamed -= left_out  # their copy comes when they are resumed
-        self._source.change(batch, changes)
-        self._behind.change(batch, made)
-        keep_texts(self._store, texts_of(self._rules, sources, left_out))
         self._edited = False
-        return made
+        behind = apply_changes(before.rules, made)
+        texts = texts_of(self._rules, sources, left_out, before.rule_texts)
+        return made, replace(after, source=sources, rules=behind, rule_texts=texts)
 
     def _through(
         self, schema: TableSchema | None, change: SchemaChange, paused: Collection[TableId], left_out: set[TableId]
@@ -132,16 +110,12 @@ class RuleStage:
         if before or not self._rules.same_rows(change.table, change.new_table, schema):
             self.renamed.add(change.new_table)
 
-    def _edits(self, sources: Schemas, behind: Schemas, left_out: Collection[TableId]) -> list[SchemaChange]:
+    def _edits(self, before: TableViews, left_out: Collection[TableId]) -> list[SchemaChange]:
         """As `edits`, told."""
-        made = edits(self._rules, sources, behind, left_out)
-        for table, text in told_edits(kept_texts(self._store), texts_of(self._rules, sources, left_out), made):
+        made = edits(self._rules, before.source, before.rules, left_out)
+        for table, text in told_edits(before, texts_of(self._rules, before.source, left_out, before.rule_texts), made):
             log.warning("%s: %s", table, text)
         return made
-
-    def state(self) -> list[int] | None:
-        """How many entries hold, of both logs."""
-        return [len(self._source), len(self._behind)] if self._active else None
 
 
 def _stated(made: SchemaChange, change: SchemaChange) -> SchemaChange:

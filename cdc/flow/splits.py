@@ -74,6 +74,5 @@ def _name(batch: int) -> str:
 
 
 def _splits(fields: Mapping[str, Any], *, again: bool = False) -> Sequence[Split]:
-    """Splits of versions without a moment have the epoch's: there were no rules that could ask for it."""
-    moment_ms = fields.get("moment_ms", 0)
+    moment_ms = fields["moment_ms"]
     return tuple(Split(index, payload, moment_ms, again) for index, payload in fields["splits"])

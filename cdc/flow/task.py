@@ -23,12 +23,13 @@ from cdc.flow.gather import gathered
 from cdc.flow.routing import Routing
 from cdc.flow.rule_steps import RuleSteps
 from cdc.flow.shard import with_source
-from cdc.flow.sink_schemas import SinkSchemas, check_columns
+from cdc.flow.sink_schemas import check_columns, marks_of, merged_tables
 from cdc.schema import TableId
 from cdc.sink import MOST_PAYLOAD, Prepared, Sink, TaskAttempt
 from cdc.source import Count, Source, Split
 from cdc.state.notes import Notes
 from cdc.state.store import Store
+from cdc.tables.log import TableLog
 from cdc.timing import Phases
 from cdc.without_pandas import keep_pandas_out
 
@@ -108,7 +109,7 @@ class PrepareTask:
     source: Source
     sink: Sink
     routing: Routing
-    schemas: SinkSchemas
+    tables: TableLog
     rules: Rules | None = None
     answers: Store | None = None
     notes: Notes | None = None
@@ -149,7 +150,7 @@ class PrepareTask:
             with RuleSteps(self.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
                 blocks = phases.of(
-                    "transform", gathered(routed, gathered_tables(self.sink, self.schemas.merged(batch)))
+                    "transform", gathered(routed, gathered_tables(self.sink, merged_tables(self.tables.at(batch))))
                 )
                 with phases.phase("prepare"):
                     prepared = self.sink.prepare(task, blocks)
@@ -175,7 +176,7 @@ class PrepareTask:
 
     def _wanted(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks without those of tables that are paused: no rule meets their rows."""
-        left_out = self.schemas.marks(batch).left_out
+        left_out = marks_of(self.tables.at(batch)).left_out
         return (block for block in blocks if block.table not in left_out)
 
     def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
@@ -186,7 +187,8 @@ class PrepareTask:
         self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count
     ) -> Iterator[ChangeBlock]:
         """The blocks as the sink sees them: for each sink table of theirs one, with its columns."""
-        schemas, marks = self.schemas.at(batch), self.schemas.marks(batch)
+        tables = self.tables.at(batch)
+        schemas, marks = tables.sink, marks_of(tables)
         for block in blocks:
             for target in self.routing.table.targets(block.table):
                 pair = block.table, target.table

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cdc.evolution.behavior import Policy
-from cdc.flow.sink_schemas import Pair, Part
+from cdc.flow.sink_schemas import Part
 from cdc.flow.sink_tables import Sides, SinkTables
 from cdc.route import RouteTable
 from cdc.schema import (
@@ -33,6 +33,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.tables.entry import Pair
 
 JOINED = "the table of the sink that it goes to is copied anew, or was altered meanwhile"
 """Why a table is copied anew."""

@@ -22,12 +22,12 @@ from cdc.evolution.behavior import Policy
 from cdc.flow.altered import put_back
 from cdc.flow.asking import Asking
 from cdc.flow.copying import names_of
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import Sink
 from cdc.source import Resyncs, Source
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.tables.log import TableLog
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
@@ -52,7 +52,7 @@ class DroppedTables:
     ) -> None:
         self._rules, self._policy = rules, policy or Policy()
         self._source, self._sink, self._state, self._where = source, sink, state, where
-        self._log, self._schemas = CommitLog(state.commits), SinkSchemas(state.store)
+        self._log, self._tables = CommitLog(state.commits), TableLog(state.store)
 
     def check(self, filled: Mapping[TableId, Collection[TableId]]) -> None:
         """Look for sink tables; each with the source tables that go there. Raises SinkError for those nobody asked for.
@@ -62,7 +62,7 @@ class DroppedTables:
         last, sink = self._log.last(), self._sink
         if self._half_applied(last):
             return
-        known = self._schemas.at(last)
+        known = self._tables.at(last).sink
         wanted = sorted(filled.keys() & known.keys())
         found = sink.missing_tables(wanted) if wanted else []
         if found is None:

@@ -20,14 +20,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from pydantic import ValidationError
-
 from cdc.errors import EditRefused, SinkError, StateError
 from cdc.flow.asking import Asking
 from cdc.flow.containers import NamesContainers, moved_rows
 from cdc.flow.moves import MOVED, shard_moved
 from cdc.flow.offsets import source_offset
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
 from cdc.planning import check_patterns
@@ -35,13 +32,15 @@ from cdc.route import RouteTable, Target
 from cdc.schema import TableId, tables_after
 from cdc.sink import Sink
 from cdc.source import Source, past_changes
-from cdc.spec.model import PipelineSpec, RouteRule
+from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
-from cdc.state.fingerprint import FILE, Fingerprint, Fingerprints
+from cdc.state.fingerprint import Fingerprint, Fingerprints
 from cdc.state.store import RESTORE
+from cdc.tables.entry import TableViews
+from cdc.tables.log import FILE, TableLog
 
 Targets = Mapping[TableId, tuple[Target, ...]]
 
@@ -131,16 +130,16 @@ class Edits:
         """
         before = self._kept.read()
         if before is not None and (last := self._log.last()) >= 0:
-            tables, schemas = self._tables(source, last), SinkSchemas(self._state.store)
-            old = targets(self._routes(before, schemas, last), tables)
+            tables, known = self._tables(source, last), TableLog(self._state.store).at(last)
+            old = targets(self._routes(known), tables)
             new = targets(made_routing(self._spec).table, tables)
             moved = [table for table in tables if _places(new[table]) - _places(old[table])]
-            self._check_moved(tables, moved, old, new, schemas.marks(last).routes is not None, Asking(source))
+            self._check_moved(tables, moved, old, new, Asking(source))
             filled: defaultdict[TableId, set[TableId]] = defaultdict(set)
             for table in tables:
                 for place in _places(old[table]) & _places(new[table]):
                     filled[place].add(table)
-            self._check_named(before, filled.keys() & schemas.at(last).keys())
+            self._check_named(before, filled.keys() & known.sink.keys())
             where = ", ".join(self._now.at) or self._now.sink
             policy = made_routing(self._spec).policy
             DroppedTables(source, sink, self._state, where, made_rules(self._spec), policy).check(filled)
@@ -161,41 +160,30 @@ class Edits:
         moved: Sequence[TableId],
         old: Targets,
         new: Targets,
-        known: bool,
         asking: Asking,
     ) -> None:
-        """Raise EditRefused when tables cannot go elsewhere. `known`: the batches have their routes with them."""
+        """Raise EditRefused when tables cannot go elsewhere."""
         for table in tables:
             before = {target.table: target for target in old[table]}
             for target in new[table]:
                 if before.get(target.table, target) != target:
                     raise shard_moved(table, before[target.table], target)
-        stays = [table for table in moved if not (known and asking.possible(table))]
+        stays = [table for table in moved if not asking.possible(table)]
         if not stays:
             return
         shown = (f"{table} went to {_names(old[table])}, now to {_names(new[table])}" for table in stays[:_SHOWN])
         more = f" and {len(stays) - _SHOWN} more" if len(stays) > _SHOWN else ""
-        first = "" if known else "take the edit back and run once, which makes this version know where rows went; or "
         raise EditRefused(
             f"captured tables would go elsewhere than before: {'; '.join(shown)}{more}",
             where=f"{self._spec.file}: route",
-            hint=first + "take the edit back, or start anew with another --state-dir",
+            hint="take the edit back, or start anew with another --state-dir",
         )
 
-    def _routes(self, before: Fingerprint, schemas: SinkSchemas, last: int) -> RouteTable:
+    def _routes(self, known: TableViews) -> RouteTable:
         """Where rows went up to a batch."""
-        kept = schemas.marks(last).routes
-        return made_routing(self._with_rules(before)).table if kept is None else RouteTable.from_json(kept)
-
-    def _with_rules(self, before: Fingerprint) -> PipelineSpec:
-        """The pipeline with the rules of the run before."""
-        try:
-            rules = tuple(RouteRule.model_validate(dict(rule)) for rule in before.route)
-        except ValidationError as error:
-            where = self._state.store.where(FILE)
-            raise StateError("holds a route that this version does not know", where=where, hint=RESTORE) from error
-        pipeline = self._spec.pipeline.model_copy(update={"route_mode": before.mode})
-        return self._spec.model_copy(update={"route": rules, "pipeline": pipeline})
+        if known.routes is None:
+            raise StateError("no entry says where rows went", where=self._state.store.where(FILE), hint=RESTORE)
+        return RouteTable.from_json(known.routes)
 
     def _refused(self, key: str, before: str, now: str) -> EditRefused:
         return EditRefused(
@@ -208,12 +196,11 @@ class Edits:
 
 def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     """What a pipeline file says about where rows go."""
-    rules = (rule.model_dump(by_alias=True, exclude_defaults=True, exclude={"description"}) for rule in spec.route)
-    sink, mode = spec.sink, spec.pipeline.route_mode
+    sink = spec.sink
     places = sink.places() if isinstance(sink, SinkOptions) else ()
     naming, kept = (sink.naming(), sink.kept()) if isinstance(sink, NamesContainers) else (None, None)
     patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
-    return Fingerprint(sink.type, places, tuple(rules), mode, naming, kept, patterns)
+    return Fingerprint(sink.type, places, naming, kept, patterns)
 
 
 def targets(routes: RouteTable, tables: Iterable[TableId]) -> Targets:

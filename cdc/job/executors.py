@@ -18,7 +18,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cdc.errors import CdcError, StateError, from_json
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask
 from cdc.job.alike import check, installed, look
 from cdc.job.error_transport import recover
@@ -30,6 +29,7 @@ from cdc.state.directory import StateDir
 from cdc.state.notes import Notes
 from cdc.state.served.server import StateServer
 from cdc.state.served.store import ServedStop, ServedStore
+from cdc.tables.log import TableLog
 
 _HIGHEST_PORT = 65535
 
@@ -60,7 +60,7 @@ def executors_side(
         source = spec.source.build(Context(pipeline, store.within("source"), stop, spec.metadata()))
         sink = spec.sink.build(Context(pipeline, store.within("sink"), stop))
         answers, notes = store.within("answers"), Notes(store.within("notes"))
-        task = replace(here, source=source, sink=sink, schemas=SinkSchemas(store), answers=answers, notes=notes)
+        task = replace(here, source=source, sink=sink, tables=TableLog(store), answers=answers, notes=notes)
         for each in scattered_letters(spec):
             warn(each)
         for unreached in check_executors(spark, partial(_unreached, store, (source, sink)), tasks):

@@ -12,8 +12,7 @@ from cdc.errors import NotNow, SourceError, StateError, TableUnknown
 from cdc.flow.asking import Asking
 from cdc.flow.held import Held
 from cdc.flow.pausing import TableRequests
-from cdc.flow.route_stage import routed_schemas
-from cdc.flow.sink_schemas import SinkSchemas
+from cdc.flow.sink_schemas import merged_tables
 from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
@@ -22,6 +21,7 @@ from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.tables.log import TableLog
 
 _AS_STATUS = "name one as `cdc status` does: database.table"
 
@@ -45,7 +45,7 @@ def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
     if not Asking(source).possible(found):
         hint = "leave it out with the options of the source, or stop the pipeline"
         raise SourceError("it cannot be paused: its source would not copy it anew afterwards", where=table, hint=hint)
-    merged = SinkSchemas(state.store).merged(last)
+    merged = merged_tables(TableLog(state.store).at(last))
     for sink_table in made_routing(spec).table(found):
         if sink_table in merged:
             hint = "they are copied together: leave it out with tables.exclude, or stop the pipeline"
@@ -87,7 +87,7 @@ def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:
 def check_known(state: StateDir, table: TableId) -> None:
     """Raise TableUnknown for a name that is no source table of the pipeline, as far as its batches are decided."""
     known = {
-        str(each).casefold(): str(each) for each in routed_schemas(state.store).at(CommitLog(state.commits).last())
+        str(each).casefold(): str(each) for each in TableLog(state.store).at(CommitLog(state.commits).last()).rules
     }
     name = str(table).casefold()
     if known.get(name) == str(table):

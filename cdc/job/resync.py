@@ -7,8 +7,7 @@ from pathlib import Path
 
 from cdc.errors import SourceError, StateError
 from cdc.flow.held import check_not_paused
-from cdc.flow.route_stage import routed_schemas
-from cdc.flow.sink_schemas import SinkSchemas
+from cdc.flow.sink_schemas import merged_tables
 from cdc.job.pausing import check_known
 from cdc.job.state_location import changing
 from cdc.route import RouteTable
@@ -18,6 +17,8 @@ from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.tables.entry import TableViews
+from cdc.tables.log import TableLog
 
 
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
@@ -49,12 +50,12 @@ def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
     routing = made_routing(spec)
     sink_tables = routing.table(found)
     together = routing.policy.mirrors and _copied_together(source, routing.table, sink_tables, state, last)
-    schemas = SinkSchemas(state.store)
+    tables = TableLog(state.store).at(last)
     if not together:
-        _check_told_apart(found, sink_tables, schemas, last)
+        _check_told_apart(found, sink_tables, tables)
     source.resync(found)
     for sink_table in sink_tables:
-        alone = sink_table in schemas.merged(last) and not together
+        alone = sink_table in merged_tables(tables) and not together
         log.note_resync(sink_table, last, found if alone else None)
 
 
@@ -62,14 +63,14 @@ def _copied_together(
     source: object, route: RouteTable, sink_tables: Sequence[TableId], state: StateDir, last: int
 ) -> bool:
     """Whether all that go to these sink tables are copied when one of them is (`cdc.flow.together`)."""
-    tables = routed_schemas(state.store).at(last)
+    tables = TableLog(state.store).at(last).rules
     others = [table for table in tables if {*route(table)} & {*sink_tables}]
     return isinstance(source, CopiesAnew) and all(map(source.copies_anew, others))
 
 
-def _check_told_apart(table: TableId, sink_tables: Sequence[TableId], schemas: SinkSchemas, last: int) -> None:
+def _check_told_apart(table: TableId, sink_tables: Sequence[TableId], tables: TableViews) -> None:
     """Raise SourceError when the rows of a table are among those of others, and nothing tells them apart."""
-    known, merged = schemas.at(last), schemas.merged(last)
+    known, merged = tables.sink, merged_tables(tables)
     for sink_table in sink_tables:
         if sink_table in merged and sink_table in known and not known[sink_table].primary_key:
             raise SourceError(

@@ -16,7 +16,6 @@ from cdc.errors import CdcError, CommitUnknown, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.held import Held
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
 from cdc.job.control import Control
@@ -49,6 +48,7 @@ from cdc.state.durable import NO_ROOM, state_error
 from cdc.status.events import EventFile
 from cdc.status.model import Status
 from cdc.status.recording import Recording, first_status
+from cdc.tables.log import TableLog
 from cdc.without_pandas import keep_pandas_out
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _run_locked(
             reporter.line(_STOPPED_EARLY)
             return
         parallelism = mode.parallelism(spec, spark)
-        task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers, state.notes)
+        task = PrepareTask(source, sink, routing, TableLog(state.store), rules, state.answers, state.notes)
         if shared is not None:
             shared.prepare(task, signals.stop)
             if signals.stop.is_set():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,11 +19,10 @@ from cdc.state.store import RESTORE, Store
 class Decision:
     """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets.
 
-    `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`), `stages` what the
-    stages between source and sink need to go on behind the batch (`cdc.flow.derive`), by their names. `schemas` is from
-    versions without stages: how many entries of the log of sink schemas hold; None where there was no such log.
-    `generation` counts how often rows that the sink gave up were prepared anew. `noted` names the documents of
-    `cdc.state.notes` of the attempts that made the handles.
+    `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`), `tables` how many
+    entries of the log of tables hold behind the batch (`cdc.tables.log`). `generation` counts how often rows that the
+    sink gave up were prepared anew. `noted` names the documents of `cdc.state.notes` of the attempts that made the
+    handles.
     """
 
     batch: int
@@ -31,9 +30,8 @@ class Decision:
     end: dict[str, Any]
     prepared: tuple[Prepared, ...]
     reports: tuple[dict[str, Any], ...] = ()
-    schemas: int | None = None
     generation: int = 0
-    stages: dict[str, Any] = field(default_factory=dict)
+    tables: int = 0
     noted: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -44,26 +42,19 @@ class Decision:
             "end": self.end,
             "prepared": [handle.to_json() for handle in self.prepared],
             "reports": list(self.reports),
-            "schemas": self.schemas,
             "generation": self.generation,
-            "stages": self.stages,
+            "tables": self.tables,
             "noted": list(self.noted),
         }
-
-    def all_stages(self, sink: str) -> dict[str, Any]:
-        """What each stage needs; where there were none, `sink` is the name of the one that keeps the sink's schemas."""
-        return {sink: self.schemas, **self.stages}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Decision:
         """The decision that `to_json` wrote."""
         prepared = tuple(map(Prepared.from_json, fields["prepared"]))
-        reports, schemas = tuple(fields.get("reports", ())), fields.get("schemas")
-        generation, stages = fields.get("generation", 0), fields.get("stages", {})
-        noted = tuple(fields.get("noted", ()))
         return cls(
-            fields["batch"], fields["start"], fields["end"], prepared, reports, schemas, generation, stages, noted
-        )
+            fields["batch"], fields["start"], fields["end"], prepared, tuple(fields["reports"]), fields["generation"],
+            fields["tables"], tuple(fields["noted"]),
+        )  # fmt: skip
 
 
 class CommitLog:

@@ -9,6 +9,7 @@
     <state>/notes/                names that tasks have noted and no decision covers (`cdc.state.notes`)
     <state>/commits/committed     the last batch that is known to be committed
     <state>/commits/resync/       copies of tables that were asked for, and behind which batch they come
+    <state>/tables.jsonl          schemas and states of the tables, batch by batch (`cdc.tables.log`)
     <state>/splits/<batch>.json   how a batch that is not committed yet is cut into tasks
     <state>/answers/              what AI models have answered in batches that are not committed yet
     <state>/checkpoint/           Spark's offset and commit logs
@@ -23,6 +24,7 @@ Only the user who runs the pipeline can read it: rows wait in it.
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from pathlib import Path
@@ -30,11 +32,12 @@ from typing import Any
 
 from cdc.errors import StateError
 from cdc.state.durable import make_folder, remove, state_error, sweep
-from cdc.state.formats import FORMAT, migrated
 from cdc.state.notes import Notes
 from cdc.state.remote.store import store_at
 from cdc.state.store import RESTORE, Store
 
+FORMAT = 3
+"""Of the directory. Whoever changes what is written so that another version would go wrong with it raises it."""
 FOLDERS = ("commits", "splits", "source", "sink", "control")
 _PIPELINE = "pipeline.json"
 _INITIAL_OFFSET = "initial_offset.json"
@@ -51,10 +54,10 @@ class StateDir:
         self._control = self.root / "control"
 
     def open(self, *, name: str, source: str) -> str:
-        """Create, check or migrate the directory; the pipeline's id. Driver, once per run, while it holds the lock.
+        """Create or check the directory; the pipeline's id. Driver, once per run, while it holds the lock.
 
-        Raises StateError when it cannot be written, belongs to a pipeline with another source, is damaged, or was
-        written by a newer version.
+        Raises StateError when it cannot be written, belongs to a pipeline with another source, is damaged, or has
+        another format.
         """
         self._make_folders()
         fields = self.store.read_json(_PIPELINE)
@@ -62,10 +65,7 @@ class StateDir:
             slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "pipeline"
             fields = {"format": FORMAT, "pipeline": f"{slug}-{secrets.token_hex(4)}", "source": source}
             self.store.write_json(_PIPELINE, fields, indent=1)
-        pipeline = self._checked(fields, source)
-        if fields["format"] != FORMAT:
-            self.store.write_json(_PIPELINE, migrated(self.root, fields), indent=1)
-        return pipeline
+        return self._checked(fields, source)
 
     def _make_folders(self) -> None:
         try:
@@ -88,12 +88,8 @@ class StateDir:
         where = self.store.where(_PIPELINE)
         if not fields.keys() >= {"format", "pipeline", "source"} or not isinstance(fields["format"], int):
             raise StateError("cannot be read: a key is missing", where=where, hint=RESTORE)
-        if fields["format"] > FORMAT:
-            raise StateError(
-                f"has format {fields['format']}, this version of cdc reads up to {FORMAT}",
-                where=str(self.root),
-                hint="use the version of cdc that wrote it or a newer one, or another --state-dir",
-            )
+        if fields["format"] != FORMAT:
+            raise self._other_format(fields["format"])
         if fields["source"] != source:
             raise StateError(
                 f"belongs to a pipeline that reads {fields['source']}, this one reads {source}",
@@ -101,6 +97,24 @@ class StateDir:
                 hint="choose another --state-dir, or remove this one to start anew",
             )
         return str(fields["pipeline"])
+
+    def _other_format(self, number: int) -> StateError:
+        at = self._position()
+        told = f"; the pipeline has come to {at}" if at else ""
+        begin = ", or begin there at that position (cdc import FILE POSITION)" if at else ""
+        return StateError(
+            f"has format {number}, this version of cdc reads format {FORMAT}{told}",
+            where=str(self.root),
+            hint="use the version of cdc that wrote it; or give another --state-dir: empty the sink's tables, they are "
+            f"copied anew then{begin}",
+        )
+
+    def _position(self) -> str:
+        """The source's offset behind the last decided batch, as JSON; empty when none is."""
+        batches = [int(name.removesuffix(".json")) for name in self.commits.names() if name[:-5].isdigit()]
+        decision = self.commits.read_json(f"{max(batches)}.json") if batches else None
+        end = (decision or {}).get("end") or {}
+        return json.dumps({name: value for name, value in end.items() if name != "batch"}) if end else ""
 
     @property
     def commits(self) -> Store:

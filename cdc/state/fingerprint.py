@@ -1,6 +1,6 @@
 """What the runs before were told to do, so that an edit of the pipeline file is noticed before anything is decided.
 
-    <state>/fingerprint.json   {"sink": {"type": "duckdb", "at": ["/data/shop.duckdb"]}, "route": [...], "mode": "...",
+    <state>/fingerprint.json   {"sink": {"type": "duckdb", "at": ["/data/shop.duckdb"]},
                                 "patterns": ["source.tables: shop.orders", ...]}
 
 `at` is where the sink's data is, as its options say; those of sinks with topics say `naming` and `kept` too. Written at
@@ -10,8 +10,7 @@ the start of each run that is allowed to go on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from cdc.errors import StateError
 from cdc.state.store import RESTORE, Store
@@ -26,19 +25,15 @@ class Fingerprint:
     Attributes:
         sink: the connector's name.
         at: where its data is; servers of one cluster are one each. Empty where the options do not tell.
-        route: the rules, as mappings with the keys of the pipeline file.
-        mode: `route-mode`.
-        patterns: names of the table patterns of the file; None where an earlier version ran last.
+        patterns: names of the table patterns of the file.
         naming, kept: what else the sink's options say (`cdc.flow.containers`); None where nobody knows.
     """
 
     sink: str
     at: tuple[str, ...]
-    route: tuple[Mapping[str, Any], ...] = ()
-    mode: str = "all_match"
     naming: Mapping[str, str] | None = None
     kept: Mapping[str, str] | None = None
-    patterns: tuple[str, ...] | None = None
+    patterns: tuple[str, ...] = ()
 
     def same_place(self, other: Fingerprint) -> bool:
         """Whether both say the same place: a cluster is the same as long as one of its servers is."""
@@ -52,23 +47,17 @@ class Fingerprints:
         self._store = store
 
     def read(self) -> Fingerprint | None:
-        """None before the first run, and where a version that had none ran last. Raises StateError."""
+        """None before the first run. Raises StateError."""
         fields = self._store.read_json(FILE)
         if fields is None:
             return None
         try:
             sink = fields["sink"]
-            at, route = tuple(sink["at"]), tuple(fields["route"])
-            naming, kept, patterns = sink.get("naming"), sink.get("kept"), fields.get("patterns")
-            known = None if patterns is None else tuple(patterns)
-            return Fingerprint(sink["type"], at, route, fields["mode"], naming, kept, known)
+            return Fingerprint(sink["type"], tuple(sink["at"]), sink["naming"], sink["kept"], tuple(fields["patterns"]))
         except (KeyError, TypeError) as error:
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(FILE), hint=RESTORE) from error
 
     def write(self, now: Fingerprint) -> None:
         """Keep it for the runs that follow. Raises StateError."""
-        fields = asdict(now)
-        sink = {"type": fields["sink"], "at": list(now.at), "naming": now.naming, "kept": now.kept}
-        patterns = None if now.patterns is None else list(now.patterns)
-        more = {"route": list(now.route), "mode": now.mode, "patterns": patterns}
-        self._store.write_json(FILE, {"sink": sink, **more}, indent=1)
+        sink = {"type": now.sink, "at": list(now.at), "naming": now.naming, "kept": now.kept}
+        self._store.write_json(FILE, {"sink": sink, "patterns": list(now.patterns)}, indent=1)

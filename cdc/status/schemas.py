@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc.errors import StateError
-from cdc.flow.sink_schemas import FILE, KIND
 from cdc.schema import TableSchema
-from cdc.schema_json import schema_from_json, table_from_json
-from cdc.state.store import RESTORE, LocalStore
+from cdc.state.store import LocalStore
+from cdc.tables.log import TableLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +39,11 @@ class Version:
 
 def schema_history(root: Path) -> Mapping[str, Sequence[Version]]:
     """The versions of each sink table, oldest first. Raises StateError when the log is damaged."""
-    log = LocalStore(root).log(FILE, KIND)
     found: defaultdict[str, list[Version]] = defaultdict(list)
-    try:
-        for entry in log.items(0, len(log)):
-            for name, fields in entry["tables"]:
-                table = str(table_from_json(name))
-                columns = () if fields is None else _columns(schema_from_json(fields))
-                found[table].append(Version(len(found[table]) + 1, int(entry["batch"]), columns))
-    except (ValueError, LookupError, TypeError) as error:
-        raise StateError(f"an entry cannot be read: {error!r}", where=str(root / FILE), hint=RESTORE) from error
+    for batch, changed in TableLog(LocalStore(root)).sink_tables():
+        for table, schema in changed.items():
+            versions = found[str(table)]
+            versions.append(Version(len(versions) + 1, batch, () if schema is None else _columns(schema)))
     return dict(sorted(found.items()))
 
 

@@ -18,7 +18,6 @@ from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.routing import Routing
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.route import RouteGuard
@@ -26,6 +25,7 @@ from cdc.schema import SchemaChange
 from cdc.sink import Sink
 from cdc.source import Limits, Offset, Source
 from cdc.state.directory import StateDir
+from cdc.tables.log import TableLog
 from cdc.testing.list_source import FailAt, ListSource
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class LocalPipeline:
         between = self._middle
         self._recovered = False
         self._task = PrepareTask(
-            self._source, sink, between.routing, SinkSchemas(self._state.store), between.rules, self._state.answers,
+            self._source, sink, between.routing, TableLog(self._state.store), between.rules, self._state.answers,
             self._state.notes,
         )  # fmt: skip
         self._runner = BatchRunner(

@@ -14,7 +14,6 @@ from cdc.block import arrow_schema
 from cdc.errors import SourceError, StateError
 from cdc.flow.held import Held, HeldTables
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.pattern import TablePattern
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Sink, StoredTable
@@ -23,6 +22,7 @@ from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 from cdc.state.directory import StateDir
 from cdc.status.file import read_status
+from cdc.tables.log import TableLog
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.position import Committed
 from cdc.verify.report import Kind, State, TableReport, Verification
@@ -91,7 +91,7 @@ def _verified(
         work.copying = _copying(source) if isinstance(source, Copies) else {}
         work.held = Held(state).tables()
         reports = []
-        for pair in work.pairs(SinkSchemas(state.store).at(decision.batch)):
+        for pair in work.pairs(TableLog(state.store).at(decision.batch).sink):
             reports.append(work.report(pair))
             told(reports[-1])
     finally:

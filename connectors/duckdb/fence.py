@@ -2,8 +2,7 @@
 
     _cdc.commits (pipeline VARCHAR PRIMARY KEY, batch BIGINT, committed_at TIMESTAMPTZ)
 
-`batch` is the last batch that is in; a batch at or below it is not loaded again. Files of earlier versions have a
-column `applied` as well: it names the schema changes that were carried out for the batch that was under way then.
+`batch` is the last batch that is in; a batch at or below it is not loaded again.
 """
 
 from __future__ import annotations
@@ -23,20 +22,16 @@ class Fence:
         self._schema = session.names.schema("_cdc")
         self._table = f"{self._schema}.{quoted('commits')}"
         self._has_table = self._has_row = True
-        self._has_applied = False
-        self.batch, self.applied = self._read()
+        self.batch = self._read()
 
-    def _read(self) -> tuple[int, str | None]:
+    def _read(self) -> int:
         try:
-            columns = self._session.rows(f"DESCRIBE {self._table}")
+            rows = self._session.rows(f"SELECT batch FROM {self._table} WHERE pipeline = ?", [self._pipeline])
         except duckdb.CatalogException:
             self._has_table = self._has_row = False
-            return _NO_BATCH, None
-        self._has_applied = "applied" in {name for name, *_ in columns}
-        chosen = f"batch, {'applied' if self._has_applied else 'NULL'}"
-        rows = self._session.rows(f"SELECT {chosen} FROM {self._table} WHERE pipeline = ?", [self._pipeline])
+            return _NO_BATCH
         self._has_row = bool(rows)
-        return rows[0] if rows else (_NO_BATCH, None)
+        return int(rows[0][0]) if rows else _NO_BATCH
 
     def write(self, batch: int) -> None:
         """Set the row. Inside the caller's transaction."""
@@ -46,7 +41,7 @@ class Fence:
             self._session.rows(f"CREATE TABLE {self._table} {columns}")
         values = [batch, self._pipeline]
         if self._has_row:
-            changed = "batch = ?, committed_at = now()" + (", applied = NULL" if self._has_applied else "")
+            changed = "batch = ?, committed_at = now()"
             self._session.rows(f"UPDATE {self._table} SET {changed} WHERE pipeline = ?", values)
         else:
             columns = "(batch, pipeline, committed_at)"

@@ -13,7 +13,6 @@ import duckdb
 from cdc.block import ChangeBlock
 from cdc.disk import examine_folder
 from cdc.errors import CommitFailed, SinkError
-from cdc.evolution.journal import digest
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.sql_sink import SqlSink
 from cdc.faults import reached
@@ -77,9 +76,8 @@ class DuckDbSink(SqlSink[str]):
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes, one transaction for each. Driver."""
         with self._same_file() as session:
-            done_before = self._fence(session).applied == digest(changes)
-        if not done_before:
-            super().apply(batch, changes)
+            self._fence(session)
+        super().apply(batch, changes)
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Stage the rows in one synced file under the state directory. Executor."""

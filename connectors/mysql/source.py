@@ -191,7 +191,6 @@ class MySqlSource(AskedSource):
 
         schemas, pattern = self._schemas(), self._pattern()
         followed = schemas.history.followed(start.schemas)
-        pattern.check_case(followed)
         left_out = {table for table in followed if self._wanted(table) and not pattern.matched(table)}
         known, allowed = followed - left_out, self._options.newly_added
         try:

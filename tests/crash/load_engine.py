@@ -23,7 +23,6 @@ from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.routing import Routing
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
@@ -31,6 +30,7 @@ from cdc.schema import SchemaChange
 from cdc.sink import Sink
 from cdc.state.directory import StateDir
 from cdc.state.store import Store
+from cdc.tables.log import TableLog
 from cdc.testing import ListSource
 
 Item = SchemaChange | ChangeBlock
@@ -108,8 +108,8 @@ class _Frame:
             SplitLog(engine.state.splits).splits(source, start, end, engine.rng.randint(1, engine.parallelism + 1))
         )
         engine.rng.shuffle(splits)
-        schemas = SinkSchemas(engine.state.store)
-        task = PrepareTask(source, pickle.loads(pickle.dumps(self._sink)), Routing(), schemas)
+        tables = TableLog(engine.state.store)
+        task = PrepareTask(source, pickle.loads(pickle.dumps(self._sink)), Routing(), tables)
         return [(self._run(lambda split=split: task(self._batch, split)).to_json(),) for split in splits]
 
     def _run(self, task: Callable[[], TaskResult]) -> TaskResult:

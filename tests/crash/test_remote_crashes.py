@@ -31,7 +31,6 @@ from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.routing import Routing
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
@@ -45,6 +44,7 @@ from cdc.state.remote import hdfs as hdfs_module
 from cdc.state.remote.hdfs import HdfsBucket
 from cdc.state.remote.run import _Run
 from cdc.state.store import Store
+from cdc.tables.log import TableLog
 from cdc.testing import ListSource
 from cdc.testing.blocks import block, images
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -121,7 +121,7 @@ class _Frame:
         start, end = OffsetLog(state)(self._batch)
         state.adopt_plan(self._batch)
         splits = SplitLog(state.splits).splits(life.source, start, end, life.rng.randint(1, 3))
-        task = PrepareTask(life.source, life.sink, Routing(), SinkSchemas(state.store))
+        task = PrepareTask(life.source, life.sink, Routing(), TableLog(state.store))
         return [(task(self._batch, split).to_json(),) for split in splits]
 
 

@@ -27,7 +27,6 @@ from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.routing import Routing
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.route import RouteTable
@@ -38,6 +37,7 @@ from cdc.spec.model import RouteRule
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.state.store import LocalStore
+from cdc.tables.log import TableLog
 from cdc.testing import ListSink, ListSource, block
 
 T, SINK_T = TableId("shop", "t"), TableId("lake", "t")
@@ -144,7 +144,7 @@ class World:
         start = logged_offset(self.state.checkpoint, batch - 1) if batch else self.state.initial_offset()
         assert start is not None
         assert end is not None
-        task = PrepareTask(self.source, self.sink, TO_LAKE, SinkSchemas(self.state.store))
+        task = PrepareTask(self.source, self.sink, TO_LAKE, TableLog(self.state.store))
         return [task(batch, split) for split in reversed(self.source.splits(start, end, 2))]
 
     def begin(self, batch: int, rows: Callable[[], list[TaskResult]] | None = None) -> None:
@@ -508,7 +508,7 @@ def test_an_offset_log_of_another_spark_is_refused(tmp_path: Path, content: str)
 
 
 def result_of(sink: Any, source: ListSource | None = None) -> TaskResult:
-    return PrepareTask(source or ListSource(ITEMS), sink, TO_LAKE, SinkSchemas(LocalStore(Path("none"))))(
+    return PrepareTask(source or ListSource(ITEMS), sink, TO_LAKE, TableLog(LocalStore(Path("none"))))(
         3, Split(1, [0, 3])
     )
 

@@ -13,9 +13,7 @@ from cdc.errors import LoadsLost, PositionLost, SinkUnavailable
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import numbered
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route_stage import routed_schemas
 from cdc.flow.routing import Routing
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask
 from cdc.route import RouteTable
@@ -25,6 +23,8 @@ from cdc.source import Count, Report, Split
 from cdc.spec.model import RouteRule
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+from cdc.tables.entry import TableViews
+from cdc.tables.log import TableLog
 from cdc.testing import ListSink, ListSource, block
 
 SCHEMA = TableSchema((Column("id", DataType.parse("INT")),), primary_key=("id",))
@@ -79,7 +79,7 @@ class World:
         self.log = CommitLog(self.state.commits)
         start, end = numbered({"item": 0}, 0), numbered({"item": len(ITEMS)}, 1)
         splits = SplitLog(self.state.splits).splits(source, start, end, 3)
-        first = PrepareTask(ListSource(ITEMS), self.sink, TO_LAKE, SinkSchemas(self.state.store))
+        first = PrepareTask(ListSource(ITEMS), self.sink, TO_LAKE, TableLog(self.state.store))
         handles = [handle for split in splits for handle in first(0, split).prepared]
         self.decision = Decision(0, start, end, tuple(handles))
         self.log.decide(self.decision)
@@ -165,7 +165,7 @@ def test_rows_of_a_table_that_several_go_to_are_let_go_once_all_are_copied(tmp_p
     rules = [RouteRule(source_table=r"shop.\.*", sink_table=str(merged))]
     routing = replace(TO_LAKE, table=RouteTable(rules))
     world.lost = LostLoads(replace(world.lost._task, routing=routing), world.state, RETRY)
-    routed_schemas(world.state.store).change(0, [CreateTable(A, SCHEMA), CreateTable(B, SCHEMA)])
+    TableLog(world.state.store).write(0, TableViews(source={A: SCHEMA, B: SCHEMA}, rules={A: SCHEMA, B: SCHEMA}))
     with pytest.raises(LoadsLost) as caught:
         world.lost.replaced(world.decision, lost({}, str(merged)))
     assert f"`cdc resync FILE {A}`, `cdc resync FILE {B}`;" in caught.value.hint

@@ -15,7 +15,6 @@ from asked_source import AskedSource
 from cdc.block import ChangeBlock, During
 from cdc.errors import SpecError, TransformError
 from cdc.flow.offsets import numbered
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -32,6 +31,7 @@ from cdc.schema import (
     TableSchema,
 )
 from cdc.state.store import LocalStore
+from cdc.tables.log import TableLog
 from cdc.testing import FailAt, ListSink, ListSource, Run, block, images, run_in_memory
 from cdc.testing.memory import LocalPipeline, Middle
 from cdc.transform.rules import Rules
@@ -226,7 +226,7 @@ def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_column
     run(tmp_path, items, twice, sink, 2, 3, 4)
     run(tmp_path, items, None, sink, 2, 3, 4, 5)
     assert [row["qty"] for row in sink.rows(T)] == [None, None, None, 6]
-    column = SinkSchemas(LocalStore(tmp_path)).at(1)[T].column("twice")
+    column = TableLog(LocalStore(tmp_path)).at(1).sink[T].column("twice")
     assert column.nullable
     assert [record.getMessage() for record in caplog.records if "the rules have changed" in record.getMessage()] == [
         "shop.t: the rules have changed: rows that are there keep what they have, without values in twice; "
@@ -299,10 +299,10 @@ def test_a_column_that_is_copied_anew_stays_marked_behind_the_rule(tmp_path: Pat
     assert applied[-1] == copied
 
 
-def test_a_pipeline_without_rules_keeps_no_schemas_of_the_source(tmp_path: Path) -> None:
+def test_a_pipeline_without_rules_keeps_the_schemas_of_the_source_once(tmp_path: Path) -> None:
     run(tmp_path, [CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1}))], None, ListSink(), 2)
-    assert not (tmp_path / "source_schemas.jsonl").exists()
-    assert json.loads((tmp_path / "commits" / "0.json").read_text())["stages"].keys() == {"sink"}
+    (entry,) = map(json.loads, (tmp_path / "tables.jsonl").read_text().splitlines()[1:])
+    assert (entry["source"].keys(), entry.keys() & {"rules", "rule_texts"}) == ({"shop.t"}, set())
 
 
 def test_a_column_that_is_computed_another_way_and_another_filter_are_told(

@@ -15,8 +15,11 @@ from cdc.block import During
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
+from cdc.flow.derive import Derivation
+from cdc.flow.pausing import TableRequests
 from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
+from cdc.flow.rule_stage import RuleStage
 from cdc.flow.sink_changes import derived
 from cdc.flow.sink_schemas import Marks, Part
 from cdc.flow.sink_tables import Sides
@@ -35,6 +38,7 @@ from cdc.schema import (
 )
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
+from cdc.tables.log import TableLog
 from cdc.testing import FailAt, block
 from cdc.testing.memory import Middle
 
@@ -343,14 +347,16 @@ def test_without_a_key_a_copy_waits_for_those_that_are_left_out(tmp_path: Path, 
 def test_a_batch_that_was_carried_out_and_runs_again_by_an_edited_file_ends_no_copy(tmp_path: Path) -> None:
     """The run before may have let it take its place, or may have made it anew, empty."""
 
-    def run(middle: Middle, batch: int, state: Any, *changes: Any) -> tuple[Any, list[Any], Sequence[TableId]]:
-        stage = RouteStage(middle.routing, LocalStore(tmp_path), lambda source: True)
-        stage.begin(batch, state, lambda: ())
-        made = [replace(change, statement=None) for change in stage.derive(batch, changes)]
-        return stage.state(), made, stage.wanted
+    def run(middle: Middle, batch: int, entries: int, *changes: Any) -> tuple[int, list[Any], Sequence[TableId]]:
+        tables = TableLog(LocalStore(tmp_path))
+        stage = RouteStage(middle.routing, tables, TableRequests(LocalStore(tmp_path)), lambda source: True)
+        chain = Derivation([RuleStage(None), stage], tables)
+        chain.begin(batch, entries)
+        made = [replace(change, statement=None) for change in chain.derive(batch, changes)]
+        return chain.entries, made, stage.wanted
 
     same, edited = to((A, ALL)), to((A, ALL), (B, OTHER))
-    before, *_ = run(same, 0, None, CreateTable(A, SMALL), CreateTable(B, SMALL), CreateShadow(A))
+    before, *_ = run(same, 0, 0, CreateTable(A, SMALL), CreateTable(B, SMALL), CreateShadow(A))
     for _ in range(2):
         assert run(same, 1, before, SwapShadow(A))[1] == [SwapShadow(ALL)]
     for middle in (edited, edited, same):

@@ -237,12 +237,6 @@ def test_so_is_a_kafka_cluster_while_one_of_its_brokers_is(life: Life, now: str,
     assert prints("k1:9092,k2:9092").same_place(prints(now)) is same
 
 
-def test_a_pipeline_of_an_earlier_version_goes_on_and_is_remembered_from_then_on(life: Life) -> None:
-    (life.state.root / "fingerprint.json").unlink()
-    life.check()
-    _refused(life, route=ROUTE)
-
-
 def test_what_is_refused_is_refused_before_anything_is_written(life: Life) -> None:
     def files() -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in life.state.root.rglob("*") if path.is_file()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +12,13 @@ import pytest
 
 from cdc.errors import SourceError, TableUnknown
 from cdc.flow.offsets import numbered
-from cdc.flow.route_stage import routed_schemas
-from cdc.flow.sink_schemas import Marks, SinkSchemas
 from cdc.job.resync import request_resync
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.spec.model import PipelineOptions, RouteRule
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+from cdc.tables.entry import TableViews
+from cdc.tables.log import TableLog
 from cdc.testing import ListSource
 
 PLAIN = TableSchema((Column("v", DataType.parse("INT")),))
@@ -47,8 +48,14 @@ def log(tmp_path: Path) -> CommitLog:
     log = CommitLog(state.commits)
     log.decide(Decision(7, {}, {}, ()))
     known = dict.fromkeys((TableId("shop", "orders"), TableId("other", "orders")), PLAIN)
-    routed_schemas(state.store).record(7, known, Marks())
+    TableLog(state.store).write(7, TableViews(source=known, rules=known))
     return log
+
+
+def merged(folder: Path, table: TableId, schema: TableSchema) -> None:
+    """Several source tables go to a table of the sink, which has this schema."""
+    log = TableLog(StateDir(folder / "state").store)
+    log.write(7, replace(log.at(7), sink={table: schema}, sinks={table: {"merged": True}}))
 
 
 def test_the_rows_of_decided_batches_may_be_let_go_for_the_sink_table(
@@ -63,14 +70,14 @@ def test_one_of_several_that_is_copied_alone_lets_go_of_no_rows_of_the_others(
     spec: Any, log: CommitLog, tmp_path: Path
 ) -> None:
     table, keyed = TableId("lake", "orders"), TableSchema((Column("v", DataType.parse("INT"), False),), ("v",))
-    SinkSchemas(StateDir(tmp_path / "state").store).record(7, {table: keyed}, Marks(frozenset({table})))
+    merged(tmp_path, table, keyed)
     request_resync(spec, "shop.orders", tmp_path / "state")
     assert log.resyncs(7) == {"lake.orders": {"shop.orders"}}
 
 
 def test_one_of_several_tables_without_a_key_cannot_be_copied_anew(spec: Any, log: CommitLog, tmp_path: Path) -> None:
     table = TableId("lake", "orders")
-    SinkSchemas(StateDir(tmp_path / "state").store).record(7, {table: PLAIN}, Marks(frozenset({table})))
+    merged(tmp_path, table, PLAIN)
     with pytest.raises(SourceError, match=r"shop\.orders: its rows in lake\.orders cannot be told from those of other"):
         request_resync(spec, "shop.orders", tmp_path / "state")
     assert log.resyncs(0) == {}

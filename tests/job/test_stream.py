@@ -15,7 +15,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from cdc.errors import EngineError, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.flow.offsets import BATCH_KEY, source_offset
 from cdc.flow.routing import Routing
-from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.alike import installed
 from cdc.job.error_transport import CrossingError, recover
@@ -23,6 +22,7 @@ from cdc.job.stream import SealedPlan, Side, SplitPartition, StreamPlan, StreamR
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset
 from cdc.state.directory import StateDir
+from cdc.tables.log import TableLog
 from cdc.testing import ListSink, ListSource, block
 
 T = TableId("shop", "t")
@@ -53,7 +53,7 @@ class Strict(ListSource):
 def reader(folder: Path, source: ListSource, sink: ListSink | None = None) -> StreamReader:
     state = StateDir(folder)
     state.open(name="p", source="list")
-    task = PrepareTask(source, sink or ListSink(), Routing(), SinkSchemas(state.store))
+    task = PrepareTask(source, sink or ListSink(), Routing(), TableLog(state.store))
     return StreamReader(SealedPlan(StreamPlan(source, state, Limits(1, 1), 2, Side(task, state.stop_file))))
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,46 +14,36 @@ from typer.testing import CliRunner
 from cdc.cli import app
 from cdc.errors import StateError
 from cdc.job.state_location import local_path, named_location
-from cdc.schema import TableId
-from cdc.state.decisions import CommitLog
-from cdc.state.directory import StateDir
-from cdc.state.formats import FORMAT
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import FORMAT, StateDir
 from cdc.state.store import LocalStore
-from connectors.mysql.schema.history import SchemaHistory
-from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
-from connectors.mysql.snapshot.plan.lost_log import LostNote
-from connectors.mysql.snapshot.plan.requests import Requests
-
-FIXTURE = Path(__file__).parent.parent / "fixtures" / "state_format_1"
+from connectors.mysql.follow.foreign import parse_position
+from connectors.mysql.server.positions import LogPosition
 
 
-def test_a_directory_of_format_1_goes_on(tmp_path: Path) -> None:
-    root = tmp_path / "state"
-    for path in sorted(FIXTURE.rglob("*")):
-        if path.is_file():
-            target = root / path.relative_to(FIXTURE)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
-    (root / "source" / "lost.tmp").write_text("{")
-    (root / "commits" / ".2.json.4711.tmp").write_text("{")
-    os.chmod(root, 0o755)
+@pytest.mark.parametrize("number", [2, 4])
+def test_a_directory_of_another_format_is_refused_with_the_way_out(tmp_path: Path, number: int) -> None:
+    state = StateDir(tmp_path)
+    state.open(name="shop", source="mysql")
+    state.store_initial_offset({"file": "binlog.000001", "position": 157})
+    CommitLog(state.commits).decide(Decision(9, {}, {"file": "binlog.000001", "position": 4711, "batch": 10}, ()))
+    CommitLog(state.commits).decide(Decision(10, {}, {"file": "binlog.000002", "position": 157, "batch": 11}, ()))
+    document = tmp_path / "pipeline.json"
+    document.write_text(document.read_text().replace(f'"format": {FORMAT}', f'"format": {number}'))
+    for refused in (partial(state.open, name="shop"), state.pipeline):
+        with pytest.raises(StateError, match=f"has format {number}, this version of cdc reads format 3") as caught:
+            refused(source="mysql")
+        assert '; the pipeline has come to {"file": "binlog.000002", "position": 157}' in caught.value.message
+        assert "give another --state-dir" in caught.value.hint
+        assert parse_position(caught.value.message).at == LogPosition("binlog.000002", 157), "cdc import takes it"
 
-    state = StateDir(root)
-    assert state.open(name="other", source="mysql") == "shop-1a2b3c4d"
-    assert json.loads((root / "pipeline.json").read_text())["format"] == FORMAT
-    log = CommitLog(state.commits)
-    assert [decision.batch for decision in log.uncommitted()] == [1]
-    assert log.get(1).prepared[0].table == TableId("shop", "orders")  # type: ignore[union-attr]
-    assert state.initial_offset() == {"file": "binlog.000001", "position": 157, "gtids": None, "schemas": 1, "batch": 0}
-    assert SchemaHistory(state.source).tables(1).keys() == {TableId("shop", "orders")}
-    assert ChunkPlan(state.source).count() == 2
-    assert set(Watermarks(state.source).refresh()) == {1}
-    assert LostNote(state.source).entries() == 2
-    (request,) = Requests(state.source).names()
-    assert Requests(state.source).get(request).table == TableId("shop", "orders")
-    assert not list(root.rglob("*.tmp"))
-    assert _open_to_others(root) == []
-    assert StateDir(root).open(name="other", source="mysql") == "shop-1a2b3c4d"
+
+def test_a_directory_of_another_format_that_has_decided_nothing_names_no_position(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.json").write_text('{"format": 1, "pipeline": "p-1", "source": "mysql"}')
+    with pytest.raises(StateError, match="reads format 3") as caught:
+        StateDir(tmp_path).open(name="p", source="mysql")
+    assert "has come to" not in caught.value.message
+    assert "position" not in caught.value.hint
 
 
 def _open_to_others(root: Path) -> list[Path]:

@@ -16,7 +16,6 @@ from cdc.sink import Prepared
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.state.durable import write_file
-from cdc.state.formats import FORMAT
 from cdc.state.store import LocalStore
 from connectors.mysql.snapshot.plan.requests import Requests
 
@@ -114,14 +113,6 @@ def test_another_source_is_refused(tmp_path: Path) -> None:
     opened(tmp_path)
     with pytest.raises(StateError, match="belongs to a pipeline that reads mysql, this one reads values"):
         StateDir(tmp_path).open(name="p", source="values")
-
-
-def test_another_format_is_refused(tmp_path: Path) -> None:
-    opened(tmp_path)
-    path = tmp_path / "pipeline.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": FORMAT + 1}))
-    with pytest.raises(StateError, match=r"has format \d+, this version of cdc reads up to \d+ \(use the version"):
-        opened(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", '{"format": 1', "[]", "{}", '"x"', "\x00"])

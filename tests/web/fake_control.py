@@ -12,8 +12,8 @@ from pathlib import Path
 
 from cdc.api import load
 from cdc.errors import NotNow, PipelineUnknown, TableUnknown
-from cdc.flow.sink_schemas import SinkSchemas
-from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, Kind, TableId, TableSchema
+from cdc.evolution.apply import apply_changes
+from cdc.schema import AddColumn, Column, DataType, DropColumn, Kind, TableId, TableSchema
 from cdc.serve.control import Control, ErrorView, LogLine, PipelineView, RunView
 from cdc.spec.model import PipelineSpec
 from cdc.state.store import LocalStore
@@ -31,6 +31,8 @@ from cdc.status.model import (
     Status,
     Table,
 )
+from cdc.tables.entry import TableViews
+from cdc.tables.log import TableLog
 
 KEPT = "source: {type: values, rows: []}\nsink: {type: values}\n"
 """What the files of the pipelines said when they were read."""
@@ -198,8 +200,10 @@ def schemas(folder: Path) -> None:
     """A table with three versions, and one with a hostile name."""
     orders = TableId("shop", "orders")
     integer, text = DataType(Kind.INT), DataType(Kind.STRING)
-    log = SinkSchemas(LocalStore(folder))
+    log = TableLog(LocalStore(folder))
     first = TableSchema((Column("id", integer, nullable=False), Column("note", text)), ("id",))
-    log.change(0, [CreateTable(orders, first), CreateTable(TableId("shop", HOSTILE), first)])
-    log.change(7, [AddColumn(orders, Column("qty", integer))])
-    log.change(9, [DropColumn(orders, "note")])
+    tables = {orders: first, TableId("shop", HOSTILE): first}
+    log.write(0, TableViews(sink=tables))
+    for batch, change in ((7, AddColumn(orders, Column("qty", integer))), (9, DropColumn(orders, "note"))):
+        tables = apply_changes(tables, [change])
+        log.write(batch, TableViews(sink=tables))

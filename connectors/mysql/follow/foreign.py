@@ -1,4 +1,4 @@
-"""Positions that other tools keep, as text: Debezium, Flink CDC, Canal, Maxwell. Pure.
+"""Positions that other tools keep, as text: Debezium, Flink CDC, Canal, Maxwell; and those of this one. Pure.
 
 | tool | text | what it means |
 |---|---|---|
@@ -6,6 +6,7 @@
 | Flink CDC | the offset as JSON, or as `{file=..., pos=...}` in a log line | the same |
 | Canal | `meta.dat`, or a cursor of ZooKeeper | begin of the last event that was acknowledged |
 | Maxwell | a row of `maxwell.positions` as JSON or of `mysql -E` | end of the last transaction that was sent |
+| cdc | an offset as JSON, as a refused state directory shows it | end of the last transaction that was decided |
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _OBJECT = re.compile(r"\{[^{}]*\}")
 _PAIR = re.compile(r"(\w+)=(.*?)(?=, \w+=|\})", re.DOTALL)
 _LINE = re.compile(r"^\s*(\w+):\s*(.*?)\s*$", re.MULTILINE)
 _FIELDS = {
-    "Canal": ("journalName", "position"), "Maxwell": ("binlog_file", "binlog_position"), "Debezium": ("file", "pos"),
+    "Canal": ("journalName", "position"), "cdc": ("file", "position"), "Maxwell": ("binlog_file", "binlog_position"),
+    "Debezium": ("file", "pos"),
 }  # fmt: skip
 """By tool, the names of file and position. Flink CDC's are Debezium's, with a kind beside them."""
 _HINT = "docs/migrate.md has the text that each tool's position is taken from"
@@ -67,7 +69,8 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _position(fields: Mapping[str, Any]) -> ForeignPosition | None:
-    tool = next((tool for tool, (name, _) in _FIELDS.items() if name in fields), "")
+    tool = next((tool for tool, names in _FIELDS.items() if fields.keys() >= {*names}), "")
+    tool = tool or next((tool for tool, (name, _) in _FIELDS.items() if tool != "cdc" and name in fields), "")
     if not tool:
         return None
     if tool == "Debezium" and str(fields.get("snapshot", "false")).lower() not in ("false", "null", "none", ""):

@@ -9,7 +9,6 @@ import duckdb
 import pytest
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.journal import digest
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -413,22 +412,3 @@ def test_values_that_the_source_may_have_made_otherwise_are_refused(
     shop.sql("UPDATE shop.orders SET c = NULL")
     shop.apply(AlterColumnType(ORDERS, column("c", after), old))
     assert shop.sql("SELECT c FROM shop.orders") == [(None,)]
-
-
-def test_changes_that_an_earlier_version_carried_out_are_not_done_again(orders: Shop) -> None:
-    """It noted them in a column beside the fence; such a file goes on, whatever was under way."""
-    invoices = CreateTable(INVOICES, schema(("n", "INT"), key=()))
-    temporary = TableId("shop", "temporary")
-    swap = [RenameTable(ORDERS, temporary), RenameTable(INVOICES, ORDERS), RenameTable(temporary, INVOICES)]
-    orders.apply(invoices, *swap)
-    orders.sql(
-        "CREATE SCHEMA _cdc; CREATE TABLE _cdc.commits "
-        "(pipeline VARCHAR PRIMARY KEY, batch BIGINT, applied VARCHAR, committed_at TIMESTAMPTZ); "
-        f"INSERT INTO _cdc.commits VALUES ('p', 4, '{digest(swap)}', now())"
-    )
-    orders.sink().apply(5, swap)
-    assert orders.columns("invoices") == [("id", "INTEGER"), ("name", "VARCHAR")]
-    orders.sink().commit(5, [])
-    assert orders.sql("SELECT batch, applied FROM _cdc.commits") == [(5, None)]
-    orders.sink().apply(6, swap)
-    assert orders.columns("orders") == [("id", "INTEGER"), ("name", "VARCHAR")]

@@ -1,0 +1,202 @@
+"""Entries of the log of tables: what each says, and what they come to one after the other. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from cdc.schema import TableId, TableSchema
+from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
+
+Json = Mapping[str, Any]
+Schemas = Mapping[TableId, TableSchema]
+Pair = tuple[TableId, TableId]
+"""A source table and one of its sink tables."""
+
+_NONE: Mapping[Any, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class TableViews:
+    """The tables of a pipeline at the end of a batch.
+
+    Attributes:
+        source: schemas of the source tables.
+        rules: the same tables behind the transform rules.
+        sink: schemas of the sink tables.
+        pairs: states of pairs, as JSON objects.
+        sinks: states of sink tables, as JSON objects.
+        rule_texts: how the rules compute columns: by source table the SQL text of each column, the filter under "".
+        routes: the routes of the batch (`RouteTable.to_json`); None before the first batch.
+    """
+
+    source: Schemas = field(default_factory=dict)
+    rules: Schemas = field(default_factory=dict)
+    sink: Schemas = field(default_factory=dict)
+    pairs: Mapping[Pair, Json] = field(default_factory=dict)
+    sinks: Mapping[TableId, Json] = field(default_factory=dict)
+    rule_texts: Mapping[TableId, Mapping[str, str]] = field(default_factory=dict)
+    routes: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One try of a batch: what it has asked of the sink, or was about to ask.
+
+    Attributes:
+        operations: the name of each schema change (`cdc.schema_json.change_name`) and its sink table, in order.
+        digest: of the schema changes as a whole; empty where there was none.
+    """
+
+    operations: tuple[tuple[str, TableId], ...] = ()
+    digest: str = ""
+
+
+class Replay:
+    """Takes entries in order. An entry of the same batch as the one before takes its place."""
+
+    def __init__(self) -> None:
+        self._maps: dict[str, dict[Any, Any]] = {name: {} for name in _READ}
+        self._routes: Json | None = None
+        self._last: int | None = None
+        self._undo: list[Callable[[], None]] = []
+        self._views: TableViews | None = TableViews()
+
+    def views(self) -> TableViews:
+        """The tables behind the entries taken."""
+        if self._views is None:
+            self._views = TableViews(**{name: dict(known) for name, known in self._maps.items()}, routes=self._routes)
+        return self._views
+
+    def take(self, entry: Json) -> None:
+        """The next entry."""
+        changed = {name: read(entry) for name, read in _READ.items()}
+        if entry["batch"] == self._last:
+            for step in reversed(self._undo):
+                step()
+        self._undo, self._last, self._views = [], entry["batch"], None
+        for name, values in changed.items():
+            for key, value in values.items():
+                self._set(self._maps[name], key, value)
+        if "routes" in entry:
+            before = self._routes
+            self._undo.append(lambda: setattr(self, "_routes", before))
+            self._routes = entry["routes"]
+
+    def _set(self, known: dict[Any, Any], key: Any, value: Any) -> None:
+        before = known.get(key)
+
+        def undo() -> None:
+            _put(known, key, before)
+
+        self._undo.append(undo)
+        _put(known, key, value)
+
+
+def _put(known: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        known.pop(key, None)
+    else:
+        known[key] = value
+
+
+def delta(before: TableViews, after: TableViews) -> dict[str, Any]:
+    """What an entry says of a batch: keys whose values are others behind it, null for those that are gone.
+
+    Source tables that the rules leave as they are have no entry under `rules`.
+    """
+    source = _changed(before.source, after.source)
+    rules = dict.fromkeys(
+        table
+        for table in {**source, **_changed(before.rules, after.rules)}
+        if table not in source or after.rules.get(table) != after.source.get(table)
+    )
+    found: dict[str, Any] = {
+        "source": {_key(table): _schema_to_json(after.source.get(table)) for table in source},
+        "rules": {_key(table): _schema_to_json(after.rules.get(table)) for table in rules},
+        "sink": {_key(table): _schema_to_json(after.sink.get(table)) for table in _changed(before.sink, after.sink)},
+        "pairs": [
+            [table_to_json(source), table_to_json(sink), after.pairs.get((source, sink))]
+            for source, sink in sorted(_changed(before.pairs, after.pairs))
+        ],
+        "sinks": {_key(table): after.sinks.get(table) for table in _changed(before.sinks, after.sinks)},
+        "rule_texts": {
+            _key(table): after.rule_texts.get(table) for table in _changed(before.rule_texts, after.rule_texts)
+        },
+    }
+    if after.routes != before.routes:
+        found["routes"] = after.routes
+    return {name: value for name, value in found.items() if value or name == "routes"}
+
+
+def _changed(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> dict[Any, None]:
+    return dict.fromkeys(key for key in {**before, **after} if before.get(key) != after.get(key))
+
+
+def _key(table: TableId) -> str:
+    """A table's name as a key: as `table_to_json`, an object of that in JSON."""
+    name = table_to_json(table)
+    return name if isinstance(name, str) and not name.startswith("{") else json.dumps(_as_object(table))
+
+
+def _as_object(table: TableId) -> Json:
+    return {"database": table.database, "table": table.table}
+
+
+def _table_of(key: str) -> TableId:
+    return table_from_json(json.loads(key) if key.startswith("{") else key)
+
+
+def _schema_to_json(schema: TableSchema | None) -> Json | None:
+    return None if schema is None else schema_to_json(schema)
+
+
+def _schemas(fields: Json) -> dict[TableId, TableSchema | None]:
+    return {_table_of(key): None if value is None else schema_from_json(value) for key, value in fields.items()}
+
+
+def _objects(fields: Json) -> dict[TableId, Json | None]:
+    return {_table_of(key): _object(value) for key, value in fields.items()}
+
+
+def _object(value: Any) -> Json | None:
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError(f"an object is wanted, got {value!r}")
+    return value
+
+
+def sink_of(entry: Json) -> dict[TableId, TableSchema | None]:
+    """The sink's tables that an entry gives another schema, None for those that go."""
+    return _schemas(entry.get("sink", _NONE))
+
+
+def _rules_of(entry: Json) -> dict[TableId, TableSchema | None]:
+    """Those of the source, where the rules leave them as they are."""
+    return {**_schemas(entry.get("source", _NONE)), **_schemas(entry.get("rules", _NONE))}
+
+
+def _pairs_of(entry: Json) -> dict[Pair, Json | None]:
+    return {
+        (table_from_json(source), table_from_json(sink)): _object(value)
+        for source, sink, value in entry.get("pairs", ())
+    }
+
+
+def try_of(entry: Json) -> Try:
+    """What an entry says that the sink is asked for."""
+    operations = tuple((str(name), table_from_json(table)) for name, table in entry.get("operations", ()))
+    return Try(operations, entry.get("digest", ""))
+
+
+_READ: Mapping[str, Callable[[Json], Mapping[Any, Any]]] = {
+    "source": lambda entry: _schemas(entry.get("source", _NONE)),
+    "rules": _rules_of,
+    "sink": sink_of,
+    "pairs": _pairs_of,
+    "sinks": lambda entry: _objects(entry.get("sinks", _NONE)),
+    "rule_texts": lambda entry: _objects(entry.get("rule_texts", _NONE)),
+}
+"""What an entry says of each part of `TableViews`; None for what is gone."""

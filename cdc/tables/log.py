@@ -1,0 +1,139 @@
+"""The log of a pipeline's tables, batch by batch: schemas on the way from source to sink, and the states of tables.
+
+    <state>/tables.jsonl   one entry for each batch that changed something, with what it changed:
+
+    {"batch": 41,
+     "source": {"shop.orders": {"columns": [...], "primary_key": ["id"]}, "shop.gone": null},
+     "rules": {"shop.orders": {"columns": [...]}},
+     "sink": {"ods.orders": {"columns": [...]}},
+     "pairs": [["shop.orders", "ods.orders", {"waiting": true}]],
+     "sinks": {"ods.all": {"merged": true}},
+     "rule_texts": {"shop.orders": {"total": "price * qty"}},
+     "routes": {"rules": [], "first_match": false},
+     "operations": [["create.shadow", "ods.orders"]], "digest": "sha256 of the operations"}
+
+An entry is written before the sink is asked for anything and before the first task of its batch. The decision on the
+batch says how many entries hold. A batch that is repeated writes its entry anew behind the others, and the last entry
+of a batch counts; what earlier tries have asked of the sink is in theirs. docs/state.md has the format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.schema import TableId, TableSchema
+from cdc.schema_json import table_to_json
+from cdc.state.store import RESTORE, Store
+from cdc.tables.entry import Json, Replay, TableViews, Try, delta, sink_of, try_of
+
+FILE, KIND = "tables.jsonl", "log of tables"
+
+
+class TableLog:
+    """Written by the driver, read by every process. Picklable; keeps what it has read. Not for two threads at once.
+
+    All methods raise StateError for a log that is damaged or incomplete.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._log = store.log(FILE, KIND)
+        self._where = store.where(FILE)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._generation, self._read, self._batch = 0, 0, -1
+        self._replay = Replay()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_log": self._log, "_where": self._where}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def __len__(self) -> int:
+        """How many entries there are, of decided batches and of the one at hand."""
+        return len(self._log)
+
+    def begin(self, batch: int, entries: int) -> None:
+        """Prepare for the first batch of a run: what holds before it is in the first `entries`. Driver; repeatable.
+
+        Entries of earlier tries of this batch stay; those of batches behind it go.
+        """
+        before = self._log.items(0, entries)
+        if before and before[-1]["batch"] >= batch:
+            raise self._damaged(f"entry {entries - 1} is of batch {before[-1]['batch']}, which is not decided")
+        rest = self._log.items(entries)
+        if not before and rest and rest[0]["batch"] < batch:
+            hint = "restore the state directory as a whole, or start anew with another --state-dir"
+            raise StateError(f"no decision tells of batch {batch - 1}", where=self._where, hint=hint)
+        tries = next((place for place, entry in enumerate(rest) if entry["batch"] != batch), len(rest))
+        self._log.truncate(entries + tries)
+        self._forget()
+
+    def at(self, batch: int) -> TableViews:
+        """The tables behind a batch, as its rows meet them. Driver and executors; quick when `batch` grows."""
+        entries = self._log.items(self._read)
+        if self._log.generation != self._generation or batch < self._batch:
+            self._forget()
+            self._generation, entries = self._log.generation, self._log.items()
+        for entry in entries:
+            if self._number(entry) > batch:
+                break
+            self._take(entry)
+        self._batch = batch
+        return self._replay.views()
+
+    def tries(self, batch: int) -> Sequence[Try]:
+        """The tries of a batch so far, the last one last. Driver."""
+        found: list[Try] = []
+        for entry in reversed(self._log.items()):
+            if self._number(entry) != batch:
+                break
+            found.append(self._read_as(try_of, entry))
+        return found[::-1]
+
+    def write(self, batch: int, after: TableViews, wanted: Try | None = None) -> int:
+        """Write what a batch makes of the tables, and what it is about to ask of the sink; how many entries there are.
+
+        Driver, before the sink is asked and before the batch's tasks. Repeatable: the last entry of a batch counts.
+        """
+        entry: dict[str, Any] = {"batch": batch, **delta(self.at(batch - 1), after)}
+        if wanted is not None and wanted.operations:
+            operations = [[name, table_to_json(table)] for name, table in wanted.operations]
+            entry |= {"operations": operations, "digest": wanted.digest}
+        last = self._log.items()[-1:]
+        if last and self._number(last[0]) == batch:
+            return len(self._log) if last[0] == json.loads(json.dumps(entry)) else self._log.append(entry)
+        return self._log.append(entry) if len(entry) > 1 else len(self._log)
+
+    def sink_tables(self) -> Iterator[tuple[int, Mapping[TableId, TableSchema | None]]]:
+        """Each batch with the sink's tables that it gave another schema, None for those that went."""
+        items = self._log.items()
+        for place, entry in enumerate(items):
+            batch = self._number(entry)
+            if place + 1 == len(items) or self._number(items[place + 1]) != batch:
+                yield batch, self._read_as(sink_of, entry)
+
+    def _take(self, entry: Json) -> None:
+        self._read_as(self._replay.take, entry)
+        self._read += 1
+
+    def _number(self, entry: Json) -> int:
+        number = entry.get("batch")
+        if not isinstance(number, int):
+            raise self._damaged("an entry has no batch")
+        return number
+
+    def _read_as(self, read: Callable[[Json], Any], entry: Json) -> Any:
+        try:
+            return read(entry)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise self._damaged(f"the entry of batch {entry['batch']} cannot be read: {error!r}") from error
+
+    def _damaged(self, reason: str) -> StateError:
+        hint = f"docs/state.md says how to repair it; or {RESTORE}"
+        return StateError(f"the {KIND} is damaged: {reason}", where=self._where, hint=hint)
