@@ -241,7 +241,7 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             raise EngineError(f"a connector cannot be loaded: {error}", hint="install what it needs") from error
         try:
             tables, kept = source.tables(), None if state is None else Fingerprints(state.store).read()
-            known = () if kept is None else kept.patterns or ()
+            known = () if kept is None else kept.patterns
             missing = check_patterns(spec, tables, complete=source.lists_all_tables, known=known)
             paused = () if state is None else Held(state).tables().paused
             plan = make_plan(spec, tables, sink, () if state is None else known_tables(state), paused)

@@ -117,9 +117,9 @@ class Edits:
         The source is asked for its tables only where there are new patterns. Raises SourceError.
         """
         before = self._kept.read()
-        if before is None or before.patterns is None or not source.lists_all_tables:
+        if before is None or not source.lists_all_tables:
             return
-        if {*(self._now.patterns or ())} - {*before.patterns}:
+        if {*self._now.patterns} - {*before.patterns}:
             check_patterns(self._spec, source.tables(), complete=True, known=before.patterns)
 
     def check_tables(self, source: Source, sink: Sink) -> None:
