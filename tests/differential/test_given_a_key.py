@@ -12,7 +12,6 @@ from pathlib import Path
 
 import comparison
 import pytest
-from cdc.flow.route import RouteTable
 from cdc_process import mysql_pipeline
 from direct import DirectRuns
 
@@ -20,6 +19,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.routing import Routing
+from cdc.route import RouteTable
 from cdc.schema import TableId
 from cdc.source import Limits
 from cdc.state.decisions import CommitLog
