@@ -12,14 +12,17 @@ from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
 from cdc.flow.altered import check_expected, check_there
 from cdc.flow.held import Held
-from cdc.flow.sink_changes import Derived, derived
-from cdc.flow.sink_tables import Sides, with_shard
 from cdc.route import check_collisions
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.schema_json import schema_to_json
 from cdc.spec.patterns import unmatched
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
+from cdc.tables.events import TableCreated
+from cdc.tables.machine import BatchPlan, planned
+from cdc.tables.sinks import with_shard
+from cdc.tables.states import Tables
+from cdc.tables.table_map import Circumstances
 
 if TYPE_CHECKING:
     from cdc.evolution.behavior import Policy
@@ -179,10 +182,10 @@ def check_patterns(
     return found
 
 
-def check_merges(routing: Routing, tables: Mapping[TableId, TableSchema]) -> Derived:
+def check_merges(routing: Routing, tables: Mapping[TableId, TableSchema]) -> BatchPlan:
     """What these tables come to in the sink. Raises ChangeRefused when tables that go to one have different keys."""
-    creations = [CreateTable(table, schema) for table, schema in sorted(tables.items())]
-    return derived(routing.table, routing.policy, Sides(), creations)
+    created = [TableCreated(table, CreateTable(table, schema)) for table, schema in sorted(tables.items())]
+    return planned(Circumstances(routing.table, routing.policy), Tables(), created)
 
 
 def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, TableSchema]:
@@ -306,7 +309,7 @@ def _rows_of_gone(plan: TablePlan, routing: Routing) -> str:
     return "rows of one that is truncated or dropped stay here"
 
 
-def _with_stop(plan: TablePlan, policy: Policy, found: Derived, sink: Sink | None) -> TablePlan:
+def _with_stop(plan: TablePlan, policy: Policy, found: BatchPlan, sink: Sink | None) -> TablePlan:
     """The plan with what a run finds missing in the sink, where nothing is created or added there."""
     expected = [creation for creation in found.expected if creation.table == plan.sink]
     if sink is None:

@@ -16,8 +16,9 @@ from cdc.flow.rule_edits import texts_of, told_edits
 from cdc.flow.rule_stage import edits
 from cdc.state.decisions import CommitLog
 from cdc.state.fingerprint import Fingerprints
-from cdc.tables.entry import Schemas, TableViews
+from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
+from cdc.tables.states import Schemas
 
 if TYPE_CHECKING:
     from cdc.schema import TableId

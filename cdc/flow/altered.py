@@ -13,7 +13,7 @@ from cdc.schema import CreateTable, SchemaChange, TableId
 from cdc.sink import Sink
 
 if TYPE_CHECKING:
-    from cdc.tables.entry import Schemas
+    from cdc.tables.states import Schemas
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from cdc.evolution.apply import apply_changes
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import RenameTable, SchemaChange
 from cdc.sink import Announced, Sink
-from cdc.tables.entry import Schemas
+from cdc.tables.states import Schemas
 
 
 def announce(sink: Sink, retry: RetryPolicy, batch: int, before: Schemas, changes: Sequence[SchemaChange]) -> None:

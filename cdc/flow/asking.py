@@ -7,9 +7,10 @@ import logging
 from collections.abc import Iterable
 
 from cdc.errors import ChangeRefused
-from cdc.flow.pausing import RESUMED, TableRequest
+from cdc.flow.pausing import TableRequest
 from cdc.schema import TableId
 from cdc.source import Captures, CopiesAnew, Source
+from cdc.tables.machine import RESUMED
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +30,11 @@ class Asking:
 
     def possible_when_asked(self, table: TableId) -> bool:
         """Whether the source copies this table where the user asks for it."""
-        return isinstance(self._source, CopiesAnew) and self._captured(table)
+        return isinstance(self._source, CopiesAnew) and self.captured(table)
 
     def resume(self, request: TableRequest) -> None:
         """Ask for the copy that a table goes on with. Raises as `ask`."""
-        if self._captured(request.table):
+        if self.captured(request.table):
             self._ask(request.table, request.copy, RESUMED, asked=True)
 
     def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool, fits: bool = False) -> None:
@@ -42,7 +43,7 @@ class Asking:
         Raises ChangeRefused when the source does not copy a table, StateError.
         """
         for table in tables:
-            if self._captured(table):
+            if self.captured(table):
                 self._ask(table, _name(batch, table), reason, asked=asked, fits=fits)
 
     def ask_for_user(self, batch: int, table: TableId, reason: str) -> None:
@@ -62,8 +63,8 @@ class Asking:
                     "%s: %s: those that are there stay; `cdc resync FILE %s` copies it anew", table, reason, table
                 )
 
-    def _captured(self, table: TableId) -> bool:
-        """False for a table that was left out since: it begins anew when it is captured again."""
+    def captured(self, table: TableId) -> bool:
+        """Whether the source follows a table; one that is left out begins anew when it is captured again."""
         return not isinstance(self._source, Captures) or self._source.captures(table)
 
     def _ask(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:

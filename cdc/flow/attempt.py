@@ -22,7 +22,7 @@ from cdc.evolution.journal import digest
 from cdc.schema import RenameTable, SchemaChange, SwapShadow
 from cdc.state.append_log import AppendLog
 from cdc.state.store import Store
-from cdc.tables.entry import Schemas
+from cdc.tables.states import Schemas
 
 log = logging.getLogger(__name__)
 

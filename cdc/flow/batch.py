@@ -32,7 +32,6 @@ from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation
 from cdc.flow.lost import LostLoads
-from cdc.flow.moves import MOVED, RENAMED
 from cdc.flow.offsets import source_offset
 from cdc.flow.pausing import TableRequests
 from cdc.flow.progress import BatchReport, Progress
@@ -44,7 +43,6 @@ from cdc.flow.rule_stage import RENAMED as RULE_OF_NAME
 from cdc.flow.rule_stage import RuleStage
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
-from cdc.flow.together import JOINED
 from cdc.route import RouteGuard
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
@@ -90,8 +88,11 @@ class BatchRunner:
         self._splits, self._tables, self._retry = SplitLog(state.splits), TableLog(state.store), retry
         self._policy, self._notes = routing.policy, state.notes
         self._asking = Asking(source)
-        tables, copies = TableLog(state.store), self._asking.possible if sink.shadows else None
-        self._routes = RouteStage(routing, tables, TableRequests(state.store), copies)
+        tables, asking = TableLog(state.store), self._asking
+        self._routes = RouteStage(
+            routing, tables, TableRequests(state.store), asking.possible, asking.captured,
+            shadows=sink.shadows,
+        )  # fmt: skip
         leaves_out = routing.policy.behavior is Behavior.TRY_EVOLVE
         self._refused = RefusedChanges(sink, self._routes, self._asking, state, leaves_out=leaves_out)
         self._rules = RuleStage(rules, self._routes.tables_held)
@@ -208,11 +209,10 @@ class BatchRunner:
         start, end = self._offsets(batch)
         began = time.monotonic()
         changes = self._derivation.derive(batch, self._changes(start, end))
-        self._asking.ask(batch, self._routes.asked, MOVED, asked=True)
+        for order in self._routes.orders:
+            self._asking.ask(batch, [order.table], order.reason, asked=order.by_user, fits=order.follows)
         for resumed in self._routes.resumed:
             self._asking.resume(resumed)
-        self._asking.ask(batch, self._routes.renamed, RENAMED, asked=False)
-        self._asking.ask(batch, self._routes.wanted, JOINED, asked=False, fits=True)
         self._asking.ask_if_possible(batch, sorted(self._rules.renamed), RULE_OF_NAME)
         reached("before-apply", batch)
         if changes or self._routes.expected:

@@ -1,13 +1,4 @@
-"""Tables that are copied anew, as the sink takes it: beside the table where it can, else into the emptied table.
-
-| a block is for | the sink copies beside | it does not |
-|---|---|---|
-| no copy | the table | the table |
-| the rows that were there (`During.OLD`) | the table | nothing: they are gone |
-| the copy (`During.NEW`) | the one beside it | the table |
-
-A table whose copy is written over its rows (`cdc.flow.sink_changes`) takes both: the whole log, and the copied rows.
-"""
+"""Re-snapshots as the sink takes them: into a shadow table where it has such, else into the emptied table."""
 
 from __future__ import annotations
 
@@ -16,11 +7,19 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from cdc.block import ChangeBlock, During
-from cdc.flow.sink_schemas import Part
 from cdc.schema import CreateShadow, DropShadow, DropTable, SchemaChange, SwapShadow, TableId, TruncateTable
 from cdc.sink import Sink
+from cdc.tables.router import Stream, To, targets
+from cdc.tables.states import TableState
 
 log = logging.getLogger(__name__)
+
+STREAMS = {
+    During.NO_COPY: frozenset({Stream.LOG, Stream.SNAPSHOT}),
+    During.OLD: frozenset({Stream.LOG}),
+    During.NEW: frozenset({Stream.SNAPSHOT}),
+}
+"""The streams that the rows of a block belong to."""
 
 
 def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChange]:
@@ -42,28 +41,23 @@ def _emptied(change: CreateShadow) -> list[SchemaChange]:
     return [TruncateTable(change.table)] if created is None else [DropTable(change.table), created]
 
 
-def block_for(sink: Sink, block: ChangeBlock, *, over: bool = False) -> ChangeBlock | None:
-    """A routed block as the sink takes it, None when it is not for it. Executor.
+def blocks_for(sink: Sink, block: ChangeBlock, state: TableState, *, shadowed: bool) -> Iterator[ChangeBlock]:
+    """A routed block for the tables of the sink that get it: the live one, the shadow table, or both. Executor.
 
-    `over`: the copy is written over the rows of the sink's table.
+    `state`: of the pair that it is from; `shadowed`: the sink table has a shadow table.
     """
-    if block.during is not During.NO_COPY and over:
-        return replace(block, during=During.NO_COPY)
-    if sink.shadows:
-        return replace(block, table=sink.shadow(block.table)) if block.during is During.NEW else block
-    return None if block.during is During.OLD else block
+    for to in targets(state, STREAMS[block.during], shadowed=shadowed):
+        if to is To.SHADOW:
+            yield replace(block, table=sink.shadow(block.table))
+        else:
+            yield block
 
 
-def blocks_for(sink: Sink, block: ChangeBlock, part: Part | None, *, over: bool = False) -> Iterator[ChangeBlock]:
-    """The same, as often as the sink takes it; `part`: of the block's source table in a copy that is under way."""
-    if part is Part.WANTED and block.during is During.NEW:
-        return
-    found = block_for(sink, block, over=over)
-    if found is None:
-        return
-    yield found
-    if part is Part.WHOLE and sink.shadows:
-        yield replace(found, table=sink.shadow(found.table))
+def block_for(sink: Sink, block: ChangeBlock) -> ChangeBlock | None:
+    """A block of a table that no other goes to, and that is not altered meanwhile; None when it is for no table."""
+    shadowed = sink.shadows and block.during is not During.NO_COPY
+    state = TableState.SHADOW if shadowed else TableState.SNAPSHOT
+    return next(blocks_for(sink, block, state, shadowed=shadowed), None)
 
 
 def gathered_tables(sink: Sink, merged: Collection[TableId]) -> frozenset[TableId]:

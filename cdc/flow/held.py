@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from cdc.errors import NotNow
 from cdc.flow.pausing import TableRequest, TableRequests
-from cdc.flow.sink_schemas import Marks, marks_of
 from cdc.schema import TableId
 from cdc.state.directory import StateDir
+from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
+from cdc.tables.states import TableState
 
 _ALL = 1 << 62
 """Behind every batch."""
@@ -33,17 +34,18 @@ class Held:
     def asked(self) -> HeldTables | None:
         """As `tables`; None when nothing is asked for that no batch has taken in. Raises StateError."""
         requests = self._requests.all()
-        return held_tables(marks_of(self._log.at(_ALL)), requests) if requests else None
+        return held_tables(self._log.at(_ALL), requests) if requests else None
 
     def tables(self) -> HeldTables:
         """With what is asked for and no batch has taken in. Raises StateError."""
-        return held_tables(marks_of(self._log.at(_ALL)), self._requests.all())
+        return held_tables(self._log.at(_ALL), self._requests.all())
 
 
-def held_tables(marks: Marks, requests: Iterable[TableRequest]) -> HeldTables:
-    """The tables that are left out by these marks, and once these requests are taken in. Pure."""
-    paused = {source for source, _ in marks.paused}
-    resumed = {source for source, _ in marks.resumed} - paused
+def held_tables(views: TableViews, requests: Iterable[TableRequest]) -> HeldTables:
+    """The tables that are left out, once these requests are taken in. Pure."""
+    tables = views.tables
+    paused = set(tables.in_state(TableState.PAUSED))
+    resumed = set(tables.in_state(TableState.RESUMED)) - paused
     for request in requests:
         if request.pause:
             paused.add(request.table)

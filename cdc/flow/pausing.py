@@ -18,12 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from cdc.errors import StateError
-from cdc.flow.moves import Moves
-from cdc.schema import CreateShadow, DropTable, SchemaChange, TableId, TableSchema
+from cdc.schema import TableId
 from cdc.state.store import Store
-
-RESUMED = "it was paused"
-"""Why a table is copied anew."""
 
 REQUESTS = "requests"
 """Their folder in the state directory."""
@@ -80,45 +76,3 @@ class TableRequests:
         except (ValueError, KeyError, TypeError) as error:
             hint = "remove the file, and ask again (cdc pause, cdc resume)"
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=hint) from error
-
-
-class Pausing(Moves):
-    """See `SinkTables`. Pure."""
-
-    def ask(self, request: TableRequest) -> None:
-        """Take a request in. One about a table that is not there, or is as it asks for already, changes nothing."""
-        table = request.table
-        if request.pause and table in self.sources:
-            self._pause(table)
-        elif not request.pause:
-            pairs = {pair for pair in self.paused if pair[0] == table}
-            self.paused -= pairs
-            self.resumed |= pairs
-
-    def _pause(self, table: TableId) -> None:
-        pairs = [(table, target.table) for target in self._route.targets(table)]
-        for pair in pairs:
-            if pair[1] in self.merged:
-                self._hold(pair[1], f"table.paused {table}: it goes on, as other tables go there too")
-                return
-        for pair in pairs:
-            if pair not in self.paused:
-                text = f"table.paused {table}: its rows stay as they are until it is resumed"
-                self._hold(pair[1], text, done=True)
-            self.over.discard(pair)
-            self._no_part(*pair)
-            self.resumed.discard(pair)
-            self.paused.add(pair)
-            self.waiting.add(pair)
-
-    def _waits(self, change: SchemaChange, table: TableId, source: TableSchema | None) -> bool:
-        pair = change.table, table
-        if pair not in self.paused and pair not in self.resumed:
-            return super()._waits(change, table, source)
-        if isinstance(change, DropTable):
-            self._let_go(pair)
-            return False
-        if pair in self.paused or not isinstance(change, CreateShadow) or change.schema is None:
-            return True
-        self._let_go(pair)
-        return False

@@ -39,7 +39,7 @@ from cdc.schema import (
 from cdc.sink import Sink
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
-from cdc.tables.entry import Pair
+from cdc.tables.states import Pair
 
 _ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn, RenameColumns)
 _WITH_COPY = (*_ALTERS, CreateShadow, SwapShadow, DropShadow, TruncateTable)

@@ -1,11 +1,11 @@
-"""The last stage on the way of schema changes: from source tables to sink tables, as far as the behavior goes."""
+"""The last stage on the way of schema changes: the states of tables, and the operations of the sink."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
@@ -13,17 +13,17 @@ from cdc.flow.derive import asked
 from cdc.flow.held import HeldTables, held_tables
 from cdc.flow.pausing import TableRequest, TableRequests
 from cdc.flow.routing import Routing
-from cdc.flow.sink_changes import Derived, derived
-from cdc.flow.sink_schemas import Marks, marks_of, merged_tables, with_marks
-from cdc.flow.sink_tables import Sides, with_shard
-from cdc.schema import (
-    CreateTable,
-    SchemaChange,
-    TableId,
-)
+from cdc.route import Target
+from cdc.schema import CreateTable, SchemaChange, TableId
 from cdc.schema_json import change_name
-from cdc.tables.entry import Pair, Schemas, TableViews, Try
+from cdc.tables import events as on
+from cdc.tables.adapter import planned
+from cdc.tables.entry import TableViews, Try
 from cdc.tables.log import TableLog
+from cdc.tables.machine import BatchPlan, Machine
+from cdc.tables.sinks import with_shard
+from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, Pair, PairState, Schemas, Tables, TableState
+from cdc.tables.table_map import Circumstances
 
 log = logging.getLogger(__name__)
 
@@ -31,39 +31,61 @@ _TOUCHES = frozenset(("drop.shadow", "create.shadow", "drop.table", "rename.tabl
 """Names of changes that begin or end a shadow table, or take it with them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A snapshot that the source is asked for.
+
+    Attributes:
+        reason: for people.
+        by_user: a user wants it, so that no size limit holds.
+        follows: the tables of the sink follow the log until it begins.
+    """
+
+    table: TableId
+    reason: str
+    by_user: bool
+    follows: bool
+
+
 class RouteStage:
     """See `cdc.flow.derive.Stage`.
 
     Attributes:
-        held: counts what the last batch held back, by change and sink table.
+        held: counts the notices of the last batch, by their names and sink tables.
         expected: sink tables that were not created, as that is left out, with the columns that they have to have.
         not_created: the same tables, as the source created them.
-        asked: source tables of which it needs a copy, as they go elsewhere.
-        renamed: those that waited for a copy under another name.
-        wanted: those of which it needs one, as another table of their sink table is copied.
+        orders: snapshots that the source is asked for behind the last batch, and was not before.
         taken: requests to pause and to resume tables that the last batch has taken in.
-        resumed: those of them whose tables wait for their copy.
+        resumed: those of them whose tables wait for their snapshot.
     """
 
     def __init__(
-        self, routing: Routing, log: TableLog, requests: TableRequests, copies: Callable[[TableId], bool] | None = None
+        self,
+        routing: Routing,
+        log: TableLog,
+        requests: TableRequests,
+        snapshots: Callable[[TableId], bool],
+        captures: Callable[[TableId], bool],
+        *,
+        shadows: bool,
     ) -> None:
-        """`copies` as in `cdc.flow.sink_changes.derived`."""
-        self._routing, self._log, self._requests, self._copies = routing, log, requests, copies
+        """`snapshots`, `captures`: whether the source snapshots a table when it is asked, and whether it follows it;
+        `shadows`: whether the sink has shadow tables."""
+        self._routing, self._log, self._requests = routing, log, requests
+        self._snapshots, self._captures, self._shadows = snapshots, captures, shadows
         self._before = self._after = TableViews()
         self._tries: Sequence[Try] = ()
+        self._first = True
         self.held: Counter[str] = Counter()
         self.expected: Sequence[CreateTable] = ()
         self.not_created: Schemas = {}
-        self.asked: Sequence[TableId] = ()
-        self.wanted: Sequence[TableId] = ()
-        self.renamed: Sequence[TableId] = ()
+        self.orders: Sequence[Order] = ()
         self.taken: Sequence[TableRequest] = ()
         self.resumed: Sequence[TableRequest] = ()
 
     def begin(self, tries: Sequence[Try]) -> None:
         """Shadow tables may be as these tries have left them."""
-        self._tries = tries
+        self._tries, self._first = tries, True
 
     def derive(
         self, batch: int, before: TableViews, after: TableViews, changes: Sequence[SchemaChange]
@@ -72,79 +94,95 @@ class RouteStage:
 
         Of the first batch of a run also those that edited routes make.
         """
-        self.held, self.asked, self.wanted, self.renamed, self.resumed = Counter(), (), (), (), ()
+        self.held, self.orders, self.resumed = Counter(), (), ()
         self.expected, self.not_created = (), {}
         self.taken = self._requests.all()
         self._before = before
-        marks = marks_of(before)
-        same = marks.routes == self._routing.table.to_json()
-        if not changes and not self.taken and same and not self._tries and not self._waits_in_vain(marks):
+        left, self._first = self._left(before.tables) if self._first else [], False
+        same = before.routes == self._routing.table.to_json()
+        if not changes and not self.taken and same and not self._tries and not left:
             self._after = after
             return (), after
-        found = self._as_before(Sides(before.rules, before.sink, marks), changes)
-        for held in found.held:
-            log.warning("%s: %s", held.table, held.text)
-            self.held[f"{'' if held.done else 'held-back '}{held.change} {held.table}"] += 1
+        found = self._as_before(batch, before.tables, left, changes)
+        for notice in found.notices:
+            log.warning("%s: %s", notice.table, notice.text)
+            self.held[f"{'' if notice.done else 'held-back '}{notice.name} {notice.table}"] += 1
         self.expected = found.expected
-        self.not_created = {held.table: held.expected for held in found.held if held.expected is not None}
-        now = found.after.marks
-        fresh = {source for source, _ in now.waiting - marks.waiting - now.paused - now.resumed}
-        self.asked, self.renamed = sorted(fresh - found.renamed), sorted(fresh & found.renamed)
-        self.wanted = [source for source in found.wanted if source not in fresh]
-        waiting = {source for source, _ in now.resumed}
-        self.resumed = [each for each in self.taken if not each.pause and each.table in waiting]
-        self._after = with_marks(replace(after, sink=found.after.sinks), now)
-        return found.changes, self._after
+        created = {notice.table: notice.expected for notice in found.notices}
+        self.not_created = {table: schema for table, schema in created.items() if schema is not None}
+        resumed = found.after.in_state(TableState.RESUMED)
+        self.resumed = [each for each in self.taken if not each.pause and each.table in resumed]
+        self.orders = _orders(found.after, batch, {each.table for each in self.resumed})
+        self._after = after.with_tables(found.after)
+        return found.operations, self._after
 
-    def _as_before(self, before: Sides, changes: Sequence[SchemaChange]) -> Derived:
+    def _left(self, tables: Tables) -> list[on.Event]:
+        """Tables that are excluded since the last run."""
+        followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in NO_MEMBER}
+        gone = sorted(table for table in followed if table in tables.sources and not self._captures(table))
+        return [on.TableLeft(table, "the source leaves it out") for table in gone]
+
+    def _as_before(
+        self, batch: int, before: Tables, left: Sequence[on.Event], changes: Sequence[SchemaChange]
+    ) -> BatchPlan:
         """The same that an earlier run has come to for the batch, which it may have carried out.
 
-        Where the file was edited since they are others: nobody knows then what is in the copies that those have
-        touched, and these begin anew.
+        Where the file was edited since they are others: nobody knows then what is in the shadow tables that those have
+        touched, and these begin again.
         """
-        found = self._derived(before, changes)
-        if self._tries and self._tries[-1].digest != asked(found.changes).digest:
+        requests: list[on.Event] = [*left]
+        requests += [(on.PauseRequested if each.pause else on.ResumeRequested)(each.table) for each in self.taken]
+        now = self._now(batch)
+        found = planned(now, before, changes, requests)
+        if self._tries and self._tries[-1].digest != asked(found.operations).digest:
             operations = (each for one in self._tries for each in one.operations)
             touched = {table for name, table in operations if name in _TOUCHES}
-            found = self._derived(before, changes, touched)
+            found = planned(now, before, changes, requests, touched)
         self._tries = ()
         return found
 
+    def _now(self, batch: int) -> Circumstances:
+        return Circumstances(self._routing.table, self._routing.policy, self._shadows, self._snapshots, batch)
+
     def tables_held(self, before: TableViews) -> HeldTables:
         """The source tables that a batch leaves out, of the tables before it."""
-        return held_tables(marks_of(before), self._requests.all())
+        return held_tables(before, self._requests.all())
 
     def only(self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
         """The sink has refused some of the batch's changes: its tables are as those carried out have made them."""
-        for change in refused:
-            self.held[f"refused-by-sink {change_name(change)} {change.table}"] += 1
-        self._rewrite(batch, carried_out, marks_of(self._after))
+        self._count(refused)
+        self._rewrite(batch, carried_out, self._after.tables)
 
     def wait(
         self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange], pairs: Iterable[Pair]
     ) -> None:
-        """As `only`, and from here on these tables wait for a copy, which has the refused changes behind it."""
+        """As `only`, and from here on these tables wait for a snapshot, which has the refused changes behind it."""
+        self._count(refused)
+        machine = Machine(self._now(batch), self._after.tables)
+        for source, table in pairs:
+            if machine.tables.state((source, table)) is not TableState.SUSPENDED:
+                machine.take(on.ChangeRefused(source, Target(table), "a change of its schema", curable=True))
+        self._rewrite(batch, carried_out, machine.plan().after)
+
+    def _count(self, refused: Sequence[SchemaChange]) -> None:
         for change in refused:
             self.held[f"refused-by-sink {change_name(change)} {change.table}"] += 1
-        marks, waiting = marks_of(self._after), frozenset(pairs)
-        together = {pair: part for pair, part in marks.together.items() if pair not in waiting}
-        marks = replace(marks, waiting=marks.waiting | waiting, together=together)
-        self._rewrite(batch, carried_out, marks)
 
-    def _rewrite(self, batch: int, carried_out: Sequence[SchemaChange], marks: Marks) -> None:
+    def _rewrite(self, batch: int, carried_out: Sequence[SchemaChange], tables: Tables) -> None:
         """The entry of the batch, of which only a part was carried out."""
         sinks = apply_changes(self._before.sink, carried_out)
-        self._after = with_marks(replace(self._after, sink=sinks), marks)
+        pairs = {pair: _with_sink(record, pair[1] in sinks, batch) for pair, record in tables.pairs.items()}
+        self._after = self._after.with_tables(replace(tables, sinks=sinks, pairs=pairs))
         tries = self._log.tries(batch)
         self._log.write(batch, self._after, tries[-1] if tries else None)
 
     def only_source(self, table: TableId) -> TableId | None:
-        """The one source table of a sink table that can be replaced by a copy of it.
+        """The one source table of a sink table that can be replaced by a snapshot of it.
 
         None where others go or went there, where it is to stay as it is, and where it has columns that the source table
         does not have any more.
         """
-        if self._routing.policy.behavior is Behavior.IGNORE or table in merged_tables(self._after):
+        if self._routing.policy.behavior is Behavior.IGNORE or self._after.tables.sink_state(table).merged:
             return None
         sources = self._after.rules
         found = [
@@ -170,10 +208,26 @@ class RouteStage:
         """The batch that was derived last is decided. Raises StateError."""
         self._requests.remove(self.taken)
 
-    def _derived(self, before: Sides, changes: Sequence[SchemaChange], touched: Iterable[TableId] = ()) -> Derived:
-        routing = self._routing
-        return derived(routing.table, routing.policy, before, changes, self._copies, self.taken, touched)
 
-    def _waits_in_vain(self, marks: Marks) -> bool:
-        """Whether a copy that is under way is to have a source table that is not copied any more."""
-        return self._copies is not None and not all(self._copies(source) for source, _ in marks.together)
+def _with_sink(record: PairState, there: bool, batch: int) -> PairState:
+    """The record of a pair whose sink table is there or is not, as the sink has refused to create it."""
+    if there or record.state in NO_MEMBER or record.state is TableState.MISSING:
+        return record
+    return PairState(TableState.MISSING, batch)
+
+
+def _orders(tables: Tables, batch: int, resumed: Collection[TableId]) -> list[Order]:
+    """The snapshots that a batch orders; those of tables that are `resumed` have orders of their own."""
+    pairs: dict[TableId, list[PairState]] = {}
+    for (source, _), pair in tables.pairs.items():
+        if pair.state in OPEN_ORDERS:
+            pairs.setdefault(source, []).append(pair)
+    found = []
+    for source in sorted(pairs.keys() - resumed):
+        new = [pair for pair in pairs[source] if pair.since == batch]
+        follows = all(pair.state is TableState.REQUESTED for pair in pairs[source])
+        if not new or (len(new) < len(pairs[source]) and all(pair.state is TableState.REQUESTED for pair in new)):
+            continue
+        by_user = any(pair.by_user for pair in pairs[source])
+        found.append(Order(source, next(pair.why for pair in new), by_user, follows))
+    return found

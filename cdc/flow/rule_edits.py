@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import SpecError
 from cdc.schema import AddColumn, AlterColumnType, DropColumn, RenameColumn, RenameColumns, SchemaChange, TableId
-from cdc.tables.entry import Schemas, TableViews
+from cdc.tables.entry import TableViews
+from cdc.tables.states import Schemas
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules

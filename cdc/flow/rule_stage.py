@@ -29,7 +29,8 @@ from cdc.schema import (
     TableId,
     TableSchema,
 )
-from cdc.tables.entry import Schemas, TableViews, Try
+from cdc.tables.entry import TableViews, Try
+from cdc.tables.states import Schemas
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules

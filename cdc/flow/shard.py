@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
-from cdc.flow.sink_tables import with_shard
 from cdc.route import Target
+from cdc.tables.sinks import with_shard
 
 
 def with_source(block: ChangeBlock, target: Target) -> ChangeBlock:

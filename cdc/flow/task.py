@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cdc.block import ChangeBlock, RowKind
-from cdc.errors import CdcError, SinkError, from_json
+from cdc.errors import CdcError, EngineError, SinkError, from_json
 from cdc.faults import reached
+from cdc.flow.columns import check_columns
 from cdc.flow.copying import blocks_for, gathered_tables
 from cdc.flow.gather import gathered
 from cdc.flow.routing import Routing
 from cdc.flow.rule_steps import RuleSteps
 from cdc.flow.shard import with_source
-from cdc.flow.sink_schemas import check_columns, marks_of, merged_tables
 from cdc.schema import TableId
 from cdc.sink import MOST_PAYLOAD, Prepared, Sink, TaskAttempt
 from cdc.source import Count, Source, Split
 from cdc.state.notes import Notes
 from cdc.state.store import Store
 from cdc.tables.log import TableLog
+from cdc.tables.states import NO_MEMBER, TableState
 from cdc.timing import Phases
 from cdc.without_pandas import keep_pandas_out
 
@@ -150,7 +151,7 @@ class PrepareTask:
             with RuleSteps(self.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
                 blocks = phases.of(
-                    "transform", gathered(routed, gathered_tables(self.sink, merged_tables(self.tables.at(batch))))
+                    "transform", gathered(routed, gathered_tables(self.sink, self.tables.at(batch).tables.merged))
                 )
                 with phases.phase("prepare"):
                     prepared = self.sink.prepare(task, blocks)
@@ -176,7 +177,7 @@ class PrepareTask:
 
     def _wanted(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks without those of tables that are paused: no rule meets their rows."""
-        left_out = marks_of(self.tables.at(batch)).left_out
+        left_out = self.tables.at(batch).tables.in_state(TableState.PAUSED, TableState.RESUMED)
         return (block for block in blocks if block.table not in left_out)
 
     def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
@@ -187,28 +188,35 @@ class PrepareTask:
         self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count
     ) -> Iterator[ChangeBlock]:
         """The blocks as the sink sees them: for each sink table of theirs one, with its columns."""
-        tables = self.tables.at(batch)
-        schemas, marks = tables.sink, marks_of(tables)
+        tables = self.tables.at(batch).tables
         for block in blocks:
             for target in self.routing.table.targets(block.table):
-                pair = block.table, target.table
-                if pair in marks.waiting:
+                state, sink_state = tables.state((block.table, target.table)), tables.sink_state(target.table)
+                known = tables.sinks.get(target.table)
+                if known is None:
+                    if state is TableState.MISSING:
+                        count(f"no-table-in-sink {target.table}", len(block))
+                    elif only is None or str(target.table) in only:  # a run in memory may go on without its state
+                        yield replace(with_source(block, target), table=target.table)
                     continue
-                routed = replace(with_source(block, target), table=target.table)
-                taken = blocks_for(self.sink, routed, marks.together.get(pair), over=pair in marks.over)
+                if state in NO_MEMBER:
+                    raise _not_followed(block.table, target.table, state)
+                taken = blocks_for(self.sink, replace(block, table=target.table), state, shadowed=sink_state.shadowed)
                 found = [one for one in taken if only is None or str(one.table) in only]
                 if not found:
                     continue
-                known = schemas.get(target.table)
-                if known is None:  # a run in memory may continue a table without its state
-                    if self.routing.policy.leaves_out_missing:
-                        count(f"no-table-in-sink {target.table}", len(routed))
-                    else:
-                        yield from found
-                    continue
-                check_columns(routed, known, exact=self.routing.policy.exact and target.table not in marks.merged)
-                fitted = self.routing.coercion(found[0], known, count)
+                routed = replace(with_source(block, target), table=target.table)
+                check_columns(routed, known, exact=self.routing.policy.exact and not sink_state.merged)
+                fitted = self.routing.coercion(routed, known, count)
                 yield from (replace(fitted, table=one.table) for one in found)
+
+
+def _not_followed(source: TableId, table: TableId, state: TableState) -> EngineError:
+    return EngineError(
+        f"rows of {source} came, which is {state} there",
+        where=str(table),
+        hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
+    )
 
 
 class _Seen:

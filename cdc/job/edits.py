@@ -3,7 +3,7 @@
 | edited | what is done |
 |---|---|
 | the sink's type, or the place of its data | refused, unless the sink remembers this pipeline there |
-| a route, and a captured table goes elsewhere | it is copied there (`cdc.flow.moves`), where its source does that |
+| a route, and a captured table goes elsewhere | it is copied there (`cdc.tables`), where its source does that |
 | a route, for tables that are still to come | goes on |
 | a pattern of table names, and it matches none | refused, unless the file lets it be |
 | `shard-column`, of rows that are there | refused |
@@ -23,7 +23,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from cdc.errors import EditRefused, SinkError, StateError
 from cdc.flow.asking import Asking
 from cdc.flow.containers import NamesContainers, moved_rows
-from cdc.flow.moves import MOVED, shard_moved
 from cdc.flow.offsets import source_offset
 from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
@@ -41,6 +40,7 @@ from cdc.state.fingerprint import Fingerprint, Fingerprints
 from cdc.state.store import RESTORE
 from cdc.tables.entry import TableViews
 from cdc.tables.log import FILE, TableLog
+from cdc.tables.machine import MOVED, shard_moved
 
 Targets = Mapping[TableId, tuple[Target, ...]]
 

@@ -12,7 +12,6 @@ from cdc.errors import NotNow, SourceError, StateError, TableUnknown
 from cdc.flow.asking import Asking
 from cdc.flow.held import Held
 from cdc.flow.pausing import TableRequests
-from cdc.flow.sink_schemas import merged_tables
 from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
@@ -45,7 +44,7 @@ def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
     if not Asking(source).possible(found):
         hint = "leave it out with the options of the source, or stop the pipeline"
         raise SourceError("it cannot be paused: its source would not copy it anew afterwards", where=table, hint=hint)
-    merged = merged_tables(TableLog(state.store).at(last))
+    merged = TableLog(state.store).at(last).tables.merged
     for sink_table in made_routing(spec).table(found):
         if sink_table in merged:
             hint = "they are copied together: leave it out with tables.exclude, or stop the pipeline"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from cdc.errors import SourceError, StateError
 from cdc.flow.held import check_not_paused
-from cdc.flow.sink_schemas import merged_tables
 from cdc.job.pausing import check_known
 from cdc.job.state_location import changing
 from cdc.route import RouteTable
@@ -55,14 +54,14 @@ def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
         _check_told_apart(found, sink_tables, tables)
     source.resync(found)
     for sink_table in sink_tables:
-        alone = sink_table in merged_tables(tables) and not together
+        alone = sink_table in tables.tables.merged and not together
         log.note_resync(sink_table, last, found if alone else None)
 
 
 def _copied_together(
     source: object, route: RouteTable, sink_tables: Sequence[TableId], state: StateDir, last: int
 ) -> bool:
-    """Whether all that go to these sink tables are copied when one of them is (`cdc.flow.together`)."""
+    """Whether all that go to these sink tables are copied when one of them is (docs/tables.md)."""
     tables = TableLog(state.store).at(last).rules
     others = [table for table in tables if {*route(table)} & {*sink_tables}]
     return isinstance(source, CopiesAnew) and all(map(source.copies_anew, others))
@@ -70,7 +69,7 @@ def _copied_together(
 
 def _check_told_apart(table: TableId, sink_tables: Sequence[TableId], tables: TableViews) -> None:
     """Raise SourceError when the rows of a table are among those of others, and nothing tells them apart."""
-    known, merged = tables.sink, merged_tables(tables)
+    known, merged = tables.sink, tables.tables.merged
     for sink_table in sink_tables:
         if sink_table in merged and sink_table in known and not known[sink_table].primary_key:
             raise SourceError(

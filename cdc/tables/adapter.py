@@ -6,6 +6,7 @@
 | `CreateShadow` | SnapshotBegun, behind SnapshotVoid where one runs |
 | `CreateShadow` with a schema | the same, behind RowsUncertain where the live table cannot follow the log |
 | `SwapShadow` | SnapshotDone |
+| `DropShadow` | TableLeft |
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Adapter:
             case SwapShadow():
                 machine.take(on.SnapshotDone(table))
             case DropShadow():
-                raise AssertionError("comes from the engine alone")
+                machine.take(on.TableLeft(table, "the source follows it no further"))
             case _:
                 machine.take(on.TableChanged(table, change))
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from cdc.schema import TableId, TableSchema
 from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
+from cdc.tables.states import Pair, PairState, Schemas, SinkState, Tables
 
 Json = Mapping[str, Any]
-Schemas = Mapping[TableId, TableSchema]
-Pair = tuple[TableId, TableId]
-"""A source table and one of its sink tables."""
 
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
@@ -27,8 +25,8 @@ class TableViews:
         source: schemas of the source tables.
         rules: the same tables behind the transform rules.
         sink: schemas of the sink tables.
-        pairs: states of pairs, as JSON objects.
-        sinks: states of sink tables, as JSON objects.
+        pairs: states of pairs.
+        sinks: states of sink tables, of those that are not as any other.
         rule_texts: how the rules compute columns: by source table the SQL text of each column, the filter under "".
         routes: the routes of the batch (`RouteTable.to_json`); None before the first batch.
     """
@@ -36,10 +34,19 @@ class TableViews:
     source: Schemas = field(default_factory=dict)
     rules: Schemas = field(default_factory=dict)
     sink: Schemas = field(default_factory=dict)
-    pairs: Mapping[Pair, Json] = field(default_factory=dict)
-    sinks: Mapping[TableId, Json] = field(default_factory=dict)
+    pairs: Mapping[Pair, PairState] = field(default_factory=dict)
+    sinks: Mapping[TableId, SinkState] = field(default_factory=dict)
     rule_texts: Mapping[TableId, Mapping[str, str]] = field(default_factory=dict)
     routes: Json | None = None
+
+    @property
+    def tables(self) -> Tables:
+        """The tables that routes and behaviors meet: those of the source as the rules make them."""
+        return Tables(self.rules, self.sink, self.pairs, self.sinks, self.routes)
+
+    def with_tables(self, tables: Tables) -> TableViews:
+        """The same behind a batch that has made these tables of `tables`; those of the source stay."""
+        return replace(self, sink=tables.sinks, pairs=tables.pairs, sinks=tables.states, routes=tables.routes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +126,10 @@ def delta(before: TableViews, after: TableViews) -> dict[str, Any]:
         "rules": {_key(table): _schema_to_json(after.rules.get(table)) for table in rules},
         "sink": {_key(table): _schema_to_json(after.sink.get(table)) for table in _changed(before.sink, after.sink)},
         "pairs": [
-            [table_to_json(source), table_to_json(sink), after.pairs.get((source, sink))]
+            [table_to_json(source), table_to_json(sink), _to_json(after.pairs.get((source, sink)))]
             for source, sink in sorted(_changed(before.pairs, after.pairs))
         ],
-        "sinks": {_key(table): after.sinks.get(table) for table in _changed(before.sinks, after.sinks)},
+        "sinks": {_key(table): _to_json(after.sinks.get(table)) for table in _changed(before.sinks, after.sinks)},
         "rule_texts": {
             _key(table): after.rule_texts.get(table) for table in _changed(before.rule_texts, after.rule_texts)
         },
@@ -162,6 +169,10 @@ def _objects(fields: Json) -> dict[TableId, Json | None]:
     return {_table_of(key): _object(value) for key, value in fields.items()}
 
 
+def _to_json(state: PairState | SinkState | None) -> Json | None:
+    return None if state is None else state.to_json()
+
+
 def _object(value: Any) -> Json | None:
     if value is not None and not isinstance(value, Mapping):
         raise ValueError(f"an object is wanted, got {value!r}")
@@ -178,11 +189,16 @@ def _rules_of(entry: Json) -> dict[TableId, TableSchema | None]:
     return {**_schemas(entry.get("source", _NONE)), **_schemas(entry.get("rules", _NONE))}
 
 
-def _pairs_of(entry: Json) -> dict[Pair, Json | None]:
+def _pairs_of(entry: Json) -> dict[Pair, PairState | None]:
     return {
-        (table_from_json(source), table_from_json(sink)): _object(value)
+        (table_from_json(source), table_from_json(sink)): None if value is None else PairState.from_json(value)
         for source, sink, value in entry.get("pairs", ())
     }
+
+
+def _sinks_of(entry: Json) -> dict[TableId, SinkState | None]:
+    states = _objects(entry.get("sinks", _NONE))
+    return {table: None if value is None else SinkState.from_json(value) for table, value in states.items()}
 
 
 def try_of(entry: Json) -> Try:
@@ -196,7 +212,7 @@ _READ: Mapping[str, Callable[[Json], Mapping[Any, Any]]] = {
     "rules": _rules_of,
     "sink": sink_of,
     "pairs": _pairs_of,
-    "sinks": lambda entry: _objects(entry.get("sinks", _NONE)),
+    "sinks": _sinks_of,
     "rule_texts": lambda entry: _objects(entry.get("rule_texts", _NONE)),
 }
 """What an entry says of each part of `TableViews`; None for what is gone."""

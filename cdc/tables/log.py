@@ -6,7 +6,7 @@
      "source": {"shop.orders": {"columns": [...], "primary_key": ["id"]}, "shop.gone": null},
      "rules": {"shop.orders": {"columns": [...]}},
      "sink": {"ods.orders": {"columns": [...]}},
-     "pairs": [["shop.orders", "ods.orders", {"waiting": true}]],
+     "pairs": [["shop.orders", "ods.orders", {"state": "shadow", "since": 41, "why": "cdc resync", "by": "user"}]],
      "sinks": {"ods.all": {"merged": true}},
      "rule_texts": {"shop.orders": {"total": "price * qty"}},
      "routes": {"rules": [], "first_match": false},

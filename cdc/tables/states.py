@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from cdc.schema import TableId, TableSchema
+from cdc.schema_json import table_from_json, table_to_json
 
 Pair = tuple[TableId, TableId]
 """A source table and one of its sink tables."""
@@ -84,6 +85,19 @@ class PairState:
     by_user: bool = False
     asked: bool = False
 
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads; what is as it mostly is, is left out."""
+        found: dict[str, Any] = {"state": str(self.state), "since": self.since}
+        found |= {"why": self.why} if self.why else {}
+        found |= {"by": "user"} if self.by_user else {}
+        return found | ({"asked": True} if self.asked else {})
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> PairState:
+        """The record that `to_json` wrote. Raises ValueError, KeyError."""
+        by_user, asked = fields.get("by") == "user", bool(fields.get("asked"))
+        return cls(TableState(fields["state"]), int(fields["since"]), str(fields.get("why", "")), by_user, asked)
+
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
@@ -98,6 +112,17 @@ class SinkState:
     merged: bool = False
     shadowed: bool = False
     stale: frozenset[TableId] = frozenset()
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads; what is as it mostly is, is left out."""
+        found: dict[str, Any] = {name: True for name in ("merged", "shadowed") if getattr(self, name)}
+        return found | ({"stale": [table_to_json(table) for table in sorted(self.stale)]} if self.stale else {})
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> SinkState:
+        """The state that `to_json` wrote. Raises ValueError, KeyError."""
+        stale = frozenset(map(table_from_json, fields.get("stale", ())))
+        return cls(bool(fields.get("merged")), bool(fields.get("shadowed")), stale)
 
 
 ABSENT = PairState(TableState.ABSENT)
@@ -125,6 +150,10 @@ class Tables:
     def state(self, pair: Pair) -> TableState:
         """The state of a pair."""
         return self.pairs.get(pair, ABSENT).state
+
+    def sink_state(self, table: TableId) -> SinkState:
+        """The state of a sink table."""
+        return self.states.get(table, FRESH)
 
     def in_state(self, *states: TableState) -> frozenset[TableId]:
         """Source tables with a pair in one of these states."""

@@ -348,12 +348,12 @@ def _sink() -> dict[_Key, Cell]:
             (LI, SN, RQ, OW), refused, case("not merged", "curable", to=SU, do=("remember rows",), tell="refused"), stop
         ),
         **_cells(
-            (SH,),
+            (SH, FR),
             refused,
             case("not merged", "curable", to=SU, do=("remember rows", "drop shadow"), tell="refused"),
             stop,
         ),
-        **_not((SU, FR, PA, RE, MI, DE, AB), refused, NOT_PLANNED),
+        **_not((SU, PA, RE, MI, DE, AB), refused, NOT_PLANNED),
         **_cells((LI, SN, OW), missing, case("asked", to=RQ, do=("create",)), stop),
         **_cells((RQ, SU, PA, RE), missing, case("asked", do=("create",)), stop),
         **_cells((SH,), missing, case("asked", to=RQ, do=("drop shadow", "create")), stop),

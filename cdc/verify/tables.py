@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc.evolution.merge import column_index
-from cdc.flow.sink_tables import with_shard
 from cdc.route import RouteTable, Target
 from cdc.schema import TableId, TableSchema
+from cdc.tables.sinks import with_shard
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules

@@ -18,9 +18,13 @@ class AskedSource(ListSource):
         super().__init__(items)
         self.now, self.requests = dict(now), dict[str, TableId]()
         self.allowed = True
+        self.left_out: set[TableId] = set()
 
     def copies_anew(self, table: TableId) -> bool:
-        return self.allowed
+        return self.allowed and self.captures(table)
+
+    def captures(self, table: TableId) -> bool:
+        return table not in self.left_out
 
     def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
         if request not in self.requests:

@@ -15,7 +15,6 @@ from cdc.block import During
 from cdc.errors import SpecError, TransformError
 from cdc.flow.held import Held
 from cdc.flow.pausing import TableRequests
-from cdc.flow.sink_schemas import marks_of
 from cdc.schema import (
     AddColumn,
     Column,
@@ -32,6 +31,7 @@ from cdc.schema import (
 )
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.states import TableState
 from cdc.testing import FailAt, ListSink, block, run_in_memory
 from cdc.testing.memory import Middle
 
@@ -299,7 +299,8 @@ def test_a_table_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path)
     pipeline.pause(C)
     pipeline.resume(C, now=late(1, table=C))
-    before = marks_of(TableLog(pipeline.state.store).at(99))
+    before = TableLog(pipeline.state.store).at(99).tables
     pipeline.run(late(3))
-    assert marks_of(TableLog(pipeline.state.store).at(99)).paused == before.paused == frozenset()
+    after = TableLog(pipeline.state.store).at(99).tables
+    assert after.in_state(TableState.PAUSED) == before.in_state(TableState.PAUSED) == frozenset()
     assert pipeline.ids() == [1, 2, 3]

@@ -20,9 +20,6 @@ from cdc.flow.pausing import TableRequests
 from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
 from cdc.flow.rule_stage import RuleStage
-from cdc.flow.sink_changes import derived
-from cdc.flow.sink_schemas import Marks, Part
-from cdc.flow.sink_tables import Sides
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
@@ -38,7 +35,10 @@ from cdc.schema import (
 )
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
+from cdc.tables.adapter import planned
 from cdc.tables.log import TableLog
+from cdc.tables.states import PairState, SinkState, Tables, TableState
+from cdc.tables.table_map import Circumstances
 from cdc.testing import FailAt, block
 from cdc.testing.memory import Middle
 
@@ -175,10 +175,12 @@ def test_a_first_copy_that_begins_anew_leaves_nothing_behind(tmp_path: Path) -> 
 def test_a_table_that_is_captured_again_leaves_nothing_of_the_time_before() -> None:
     table = RouteTable([RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))])
     changes = [DropTable(A), CreateTable(A, SMALL)]  # in one batch: nobody has followed it for a time
-    before = Sides({A: SMALL, B: SMALL}, {ALL: SMALL}, Marks(frozenset({ALL}), routes=table.to_json()))
-    found = derived(table, Policy(Behavior.EVOLVE), before, changes, lambda table: True)
-    assert (found.changes, found.wanted) == ((CreateShadow(ALL),), (B,))
-    assert found.after.marks.together == {(A, ALL): Part.WHOLE, (B, ALL): Part.WANTED}
+    pairs = {(A, ALL): PairState(TableState.LIVE), (B, ALL): PairState(TableState.LIVE)}
+    before = Tables({A: SMALL, B: SMALL}, {ALL: SMALL}, pairs, {ALL: SinkState(merged=True)}, table.to_json())
+    found = planned(Circumstances(table, Policy(Behavior.EVOLVE)), before, changes)
+    assert found.operations == (CreateShadow(ALL),)
+    assert found.after.state((A, ALL)) is TableState.LIVE
+    assert found.after.state((B, ALL)) is TableState.REQUESTED
 
 
 @pytest.mark.parametrize("between", ["nothing", "a restart", *FailAt])
@@ -203,16 +205,17 @@ def test_a_table_that_is_dropped_and_created_leaves_nothing_of_the_time_before(
 
 
 @pytest.mark.parametrize(
-    ("behavior", "merged_tables", "left"),
-    [(Behavior.EVOLVE, {ALL}, {(A, ALL)}), (Behavior.EVOLVE, set(), set()), (Behavior.LENIENT, {ALL}, set())],
+    ("behavior", "merged", "left"),
+    [(Behavior.EVOLVE, True, {A}), (Behavior.EVOLVE, False, set()), (Behavior.LENIENT, True, set())],
 )
 def test_dropped_tables_are_remembered_only_where_their_rows_would_be_in_the_way(
-    behavior: Behavior, merged_tables: set[TableId], left: set[tuple[TableId, TableId]]
+    behavior: Behavior, merged: bool, left: set[TableId]
 ) -> None:
     table = RouteTable([RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))])
-    before = Sides({A: SMALL}, {ALL: SMALL}, Marks(frozenset(merged_tables), routes=table.to_json()))
-    found = derived(table, Policy(behavior), before, [DropTable(A)], lambda table: True)
-    assert found.after.marks.left == left
+    pairs, states = {(A, ALL): PairState(TableState.LIVE)}, {ALL: SinkState(merged=merged)}
+    before = Tables({A: SMALL}, {ALL: SMALL}, pairs, states, table.to_json())
+    found = planned(Circumstances(table, Policy(behavior)), before, [DropTable(A)])
+    assert found.after.sink_state(ALL).stale == left
 
 
 def test_one_that_goes_elsewhere_and_comes_back_leaves_nothing_of_the_time_before(tmp_path: Path) -> None:
@@ -231,7 +234,7 @@ def test_one_that_is_not_captured_any_more_is_not_waited_for(tmp_path: Path) -> 
     pipeline.source.copy_anew = lambda *given, **named: None  # type: ignore[method-assign]
     pipeline.source.add(*copied(A, 1))
     pipeline.run(TOGETHER)
-    pipeline.source.copies_anew = lambda table: table != B  # type: ignore[method-assign]
+    pipeline.source.left_out.add(B)
     pipeline.source.add(rows(SMALL, 3, sequence=30))
     pipeline.run(TOGETHER)
     assert (pipeline.ids(ALL), pipeline.sink.tables) == ([1, 3], {ALL})
@@ -243,7 +246,7 @@ def test_where_one_is_not_copied_rows_stay_and_it_is_said(tmp_path: Path, caplog
     pipeline.source.add(*copied(A, 1))
     pipeline.run(TOGETHER)
     assert pipeline.ids(ALL) == [1, 2, 11, 12]
-    assert pipeline.done.reasons["held-back copy.table ods.all"] == 1
+    assert pipeline.done.reasons["held-back snapshot.overwrites ods.all"] == 1
     assert "those gone from it stay, as shop.b cannot be copied with it" in caplog.text
 
 
@@ -349,11 +352,12 @@ def test_a_batch_that_was_carried_out_and_runs_again_by_an_edited_file_ends_no_c
 
     def run(middle: Middle, batch: int, entries: int, *changes: Any) -> tuple[int, list[Any], Sequence[TableId]]:
         tables = TableLog(LocalStore(tmp_path))
-        stage = RouteStage(middle.routing, tables, TableRequests(LocalStore(tmp_path)), lambda source: True)
+        requests = TableRequests(LocalStore(tmp_path))
+        stage = RouteStage(middle.routing, tables, requests, lambda source: True, lambda source: True, shadows=True)
         chain = Derivation([RuleStage(None), stage], tables)
         chain.begin(batch, entries)
         made = [replace(change, statement=None) for change in chain.derive(batch, changes)]
-        return chain.entries, made, stage.wanted
+        return chain.entries, made, [order.table for order in stage.orders]
 
     same, edited = to((A, ALL)), to((A, ALL), (B, OTHER))
     before, *_ = run(same, 0, 0, CreateTable(A, SMALL), CreateTable(B, SMALL), CreateShadow(A))

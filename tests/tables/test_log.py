@@ -19,6 +19,7 @@ from cdc.source import Offset
 from cdc.state.store import LocalStore
 from cdc.tables.entry import TableViews, Try
 from cdc.tables.log import TableLog
+from cdc.tables.states import PairState, SinkState, TableState
 from cdc.testing import FailAt, ListSink, ListSource, block
 from cdc.testing.memory import LocalPipeline
 
@@ -61,8 +62,11 @@ FULL = TableViews(
     {T: WIDE, ODD: NARROW},
     {T: NARROW, ODD: NARROW},
     {U: WIDE, ODD: NARROW},
-    {(T, U): {"waiting": True}, (ODD, ODD): {"part": "begun"}},
-    {U: {"merged": True}, ODD: {"merged": True}},
+    {
+        (T, U): PairState(TableState.SHADOW, 3, "cdc resync", by_user=True, asked=True),
+        (ODD, ODD): PairState(TableState.LIVE),
+    },
+    {U: SinkState(merged=True, shadowed=True), ODD: SinkState(stale=frozenset({T, ODD}))},
     {T: {"note": "UPPER(note)", "": "id > 0"}},
     {"rules": [{"source-table": "shop.t"}], "first_match": False},
 )
