@@ -185,8 +185,8 @@ class RefusedChanges:
         """The source table whose copy would have the change behind it, as far as it is copied when it is asked for."""
         table, sink = change.table, self._sink
         curable = error.curable if isinstance(error, ChangeRefused) else self._leaves_out
-        if not curable or not sink.shadows:
-            return None
+        if not curable or not sink.shadows or isinstance(change, CreateShadow | SwapShadow):
+            return None  # another snapshot would come to the same operation again
         if not all(_is_copied_with(other) for other in self._changes if other.table == table):
             return None
         source = self._routes.only_source(table)
