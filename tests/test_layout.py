@@ -44,7 +44,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ),
     ("cdc.source", "cdc.sink"),
     ("cdc.route",),
-    ("cdc.tables.entry", "cdc.tables.log"),
+    ("cdc.tables.states", "cdc.tables.entry", "cdc.tables.log"),
     ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.tables", "cdc.flow", "cdc.lines"),
     ("cdc.registry", "cdc.spec"),
     ("cdc.planning", "cdc.replanning", "cdc.testing", "cdc.status"),

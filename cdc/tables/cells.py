@@ -48,6 +48,7 @@ CONDITIONS: Mapping[str, str] = {
     "allowed": "the policy carries changes of this kind out",
     "carried out": "the policy carries the event out",
     "delete": "the route says `shard-gone: delete`, and the policy mirrors",
+    "exchanges": "columns of the table exchange names",
     "comment": "only the comment of the table is another one",
     "by snapshot": "the rows of the created table come by a snapshot",
     "uncertain": "the log does not tell the rows behind the event",

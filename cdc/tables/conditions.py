@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cdc.evolution.behavior import Behavior
-from cdc.schema import RenameTable
+from cdc.schema import RenameColumns, RenameTable
 from cdc.tables import events as on
 from cdc.tables.operations import OPERATE
 from cdc.tables.states import TableState
@@ -96,6 +96,7 @@ _HOLDS: Mapping[str, Condition] = {
     "allowed": _allowed,
     "carried out": lambda step: step.is_carried_out,
     "delete": _delete,
+    "exchanges": lambda step: isinstance(step.event, on.TableChanged) and isinstance(step.change, RenameColumns),
     "comment": lambda step: step.is_comment,
     "by snapshot": _is("by_snapshot", on.TableCreated),
     "uncertain": lambda step: _uncertain(step) is not None,

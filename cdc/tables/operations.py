@@ -146,6 +146,14 @@ def _stopped(step: Step) -> ChangeRefused:
                 where=str(step.told_at),
                 hint="route both names to one sink table; or write lenient, and copy it anew with cdc resync",
             )
+        case on.TableChanged():
+            return ChangeRefused(
+                f"{step.change_words} of {step.source}: its rows that are there would have the values under the other "
+                "names, and cannot be told from those of other tables",
+                where=str(step.table),
+                hint="write evolve, with a source that copies tables: all that go there are copied anew; or route this "
+                "table to another one",
+            )
         case on.ChangeRefused(reason=reason):
             return ChangeRefused(reason, where=str(step.table))
         case on.SinkTableMissing():

@@ -68,7 +68,12 @@ def _changed() -> dict[_Key, Cell]:
         case("uncertain", "keyed", "not mirrors", to=RQ, do=("alter",)),
         case("uncertain", to=SU, do=("check policy", "remember rows"), tell="held back"),
     )
+    exchanged = (
+        case("merged", "exchanges", "together", to=RQ, do=shadow),
+        case("merged", "exchanges", do=("stop",)),
+    )
     live = (
+        *exchanged,
         case("merged", "uncertain", "shadowed", to=RQ, do=shadow),
         case("merged", "uncertain", to=RQ, do=("widen",)),
         case("merged", "shadowed", "grows", to=RQ, do=shadow),
@@ -77,12 +82,14 @@ def _changed() -> dict[_Key, Cell]:
         case(do=("alter",)),
     )
     requested = (
+        *exchanged,
         case("merged", "shadowed", "grows", do=shadow),
         case("merged", do=("widen",)),
         *unsure,
         case(do=("alter",)),
     )
     shadowed = (
+        case("merged", "exchanges", to=RQ, do=shadow),
         case("merged", "uncertain", to=RQ, do=shadow),
         case("merged", "grows", to=RQ, do=shadow),
         case("merged", do=("widen",)),
@@ -93,6 +100,7 @@ def _changed() -> dict[_Key, Cell]:
     )
     frozen = (
         case("comment", "not merged", do=("alter",)),
+        case("merged", "exchanges", to=SU, do=shadow),
         case("merged", "uncertain", to=SU, do=shadow),
         case("merged", "grows", to=SU, do=shadow),
         case("merged", do=("widen",)),

@@ -19,6 +19,7 @@ from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
+from cdc.tables.states import SinkState
 from cdc.testing import ListSource
 
 PLAIN = TableSchema((Column("v", DataType.parse("INT")),))
@@ -55,7 +56,7 @@ def log(tmp_path: Path) -> CommitLog:
 def merged(folder: Path, table: TableId, schema: TableSchema) -> None:
     """Several source tables go to a table of the sink, which has this schema."""
     log = TableLog(StateDir(folder / "state").store)
-    log.write(7, replace(log.at(7), sink={table: schema}, sinks={table: {"merged": True}}))
+    log.write(7, replace(log.at(7), sink={table: schema}, sinks={table: SinkState(merged=True)}))
 
 
 def test_the_rows_of_decided_batches_may_be_let_go_for_the_sink_table(
