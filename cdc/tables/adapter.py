@@ -87,8 +87,8 @@ class Adapter:
 
     def _begun(self, change: CreateShadow) -> None:
         machine, table, altered = self.machine, change.table, change.schema is not None
-        if not altered and self._is_in(change, *_WAITING):
-            return  # an earlier one, which does not have all that was held back
+        if not altered and self._is_in(change, TableState.RESUMED):
+            return  # an earlier one, of which the rules have not met the table
         for pair in machine.tables.pairs_of(table):
             if machine.tables.state(pair) is TableState.SNAPSHOT:  # its end is not told
                 machine.tables.set_pair(pair, PairState(TableState.LIVE, machine.tables.now.batch))
@@ -126,7 +126,7 @@ def planned(
     left: Callable[[Machine], None] = lambda machine: None,
 ) -> BatchPlan:
     """What the changes, behind the requests, come to. Raises as `Machine.take`."""
-    adapter = Adapter(now, before)
+    adapter, touched = Adapter(now, before), sorted(touched)
     for table in touched:
         adapter.machine.begin_shadow_again(table)
     adapter.machine.take_routes()
@@ -135,4 +135,6 @@ def planned(
         adapter.machine.take(request)
     for change in changes:
         adapter.take(change)
+    for table in touched:
+        adapter.machine.drop_left_shadow(table)
     return adapter.machine.plan()

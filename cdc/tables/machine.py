@@ -14,7 +14,16 @@ from cdc.errors import EditRefused, EngineError
 from cdc.evolution.apply import apply_change, apply_changes
 from cdc.evolution.merge import find
 from cdc.route import RouteTable, Target
-from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, SourceStatement, TableId, TableSchema
+from cdc.schema import (
+    CreateTable,
+    DropShadow,
+    DropTable,
+    RenameTable,
+    SchemaChange,
+    SourceStatement,
+    TableId,
+    TableSchema,
+)
 from cdc.tables import events as on
 from cdc.tables.cells import CARRIED_OUT, NOTICES, Case, Impossible
 from cdc.tables.conditions import holds
@@ -100,6 +109,12 @@ class Machine:
         if self.tables.sinks.state(table).shadowed:
             begin_shadow(self.tables, table, None)
             self._take_inside()
+
+    def drop_left_shadow(self, table: TableId) -> None:
+        """A shadow table that an earlier try of the batch has created goes, unless this one has it too."""
+        sinks = self.tables.sinks
+        if sinks.shadows and table in sinks.schemas and not sinks.state(table).shadowed:
+            sinks.plan(DropShadow(table))
 
     def plan(self) -> BatchPlan:
         """What the events so far come to."""

@@ -107,8 +107,9 @@ def run_in_memory(
 class LocalPipeline:
     """One pipeline with its state directory, and the lives of its process.
 
-    Offsets are the engine's (`cdc.flow.offsets`). `restarted` makes the sink of a life that follows a crash. `now` is
-    the moment of every batch, None for the clock's; `name` what the state directory calls the source, else its class.
+    `middle` is what the pipeline file says; one that is edited counts from the next life on. Offsets are the engine's
+    (`cdc.flow.offsets`). `restarted` makes the sink of a life that follows a crash. `now` is the moment of every batch,
+    None for the clock's; `name` what the state directory calls the source, else its class.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class LocalPipeline:
         now: datetime | None = None,
         name: str = "",
     ) -> None:
-        self._source, self._restarted, self._middle = source, restarted, middle or Middle()
+        self._source, self._restarted, self.middle = source, restarted, middle or Middle()
         self._clock = time.time if now is None else now.timestamp
         self._state = state if isinstance(state, StateDir) else StateDir(state)
         self._state.open(name="memory", source=name or type(source).__name__)
@@ -147,6 +148,16 @@ class LocalPipeline:
         self._live(batch, parallelism)
         self._changes += self._source.schema_changes(source_offset(start), source_offset(end))
 
+    def restart(self) -> None:
+        """Another process goes on, by the `middle` of now."""
+        self.wait()
+        self._begin(self._restarted())
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Counted reasons of all batches so far."""
+        return Counter(self._progress.snapshot().counts)
+
     def wait(self) -> None:
         """Wait for the last commit."""
         self._runner.finish()
@@ -170,7 +181,7 @@ class LocalPipeline:
 
     def _begin(self, sink: Sink) -> None:
         """A new process."""
-        between = self._middle
+        between = self.middle
         self._recovered = False
         self._task = PrepareTask(
             self._source, sink, between.routing, TableLog(self._state.store), between.rules, self._state.answers,

@@ -1,0 +1,298 @@
+"""Random lives of tables through the engine, with crashes and edited files: the sink ends with the rows of the source.
+
+A source in memory that snapshots tables in two chunks beside its log, as a server's does; keys are in one table only.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.block import During
+from cdc.errors import ChangeRefused
+from cdc.evolution.behavior import Behavior, Policy
+from cdc.flow.coerce import Coercion
+from cdc.flow.offsets import numbered
+from cdc.flow.pausing import TableRequests
+from cdc.flow.routing import Routing
+from cdc.route import RouteTable
+from cdc.schema import (
+    AddColumn,
+    Column,
+    CreateShadow,
+    CreateTable,
+    DataType,
+    DropColumn,
+    DropTable,
+    RenameTable,
+    SchemaChange,
+    SwapShadow,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.spec.model import RouteRule
+from cdc.state.directory import StateDir
+from cdc.tables.log import TableLog
+from cdc.tables.states import OPEN_ORDERS, Tables, TableState
+from cdc.testing import ListSink, ListSource, block
+from cdc.testing.memory import LocalPipeline, Middle
+
+A, B, C, D = (TableId("shop", name) for name in "abcd")
+ONE, ALL = TableId("ods", "one"), TableId("ods", "all")
+INT = DataType.parse("INT")
+ID, V, NOTE = Column("id", INT, nullable=False), Column("v", INT), Column("note", DataType.parse("STRING"))
+SMALL = TableSchema((ID, V), ("id",))
+ROUTES: tuple[dict[str, TableId], ...] = (
+    {}, {"shop.a": ONE}, {r"shop.\.*": ALL}, {"shop.a|shop.b": ALL}, {"shop.a": ALL, "shop.b": ONE},
+)  # fmt: skip
+UNSETTLED = (*OPEN_ORDERS, TableState.SHADOW, TableState.FROZEN, TableState.OVERWRITE, TableState.PAUSED)
+
+
+class Point(Enum):
+    """Where a process dies."""
+
+    APPLY = "before-apply"
+    PREPARE = "before-prepare"
+    PREPARING = "in-prepare"
+    PREPARED = "after-prepare"
+    DECIDED = "after-decide"
+    COMMITTED = "after-commit"
+
+
+@dataclass
+class Snapshot:
+    """Chunks of the even keys and of the odd ones that are read; `frozen`: the live table gets nothing of the log."""
+
+    frozen: bool
+    done: set[int] = field(default_factory=set)
+
+
+class Source(ListSource):
+    """`tables` has the rows of now."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__([])
+        self.chance, self.keys, self.sequence = chance, iter(range(1 << 30)), 0
+        self.tables: dict[TableId, dict[int, int]] = {}
+        self.schemas: dict[TableId, TableSchema] = {}
+        self.running: dict[TableId, Snapshot] = {}
+        self.known, self.orders = set[str](), dict[TableId, bool]()
+
+    # what the engine asks for
+
+    def copies_anew(self, table: TableId) -> bool:
+        return True
+
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
+        if request not in self.known:
+            self.known.add(request)
+            self.orders[table] = fits
+        elif table in self.orders:
+            self.orders[table] = fits
+
+    # what happens
+
+    def add(self, *items: Any) -> None:
+        self._items = (*self._items, *items)
+
+    def begin(self, changes: list[SchemaChange], table: TableId, *, frozen: bool) -> None:
+        frozen = frozen or (table in self.running and self.running[table].frozen)
+        self.running[table] = Snapshot(frozen)
+        changes.append(CreateShadow(table, self.schemas[table] if frozen else None))
+
+    def take_orders(self, changes: list[SchemaChange], share: float) -> None:
+        for table, fits in list(self.orders.items()):
+            if self.chance.random() < share:
+                del self.orders[table]
+                if table in self.tables:
+                    self.begin(changes, table, frozen=not fits)
+
+    def finish(self, changes: list[SchemaChange]) -> None:
+        for table, snapshot in list(self.running.items()):
+            if snapshot.done == {0, 1}:
+                del self.running[table]
+                changes.append(SwapShadow(table))
+
+    def change(self, changes: list[SchemaChange]) -> None:
+        absent = [table for table in (A, B, C, D) if table not in self.tables]
+        if absent and (not self.tables or self.chance.random() < 0.25):
+            table = self.chance.choice(absent)
+            self.tables[table], self.schemas[table] = {}, SMALL
+            changes.append(CreateTable(table, SMALL))
+            return
+        table = self.chance.choice(sorted(self.tables))
+        kind = self.chance.choice(("drop", "truncate", "alter", "alter", "rename", "unsure", "gap"))
+        again = table in self.running
+        if kind == "drop":
+            del self.tables[table], self.schemas[table]
+            self.running.pop(table, None)
+            changes.append(DropTable(table))
+        elif kind == "truncate":
+            self.tables[table].clear()
+            changes.append(TruncateTable(table))
+            if again:
+                self.begin(changes, table, frozen=False)
+        elif kind == "alter":
+            schema = self.schemas[table]
+            wide = NOTE in schema.columns
+            self.schemas[table] = TableSchema((ID, V) if wide else (ID, V, NOTE), ("id",))
+            if again:
+                self.begin(changes, table, frozen=True)
+            else:
+                changes.append(DropColumn(table, "note") if wide else AddColumn(table, NOTE))
+        elif kind == "rename" and absent:
+            new = self.chance.choice(absent)
+            self.tables[new], self.schemas[new] = self.tables.pop(table), self.schemas.pop(table)
+            changes.append(RenameTable(table, new))
+            if self.running.pop(table, None) is not None:
+                self.begin(changes, new, frozen=True)
+        elif kind in ("unsure", "gap"):
+            rows = self.tables[table]
+            for key in list(rows):
+                rows[key] += 1000
+                if self.chance.random() < 0.3:
+                    del rows[key]
+            self.begin(changes, table, frozen=kind == "gap")
+
+    def rows(self) -> Iterator[Any]:
+        """Changes of rows, then chunks."""
+        for _ in range(self.chance.randrange(5)):
+            if self.tables:
+                table = self.chance.choice(sorted(self.tables))
+                rows = self.tables[table]
+                key = self.chance.choice([*rows, next(self.keys)])
+                old = rows.pop(key, None)
+                if old is None or self.chance.random() < 0.6:
+                    rows[key] = self.chance.randrange(100)
+                    images = [("+I", key, rows[key])] if old is None else [("-U", key, old), ("+U", key, rows[key])]
+                else:
+                    images = [("-D", key, old)]
+                yield from self._logged(table, key, images)
+        for table, snapshot in self.running.items():
+            for part in {0, 1} - snapshot.done:
+                if self.chance.random() < 0.5:
+                    snapshot.done.add(part)
+                    found = [("+I", key, value) for key, value in self.tables[table].items() if key % 2 == part]
+                    if found:
+                        yield replace(self._block(table, found), during=During.NEW, snapshot=True)
+
+    def _logged(self, table: TableId, key: int, images: list[tuple[str, int, int]]) -> Iterator[Any]:
+        made, snapshot = self._block(table, images), self.running.get(table)
+        if snapshot is None:
+            yield made
+            return
+        if not snapshot.frozen:
+            yield replace(made, during=During.OLD)
+        if key % 2 in snapshot.done:
+            yield replace(made, during=During.NEW)
+
+    def _block(self, table: TableId, images: list[tuple[str, int, int]]) -> Any:
+        self.sequence += 1
+        rows = [(kind, {"id": key, "v": value}) for kind, key, value in images]
+        return block(table, self.schemas[table], rows, sequence=self.sequence)
+
+
+class Life:
+    """One pipeline, from its first batch until nothing waits any more."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.chance, self.seed = random.Random(seed), seed
+        self.source, self.sink, self.state = Source(self.chance), ListSink(), StateDir(folder)
+        self.behavior = self.chance.choice((Behavior.EVOLVE, Behavior.EVOLVE, Behavior.LENIENT))
+        self.routes = self.chance.choice(ROUTES)
+        self.at, self.batch = self.source.initial_offset(), 0
+        self.pipeline = LocalPipeline(
+            self.source, self.sink, self.state, numbered(self.at, 0), self._restarted, self._middle()
+        )
+
+    def _middle(self) -> Middle:
+        rules = [RouteRule(source_table=source, sink_table=str(table)) for source, table in self.routes.items()]
+        return Middle(Routing(RouteTable(rules), Policy(self.behavior), Coercion("fail")))
+
+    def _restarted(self) -> ListSink:
+        if self.chance.random() < 0.3:
+            self._edit()
+        return self.sink
+
+    def _edit(self) -> None:
+        self.routes = self.chance.choice(ROUTES)
+        if self.chance.random() < 0.3:
+            self.behavior = self.chance.choice((Behavior.EVOLVE, Behavior.LENIENT))
+        self.pipeline.middle = self._middle()
+
+    @property
+    def tables(self) -> Tables:
+        return TableLog(self.state.store).at(1 << 40).tables
+
+    def run(self, steps: int = 8) -> bool:
+        """False where the run stopped at something that it names."""
+        try:
+            for _ in range(steps):
+                changes: list[SchemaChange] = []
+                for _ in range(self.chance.randrange(3)):
+                    self.source.change(changes)
+                if self.chance.random() < 0.7:
+                    self.source.finish(changes)
+                self.source.take_orders(changes, 0.5)
+                if self.source.tables and self.chance.random() < 0.25:
+                    table = self.chance.choice(sorted(self.source.tables))
+                    TableRequests(self.state.store).add(table, pause=self.chance.random() < 0.6)
+                if self.chance.random() < 0.2:
+                    self.pipeline.restart()
+                self._batches(changes, [each for each in Point if self.chance.random() < 0.06])
+            self._settle()
+        except ChangeRefused:
+            return False
+        finally:
+            self.pipeline.wait()
+        self._check()
+        return True
+
+    def _batches(self, changes: list[SchemaChange], failures: Any = ()) -> None:
+        self.source.add(*changes, *self.source.rows())
+        while (end := self.source.latest_offset(self.at, None, 0.0)) != self.at:
+            self.pipeline.batch(numbered(self.at, self.batch), numbered(end, self.batch + 1), 1, failures)
+            self.at, self.batch = end, self.batch + 1
+
+    def _settle(self) -> None:
+        for _ in range(30):
+            for table in self.tables.in_state(TableState.PAUSED):
+                TableRequests(self.state.store).add(table, pause=False)
+            changes: list[SchemaChange] = []
+            self.source.finish(changes)
+            self.source.take_orders(changes, 1.0)
+            self._batches(changes)
+            if not (self.source.running or self.source.orders or self.tables.in_state(*UNSETTLED)):
+                return
+        raise AssertionError(f"seed {self.seed}: {self.tables.pairs} wait")
+
+    def _check(self) -> None:
+        counts = self.pipeline.counts
+        moved = {name.rpartition(" ")[2] for name in counts if "rename.table" in name}
+        told = {name.rpartition(" ")[2] for name in counts if name.startswith("held-back ")}
+        expected: dict[TableId, dict[int, int]] = {}
+        for source, rows in self.source.tables.items():
+            for target in self.pipeline.middle.routing.table.targets(source):
+                expected.setdefault(target.table, {}).update(rows)
+        for table, rows in expected.items():
+            if str(table) in moved:
+                continue
+            live = {row["id"]: row["v"] for row in self.sink.rows(table)}
+            exact = self.behavior is Behavior.EVOLVE and str(table) not in told
+            exact = exact and not self.tables.sink_state(table).stale
+            found = live if exact else {key: value for key, value in live.items() if key in rows}
+            assert found == rows, f"seed {self.seed}: {table}"
+        shadows = {self.sink.shadow(table) for table in self.sink.tables} & self.sink.tables
+        assert not shadows, f"seed {self.seed}: {shadows} stay"
+
+
+@pytest.mark.parametrize("seed", [*range(40), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(40, 400))])
+def test_a_random_life_ends_with_the_rows_of_the_source(seed: int, tmp_path: Path) -> None:
+    Life(seed, tmp_path).run()
