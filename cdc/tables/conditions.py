@@ -84,12 +84,12 @@ def _is(name: str, kind: type[on.Event]) -> Condition:
 
 _HOLDS: Mapping[str, Condition] = {
     "merged": lambda step: step.sink.merged,
-    "last": lambda step: not step.others,
+    "last": lambda step: not step.has_others,
     "shared": _shared,
     "there": lambda step: step.there is not None,
     "keyed": _keyed,
     "shadowed": lambda step: step.sink.shadowed,
-    "stale": lambda step: step.source in step.sink.stale,
+    "stale": lambda step: step.sinks.is_stale(step.table, step.source),
     "grows": _grows,
     "mirrors": lambda step: step.policy.mirrors,
     "together": _together,

@@ -36,7 +36,7 @@ def swap_if_whole(tables: TableMap, table: TableId) -> None:
 def _create(step: Step) -> None:
     if isinstance(step.event, on.SinkTableMissing):
         step.sinks.schemas.pop(step.table, None)
-    step.sinks.create(step.created, step.source, step.others)
+    step.sinks.create(step.created, step.source, step.tables.members(step.table))
 
 
 def _alter(step: Step) -> None:
@@ -59,7 +59,7 @@ def _widen(step: Step) -> None:
 
 
 def _check_key(step: Step) -> None:
-    step.sinks.check_key(step.table, step.schema, step.source, step.others)
+    step.sinks.check_key(step.table, step.schema, step.source, step.tables.members(step.table))
 
 
 def _check_policy(step: Step) -> None:
@@ -83,7 +83,7 @@ def _drop_shadow(step: Step) -> None:
 def _leave_shadow(step: Step) -> None:
     if not step.sink.shadowed:
         return
-    if not step.others:
+    if not step.has_others:
         _drop_shadow(step)
     elif step.state in IN_SHADOW:
         _create_shadow(step)
@@ -120,7 +120,7 @@ def _create_renamed(step: Step) -> None:
     tables, table = step.tables, step.new.table
     tables.merge(table, step.source)
     before, shadowed = step.sinks.schemas.get(table), step.sinks.state(table).shadowed
-    others = tables.members(table) - {step.source, step.new_source}
+    others = tables.members(table) - {step.source}
     step.sinks.create(CreateTable(table, with_shard(tables.sources[step.source], step.new)), step.new_source, others)
     if shadowed and step.sinks.schemas.get(table) != before:
         begin_shadow(tables, table, step.new_source)

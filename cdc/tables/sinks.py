@@ -90,7 +90,7 @@ def widening(table: TableId, old: TableSchema, new: TableSchema) -> Iterator[Add
         before = column.name
 
 
-class SinkTables:
+class SinkMap:
     """The sink tables at one point of the batch; `operations` and `notices` are those so far.
 
     `shadows`: whether the sink has shadow tables. `statement`: of the source, that the next operations come from.
@@ -98,7 +98,9 @@ class SinkTables:
 
     def __init__(self, policy: Policy, schemas: Schemas, states: Mapping[TableId, SinkState], *, shadows: bool) -> None:
         self.policy, self.shadows = policy, shadows
-        self.schemas, self._states = dict(schemas), dict(states)
+        self.schemas = dict(schemas)
+        self._states = {table: replace(state, stale=frozenset()) for table, state in states.items()}
+        self._stale = {table: set(state.stale) for table, state in states.items() if state.stale}
         self.notices: list[Notice] = []
         self.statement: SourceStatement | None = None
         self._planned: list[SchemaChange | None] = []
@@ -113,17 +115,23 @@ class SinkTables:
     @property
     def states(self) -> dict[TableId, SinkState]:
         """The states of the tables that are not as any other."""
-        return {table: state for table, state in self._states.items() if state != FRESH}
+        found = {}
+        for table in {**self._states, **self._stale}:
+            state = replace(self.state(table), stale=frozenset(self._stale.get(table, ())))
+            if state != FRESH:
+                found[table] = state
+        return found
 
-    def scratch(self) -> SinkTables:
+    def scratch(self) -> SinkMap:
         """A copy to try operations on."""
         other = copy(self)
         other.schemas, other._states = dict(self.schemas), dict(self._states)
+        other._stale = {table: set(stale) for table, stale in self._stale.items()}
         other.notices, other._planned, other._created = [], list(self._planned), dict(self._created)
         return other
 
     def state(self, table: TableId) -> SinkState:
-        """The state of a table."""
+        """The state of a table, but for what is stale."""
         return self._states.get(table, FRESH)
 
     def merge(self, table: TableId) -> None:
@@ -132,14 +140,17 @@ class SinkTables:
 
     def remember_rows(self, table: TableId, source: TableId) -> None:
         """Rows of a source table that nobody follows any more stay in the table."""
-        state = self.state(table)
-        self._states[table] = replace(state, stale=state.stale | {source})
+        self._stale.setdefault(table, set()).add(source)
+
+    def is_stale(self, table: TableId, source: TableId) -> bool:
+        """Whether rows of a source table from an earlier time are in the table."""
+        return source in self._stale.get(table, ())
 
     def rename_rows(self, table: TableId, source: TableId, new: TableId) -> None:
         """A source table, of which stale rows may be in the table, has another name."""
-        state = self.state(table)
-        if source in state.stale:
-            self._states[table] = replace(state, stale=state.stale - {source} | {new})
+        if self.is_stale(table, source):
+            self._stale[table].discard(source)
+            self._stale[table].add(new)
 
     def tell(self, table: TableId, text: str, *, done: bool = False, expected: TableSchema | None = None) -> None:
         """A notice for the user."""
@@ -156,8 +167,8 @@ class SinkTables:
         if outcome.held:
             self.tell(change.table, outcome.held)
 
-    def create(self, new: CreateTable, source: TableId, others: Collection[TableId]) -> None:
-        """A source table comes; `others` go to the sink table too. Raises ChangeRefused where it does not fit."""
+    def create(self, new: CreateTable, source: TableId, members: Collection[TableId]) -> None:
+        """A source table comes; `members` go to the sink table by now. Raises ChangeRefused where it does not fit."""
         table, schema, there = new.table, new.schema, self.schemas.get(new.table)
         if there is None:
             if self.policy.allows(new):
@@ -168,7 +179,7 @@ class SinkTables:
                 text = "create.table is left out: the table has to be in the sink"
                 self.tell(table, text, expected=schema)
             return
-        self.check_key(table, schema, source, others)
+        self.check_key(table, schema, source, members)
         alone = not self.state(table).merged
         if alone and self._grows(there, schema):
             self.plan(replace(new, schema=self._widened(table, there, schema)))
@@ -198,13 +209,14 @@ class SinkTables:
             and (self.policy.adds_columns or not wider)
         )
 
-    def check_key(self, table: TableId, schema: TableSchema, source: TableId, others: Collection[TableId]) -> None:
+    def check_key(self, table: TableId, schema: TableSchema, source: TableId, members: Collection[TableId]) -> None:
         """Raise ChangeRefused where rows of a source table of this schema could not be told apart in the table."""
         there = self.schemas[table]
         if same_key(there, schema):
             return
         ours, theirs = (f"({', '.join(key)})" if key else "no key" for key in (schema.primary_key, there.primary_key))
-        whose = f", as {min(others)} has" if others else ""
+        other = min((each for each in members if each != source), default=None)
+        whose = f", as {other} has" if other is not None else ""
         raise ChangeRefused(
             f"{source} has {ours}, the sink's table has {theirs}{whose}: its rows could not be told apart",
             where=str(table),
@@ -258,10 +270,14 @@ class SinkTables:
                 self._without_shadow_operations(table)
                 self._states[table] = replace(state, shadowed=False)
             case TruncateTable() | DropTable() | SwapShadow():  # the shadow table goes with them
-                self._states[table] = replace(state, shadowed=False, stale=frozenset())
+                self._states[table] = replace(state, shadowed=False)
+                self._stale.pop(table, None)
             case RenameTable(new_table=new):
                 self._states.pop(table, None)
                 self._states[new] = replace(state, shadowed=False)
+                self._stale.pop(new, None)
+                if table in self._stale:
+                    self._stale[new] = self._stale.pop(table)
             case _:
                 pass
 

@@ -24,7 +24,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.tables import events as on
-from cdc.tables.sinks import SinkTables, with_shard
+from cdc.tables.sinks import SinkMap, with_shard
 from cdc.tables.states import Pair, SinkState, TableState
 from cdc.tables.table_map import TableMap
 
@@ -46,7 +46,7 @@ class Step:
         self.state: TableState = tables.state(self.pair)
 
     @property
-    def sinks(self) -> SinkTables:
+    def sinks(self) -> SinkMap:
         """The sink tables by now."""
         return self.tables.sinks
 
@@ -74,6 +74,12 @@ class Step:
     def others(self) -> set[TableId]:
         """Other source tables that go to the sink table."""
         return self.tables.members(self.table) - {self.source}
+
+    @property
+    def has_others(self) -> bool:
+        """Whether another source table goes to the sink table."""
+        members = self.tables.members(self.table)
+        return len(members) > (self.source in members)
 
     @cached_property
     def schema(self) -> TableSchema:
@@ -156,7 +162,7 @@ class Step:
     @property
     def words(self) -> dict[str, str]:
         """What notices name."""
-        new, where, reason = "", "", ""
+        new, where, reason, why = "", "", "", ""
         match self.event:
             case on.TableRenamed(new_table=new_table):
                 new, reason = str(new_table), self.stays or "renames are left out"
@@ -165,11 +171,13 @@ class Step:
                 pass
             case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
                 pass
+            case on.SnapshotBegun():
+                why = self.not_together
             case _:
                 pass
         return {
             "source": str(self.source), "change": self.change_words, "new": new, "where": where, "reason": reason,
-            "why": self.not_together,
+            "why": why,
         }  # fmt: skip
 
     @property

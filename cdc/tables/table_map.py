@@ -9,7 +9,7 @@ from cdc.evolution.behavior import Policy
 from cdc.route import RouteTable
 from cdc.schema import TableId
 from cdc.tables.events import ShadowBegun
-from cdc.tables.sinks import SinkTables
+from cdc.tables.sinks import SinkMap
 from cdc.tables.states import ABSENT, NO_MEMBER, Pair, PairState, Tables, TableState
 
 
@@ -48,7 +48,7 @@ class TableMap:
     def __init__(self, now: Circumstances, before: Tables) -> None:
         self.now = now
         self.sources = dict(before.sources)
-        self.sinks = SinkTables(now.policy, before.sinks, before.states, shadows=now.shadows)
+        self.sinks = SinkMap(now.policy, before.sinks, before.states, shadows=now.shadows)
         self.inside: list[ShadowBegun] = []
         self._pairs: dict[Pair, PairState] = {}
         self._members: dict[TableId, set[TableId]] = {}
@@ -99,7 +99,8 @@ class TableMap:
 
     def merge(self, table: TableId, source: TableId) -> None:
         """Note that several source tables go to a sink table, as far as others than this one do."""
-        if self.members(table) - {source}:
+        members = self.members(table)
+        if len(members) > (source in members):
             self.sinks.merge(table)
 
     def _merge_routed(self) -> None:
