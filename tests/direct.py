@@ -20,10 +20,15 @@ from cdc.testing.memory import Middle
 
 
 class DirectRuns:
-    """Runs of one pipeline, each to the end that the log has when it starts, each with objects of its own."""
+    """Runs of one pipeline, each to the end that the log has when it starts, each with objects of its own.
+
+    Attributes:
+        notices: what the source of the last run has told.
+    """
 
     def __init__(self, pipeline: Pipeline, name: str = "proof-1") -> None:
         self.pipeline, self._name = pipeline, name
+        self.notices: tuple[str, ...] = ()
 
     def catch_up(self, limits: Limits, *, parallelism: int = 3, middle: Middle | None = None) -> Run:
         """One run; it continues behind the last batch that was decided. Raises CdcError."""
@@ -41,10 +46,14 @@ class DirectRuns:
         source.stop_at_current()
         engine = self.pipeline.state / "engine"
         start, batch = self._reached(engine)
-        return run_in_memory(
-            source, sink, limits=limits, parallelism=parallelism, start=start, first_batch=batch, state=engine,
-            middle=middle,
-        )  # fmt: skip
+        try:
+            return run_in_memory(
+                source, sink, limits=limits, parallelism=parallelism, start=start, first_batch=batch, state=engine,
+                middle=middle,
+            )  # fmt: skip
+        finally:
+            lag = source.lag() if hasattr(source, "lag") else None
+            self.notices = () if lag is None else tuple(lag.notices)
 
     def _reached(self, engine: Path) -> tuple[Offset | None, int]:
         """Where the last decided batch ends, also when its run was stopped behind it, and the next batch's number."""

@@ -5,6 +5,7 @@ Nothing stops, nobody finds an emptied table where the rows have a key, and a ch
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import comparison
@@ -12,7 +13,7 @@ import duckdb
 import load_comparison
 import pymysql
 import pytest
-from cdc_process import mysql_pipeline
+from cdc_process import mysql_pipeline, present_end
 from conversions import CONVERSIONS, UNSURE, Conversion
 from direct import DirectRuns
 from load_pipeline import KINDS, LoadPipeline, finished, own_standin
@@ -89,6 +90,23 @@ def test_every_change_of_type_ends_equal(any_server: MySqlServer, tmp_path: Path
     run = runs.catch_up(LIMITS)
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
     assert not [change for change in run.changes if isinstance(change, TruncateTable)]
+
+
+@pytest.mark.slow
+def test_every_change_of_type_ends_equal_or_is_told_where_nothing_is_copied(
+    any_server: MySqlServer, tmp_path: Path
+) -> None:
+    """By a session that is not strict. What the sink refuses is left out, and told with the table too."""
+    options = present_end(any_server)
+    database = filled(any_server, ALL)
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", **options))
+    middle = Middle(Routing(RouteTable(()), Policy(Behavior.TRY_EVOLVE), Coercion("null")))
+    runs.catch_up(LIMITS, middle=middle)
+    altered(any_server, database, modified(ALL), "")
+    run = runs.catch_up(LIMITS, middle=middle)
+    told = set(re.findall(rf"{database}\.t\d\d", " ".join((*runs.notices, *run.reasons))))
+    assert comparison.differences(any_server, runs.pipeline, [database], but=told) == []
+    assert told < {f"{database}.t{number:02}" for number in range(len(ALL))}
 
 
 @pytest.mark.slow

@@ -40,6 +40,7 @@ _OTHERS = dict.fromkeys(("json", "geometrycollection", "vector", *_SPATIAL), 2**
 _DATE = r"\d{4}-\d\d-\d\d"
 _CLOCK = r"\d\d:\d\d:\d\d(\.\d{1,6})?"
 _STORED = {"date": _DATE, "datetime": f"{_DATE} {_CLOCK}", "timestamp": f"{_DATE} {_CLOCK}", "time": rf"-?\d?{_CLOCK}"}
+_MOMENTS = ("datetime", "timestamp", "time")
 _FRACTION = re.compile(r"\.(\d+)$")
 
 
@@ -49,6 +50,18 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyin
     `strict`: the statement ran under STRICT_TRANS_TABLES or STRICT_ALL_TABLES. `tinyint1_as_boolean`: as in
     `data_type`; what a TINYINT(1) has besides 0 and 1 is not in the sink then.
     """
+    unseen = unseen_in_sinks(old, new, strict=strict, tinyint1_as_boolean=tinyint1_as_boolean)
+    if unseen:
+        return unseen
+    before, after = (data_type(column, tinyint1_as_boolean=tinyint1_as_boolean) for column in (old, new))
+    found = None if before == after and old.type == new.type else uncertain(after, before)
+    if found is None or (strict and isinstance(found.rows, _REFUSED_WHEN_STRICT)):
+        return ""
+    return f"column {old.name}: {found.reason}"
+
+
+def unseen_in_sinks(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint1_as_boolean: bool = False) -> str:
+    """As `uncertain_column`, for what the types alone do not say: no sink looks for such rows then."""
     reason = rewritten_text(old, new)
     if reason:
         return f"{reason} may have changed column {old.name}"
@@ -68,17 +81,26 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyin
         return f"numbers of column {old.name} may have been cut to {after.length} characters"
     if "year" in (old.type, new.type) and old.type != new.type and not (after.kind in RANGES and old.type == "year"):
         return f"column {old.name} is converted to {new.type.upper()}"
+    if old.type == new.type == "bit" and 1 not in (old.length, new.length):
+        return f"column {old.name} has bits in another number of bytes, which are shifted"
+    if _fewer_digits(old, new):
+        return f"times of column {old.name} are rounded or cut to {new.length or 0} digits, as server and session do"
     booleans = (before.kind is Kind.BOOLEAN) != (after.kind is Kind.BOOLEAN)
     if booleans or (before.kind, after.kind) in _OTHER_NUMBERS:
         return f"values of column {old.name} are converted to {after}"
-    found = uncertain(after, before)
-    if found is None or (strict and isinstance(found.rows, _REFUSED_WHEN_STRICT)):
-        return ""
-    return f"column {old.name}: {found.reason}"
+    return ""
 
 
 def _same_type(old: MySqlColumn, new: MySqlColumn) -> bool:
     return (old.type, old.length, old.scale) == (new.type, new.length, new.scale)
+
+
+def _fewer_digits(old: MySqlColumn, new: MySqlColumn) -> bool:
+    """Whether digits of a time's second may go: MySQL rounds, MariaDB cuts, and a sql_mode of each the other way."""
+    if new.type not in _MOMENTS:
+        return False
+    text = old.type in ("char", "varchar", *LOB_BYTES)
+    return text or (old.type in _MOMENTS and (new.length or 0) < (old.length or 0))
 
 
 def _most_digits(kind: DataType) -> int:

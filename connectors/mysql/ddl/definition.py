@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from cdc.errors import SchemaUnknown
 from cdc.schema import Position, TableId
-from connectors.mysql.ddl.certain import uncertain_column, uncertain_fill, unsure_in_sinks
+from connectors.mysql.ddl.certain import uncertain_column, uncertain_fill, unseen_in_sinks, unsure_in_sinks
 from connectors.mysql.ddl.charsets import charset_of
 from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
 from connectors.mysql.ddl.dialect import Dialect
@@ -258,6 +258,7 @@ class _Alteration:
     def _note_changed(self, old: MySqlColumn, new: MySqlColumn, name: str, *, unseen: bool = False) -> None:
         strict, boolean = self.dialect.strict, self.tinyint1_as_boolean
         reason = uncertain_column(old, new, strict=strict, tinyint1_as_boolean=boolean)
+        unseen = unseen or bool(unseen_in_sinks(old, new, strict=strict, tinyint1_as_boolean=boolean))
         self._note_uncertain(name, reason, unseen=unseen)
 
     def _note_uncertain(self, column: str, reason: str, *, unseen: bool = False) -> None:

@@ -73,6 +73,24 @@ def test_it_is_copied_or_told() -> None:
     assert "values of column a are converted to INT" in applied(copies=False).notices[0]
 
 
+@pytest.mark.parametrize(("before", "after", "strict"), [
+    ("INT NULL", "INT NOT NULL", False), ("VARCHAR(20) NULL", "VARCHAR(10) NOT NULL", False),
+    ("TEXT", "TINYTEXT", False),
+    ("INT", "VARCHAR(3)", False), ("INT ZEROFILL", "VARCHAR(20)", True), ("FLOAT", "FLOAT(5,2)", True),
+    ("BIT(3)", "BIT(12)", True), ("DATETIME(3)", "DATETIME", True), ("VARCHAR(30)", "TIME(2)", True),
+])  # fmt: skip
+@pytest.mark.parametrize("clause", ["MODIFY a {}", "CHANGE a b {}"])
+def test_what_no_sink_can_see_is_told_where_nothing_is_copied(
+    before: str, after: str, strict: bool, clause: str
+) -> None:
+    one = Catalog(wanted=lambda table: True)
+    one.apply(f"CREATE TABLE t (id INT PRIMARY KEY, a {before})", "shop")
+    mode = 1 << 21 if strict else 0  # STRICT_TRANS_TABLES
+    [notice] = one.apply(f"ALTER TABLE t {clause.format(after)}", "shop", sql_mode=mode).notices
+    assert notice.startswith("shop.t: ")
+    assert "column a" in notice
+
+
 @pytest.mark.parametrize(("after", "told"), [("VARCHAR(20)", True), ("INT", True), ("DATETIME", False)])
 def test_dates_that_no_calendar_has_are_told_of_where_they_become_something_else(after: str, told: bool) -> None:
     one = Catalog(wanted=lambda table: True)
