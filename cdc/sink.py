@@ -156,7 +156,7 @@ class Sink(ABC):
         """Carry out a batch's schema changes in order. Driver, before its rows; nothing is prepared at that time.
 
         Repeated with the same batch and changes after a crash: what was carried out then is not done again. The same
-        changes in a later batch are meant. A SQL-like sink has this from `cdc.evolution.sql_sink.SqlSink`. Raises
+        changes in a later batch are meant. A SQL-like sink has this from `cdc.evolution.table_sink.TableSink`. Raises
         ChangeRefused when the sink cannot do it.
         """
 

@@ -69,7 +69,10 @@ CONTRACTS = (
     "evolution.diff",
     "evolution.journal",
     "evolution.session",
-    "evolution.sql_sink",
+    "evolution.rules",
+    "evolution.operations",
+    "evolution.api_sink",
+    "evolution.table_sink",
     "evolution.steps",
     "evolution.table",
     "block",
@@ -309,7 +312,10 @@ def test_modules_do_not_shadow_the_standard_library() -> None:
     assert [name for name in MODULES if name.split(".")[0] in sys.stdlib_module_names] == []
 
 
-PURE_EVOLUTION = ("apply", "diff", "certain", "table", "steps", "dialect", "planner", "columns", "rebuild", "beside")
+PURE_EVOLUTION = (
+    "apply", "diff", "certain", "table", "steps", "operations", "rules", "dialect", "planner", "columns", "rebuild",
+    "beside",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [f"cdc.evolution.{module}" for module in PURE_EVOLUTION])
@@ -338,6 +344,11 @@ def test_what_every_source_must_have_is_little() -> None:
 def test_a_whole_sink_for_a_sql_system_is_short() -> None:
     """The example passes the conformance suite, schema changes included (`tests/conformance/test_sqlite_sink.py`)."""
     assert len(lines_of_code(ROOT / "tests" / "conformance" / "sqlite_sink.py")) <= 150
+
+
+def test_a_whole_sink_without_sql_is_short() -> None:
+    """So is the one for a document store (`tests/conformance/test_document_sink.py`)."""
+    assert len(lines_of_code(ROOT / "tests" / "conformance" / "document_sink.py")) <= 180
 
 
 def lines_of_code(path: Path) -> set[int]:

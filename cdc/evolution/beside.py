@@ -15,39 +15,40 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.dialect import Dialect
-from cdc.evolution.steps import Statement, Step
+from cdc.evolution import operations as op
+from cdc.evolution.rules import TableRules
+from cdc.evolution.steps import Step
 from cdc.evolution.table import ActualTable, Layout, T
-from cdc.schema import TableId, shadow_of
+from cdc.schema import CreateTable, TableId, shadow_of
 
 
-def begin(dialect: Dialect[T], layout: Layout[T], table: ActualTable[T], new: ActualTable[T] | None) -> Iterator[Step]:
+def begin(
+    layout: Layout[T], table: ActualTable[T], new: ActualTable[T] | None, created: CreateTable | None
+) -> Iterator[Step]:
     """Create the table that a copy goes to, as `new` is or else like the table; afresh when there is one."""
     copy = replace(new or table, id=shadow_of(table.id))
-    yield from let_go(dialect, layout, table.id)
-    for sql in dialect.create_like(table, copy.id) if new is None else dialect.create_table(copy):
-        yield Statement(table.id, sql)
+    yield from let_go(layout, table.id)
+    yield op.CreateShadow(table.id, copy, table if new is None else None, created)
     layout.put(copy)
 
 
-def let_go(dialect: Dialect[T], layout: Layout[T], table: TableId) -> Iterator[Step]:
+def let_go(layout: Layout[T], table: TableId) -> Iterator[Step]:
     """Drop what is left of a copy of the table."""
     copy = shadow_of(table)
     if layout.get(copy) is not None:
-        yield Statement(table, dialect.drop_copy(copy))
+        yield op.DropShadow(table, copy)
         layout.remove(copy)
 
 
-def take_place(dialect: Dialect[T], layout: Layout[T], table: ActualTable[T]) -> Iterator[Step]:
+def take_place(rules: TableRules[T], layout: Layout[T], table: ActualTable[T]) -> Iterator[Step]:
     """The copy takes the place of the table. Raises ChangeRefused when there is none."""
     copy = layout.get(shadow_of(table.id))
     if copy is None:
         raise ChangeRefused(
             f"{shadow_of(table.id)}, which holds the copy of the table, does not exist",
             where=str(table.id),
-            hint=f"it was dropped or renamed in {dialect.name}; restore it, or start with a new --state-dir",
+            hint=f"it was dropped or renamed in {rules.name}; restore it, or start with a new --state-dir",
         )
-    for sql in dialect.take_place(copy.id, replace(copy, id=table.id)):
-        yield Statement(table.id, sql)
+    yield op.SwapShadow(table.id, copy.id, replace(copy, id=table.id))
     layout.put(replace(copy, id=table.id))
     layout.remove(copy.id)

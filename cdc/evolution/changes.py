@@ -1,4 +1,4 @@
-"""Carries out the schema changes of a batch in a SQL-like sink. Driver.
+"""Carries out the schema changes of a batch in a sink whose changes are planned. Driver.
 
     read the tables -> plan all changes -> per change: its steps, then a note in the journal
 
@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import Generic
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.journal import Journal
+from cdc.evolution.operations import DropShadow
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.renames import in_turn
-from cdc.evolution.session import SchemaSession
-from cdc.evolution.steps import Check, PlannedChange, Remark, Statement, Step
+from cdc.evolution.session import TableSession
+from cdc.evolution.steps import Check, PlannedChange, Remark, Step
 from cdc.evolution.table import Layout, T
 from cdc.faults import reached
 from cdc.schema import CreateTable, SchemaChange, SwapShadow, TableId, shadow_of
@@ -29,7 +30,7 @@ from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
 
-Sessions = Callable[[], AbstractContextManager[SchemaSession[T]]]
+Sessions = Callable[[], AbstractContextManager[TableSession[T]]]
 
 
 class SchemaChanges(Generic[T]):
@@ -54,20 +55,20 @@ class SchemaChanges(Generic[T]):
         if not left:
             return
         with self._sessions() as session:
-            tables = tables_of(session.dialect, left)
+            tables = tables_of(session.rules, left)
             session.wait_for_earlier(tables)
             layout = session.read(tables)
             if journal.begun is not None and swapped(session, layout, left[0].table, journal.begun["identity"]):
                 journal.note(journal.done + 1)
                 left = left[1:]
-            planned = plan(session.dialect, layout, left)
+            planned = plan(session.rules, layout, left)
             _Run(self._sessions, session, batch).run(planned, journal)
 
 
 class _Run(Generic[T]):
     """One call: `session` is the first one, others are opened to create tables side by side."""
 
-    def __init__(self, sessions: Sessions[T], session: SchemaSession[T], batch: int) -> None:
+    def __init__(self, sessions: Sessions[T], session: TableSession[T], batch: int) -> None:
         self._sessions, self._session, self._batch = sessions, session, batch
 
     def run(self, planned: Sequence[PlannedChange], journal: Journal) -> None:
@@ -88,7 +89,7 @@ class _Run(Generic[T]):
 
     def _create(self, new: Sequence[PlannedChange]) -> None:
         """The first table of a database comes with it, and goes ahead."""
-        limit = self._session.dialect.sessions
+        limit = self._session.rules.sessions
         work, databases = [], set[str]()
         for planned in new:
             database = planned.change.table.database
@@ -99,31 +100,30 @@ class _Run(Generic[T]):
                 databases.add(database)
         side_by_side(self._sessions, work, self._steps, limit)
 
-    def _steps(self, session: SchemaSession[T], steps: Sequence[Step]) -> None:
+    def _steps(self, session: TableSession[T], steps: Sequence[Step]) -> None:
         for step in steps:
-            run_step(session, step)
-            reached("mid-apply", self._batch)
+            for _ in run_step(session, step):
+                reached("mid-apply", self._batch)
 
 
-def run_step(session: SchemaSession[T], step: Step) -> None:
-    """Carry out one step. Raises ChangeRefused when a check finds a row, else as `SchemaSession.execute`."""
+def run_step(session: TableSession[T], step: Step) -> Iterator[None]:
+    """Carry out one step, with an item wherever a crash may leave it.
+
+    Raises ChangeRefused when a check finds a row, else as `TableSession.carry_out`.
+    """
     match step:
         case Remark(table=table, text=text):
             log.warning("%s: %s", table, text)
-        case Check(table=table, sql=sql, reason=reason):
-            if session.finds(sql):
-                name = session.dialect.name
+            yield
+        case Check(table=table, reason=reason):
+            if session.has_rows(step):
+                name = session.rules.name
                 hint = f"the values of such rows are not in the log: change or remove them in {name}, "
                 hint += "or drop the table there and start anew"
                 raise ChangeRefused(reason, where=str(table), hint=hint, curable=True)
-        case Statement():
-            try:
-                session.execute(step)
-            except ChangeRefused:
-                if step.undo and not session.dialect.transactional:
-                    with suppress(ChangeRefused):  # who may not change the table may not drop its copy either
-                        session.execute(Statement(step.table, step.undo))
-                raise
+            yield
+        case _:
+            yield from session.carry_out(step)
 
 
 def creations(planned: Sequence[PlannedChange], first: int) -> list[PlannedChange]:
@@ -139,7 +139,7 @@ def creations(planned: Sequence[PlannedChange], first: int) -> list[PlannedChang
 def side_by_side(
     sessions: Sessions[T],
     work: Sequence[Sequence[Step]],
-    run: Callable[[SchemaSession[T], Sequence[Step]], None],
+    run: Callable[[TableSession[T], Sequence[Step]], None],
     limit: int,
 ) -> None:
     """Carry out pieces of work that do not depend on each other, in up to `limit` sessions.
@@ -169,16 +169,17 @@ def side_by_side(
         one.result()
 
 
-def swapped(session: SchemaSession[T], layout: Layout[T], table: TableId, identity: str | None) -> bool:
+def swapped(session: TableSession[T], layout: Layout[T], table: TableId, identity: str | None) -> bool:
     """Whether a copy that was about to take its table's place, when a run ended, has done so; ends it then. Driver.
 
-    `identity` is that of the copy before. `layout` is left as it is then. Raises as `SchemaSession.execute`.
+    `identity` is that of the copy before. `layout` is left as it is then. Raises as `TableSession.carry_out`.
     """
     copy = shadow_of(table)
     if layout.get(copy) is None:
         return True
     if identity is None or session.identity(table) != identity:
         return False
-    session.execute(Statement(table, session.dialect.drop_copy(copy)))
+    for _ in session.carry_out(DropShadow(table, copy)):
+        pass
     layout.remove(copy)
     return True

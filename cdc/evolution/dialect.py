@@ -1,62 +1,127 @@
-"""What a SQL-like sink says about itself: its types, what it does in place, the texts of its statements.
+"""The SQL printer: a system's rules and the texts of its statements. Pure, nothing is executed here.
 
-A dialect is pure and picklable: it is asked while changes are planned and executes nothing. The statements written here
-are those that most systems share; a dialect writes those anew that its system spells otherwise. Driver.
+The statements written here are those that most systems share; a dialect writes those anew that its system spells
+otherwise. Driver.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, Generic, Self
+from typing import ClassVar
 
-from cdc.errors import ChangeRefused
 from cdc.evolution import certain
-from cdc.evolution.table import ActualColumn, ActualTable, T
-from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
+from cdc.evolution import operations as op
+from cdc.evolution.rules import TableRules
+from cdc.evolution.steps import Statement
+from cdc.evolution.table import ActualColumn, ActualTable, T, same
+from cdc.schema import DataType, Kind, TableId
 
 _PLAIN = frozenset({*certain.RANGES, *certain.TEXTS, Kind.DECIMAL, Kind.DATE, Kind.JSON})
 """Kinds whose values every system casts to the same text."""
 
 
-class Dialect(ABC, Generic[T]):
+class Dialect(TableRules[T]):
     """One system's words.
 
     Attributes:
-        name: of the system, for messages.
-        key_word: what the system calls the key that tells rows apart.
-        unseen: what to do about a table that is there and hidden from the user; empty when none ever is.
-        ignore_case: names of tables and databases are the same whatever their case. Those of columns always are.
-        transactional: the statements of a change are carried out whole or not at all, in one transaction.
-        sessions: how many tables may be created at the same time, each in a session of its own.
-        moves_tables: a table can be put into another database, by copying its rows.
         all_in_jobs: new names and comments of columns may be carried out by a job too, not only what changes data.
-        has_comments: tables and columns can have comments.
         native_bytes: bytes are kept as bytes rather than as text.
     """
 
-    name: ClassVar[str]
-    key_word: ClassVar[str] = "primary key"
-    unseen: ClassVar[str] = ""
-    ignore_case: ClassVar[bool] = False
-    transactional: ClassVar[bool] = False
-    sessions: ClassVar[int] = 1
-    moves_tables: ClassVar[bool] = False
     all_in_jobs: ClassVar[bool] = False
-    has_comments: ClassVar[bool] = True
     native_bytes: ClassVar[bool] = True
 
-    def with_options(self, change: CreateTable) -> Self:
-        """The dialect that creates this table, with the change's options. Override where the system takes any.
+    def statements(self, operation: op.Operation) -> Iterator[Statement]:
+        """An operation as statements, in order. Raises TypeError for one that SQL systems have no use for."""
+        table, jobs = operation.table, self.all_in_jobs
+        match operation:
+            case op.CreateTable(new=new, change=change):
+                dialect = self if change is None else self.with_options(change)
+                yield from _all(table, dialect.create_table(new))
+            case op.CreateShadow(new=new, like=like, change=change):
+                dialect = self if change is None else self.with_options(change)
+                yield from _all(table, dialect.create_table(new) if like is None else dialect.create_like(like, new.id))
+            case op.SwapShadow(shadow=shadow, new=new):
+                yield from _all(table, self.take_place(shadow, new))
+            case op.MoveTable(actual=actual, new=new):
+                values = [(column.name, self.quoted(column.name)) for column in new.columns]
+                texts = [*self.create_table(new), self.copy_rows(actual.id, new.id, values), self.drop_table(actual.id)]
+                yield from _all(table, texts)
+            case op.RebuildTable():
+                yield from self._rebuild(operation)
+            case op.AddColumn(actual=actual, column=column, after=after):
+                for sql in self.add_column(actual, column, after):
+                    yield Statement(table, sql, job=True)
+            case op.AlterColumn(actual=actual, column=column, values=conversion):
+                yield Statement(table, self.modify_column(actual, column, self.expression(conversion)), job=True)
+            case op.RenameColumn(old_name=old_name, new_name=new_name):
+                yield Statement(table, self.rename_column(table, old_name, new_name), job=jobs)
+            case op.DropColumn(name=name):
+                yield Statement(table, self.drop_column(table, name), job=True)
+            case op.CommentColumn(actual=actual, column=column):
+                yield Statement(table, self.comment_column(actual, column), job=jobs)
+            case _:
+                yield Statement(table, self._plain(operation))
 
-        Raises ChangeRefused when the system takes none.
-        """
-        if change.options:
-            names = ", ".join(name for name, _ in change.options)
-            hint = "remove table-options from the rule"
-            raise ChangeRefused(f"{self.name} takes no table-options, got {names}", where=str(change.table), hint=hint)
-        return self
+    def _plain(self, operation: op.Operation) -> str:
+        """An operation that is one statement, and no job."""
+        match operation:
+            case op.CreateDatabase(database=database):
+                return self.create_database(database)
+            case op.DropShadow(shadow=copy) | op.DropCopy(copy=copy):
+                return self.drop_copy(copy)
+            case op.DropTable(table=table):
+                return self.drop_table(table)
+            case op.TruncateTable(table=table):
+                return self.truncate_table(table)
+            case op.RenameTable(table=table, new=new):
+                return self.rename_table(table, new.table)
+            case op.CommentTable(actual=actual, comment=comment):
+                return self.comment_table(actual, comment)
+            case _:
+                raise TypeError(f"no statement for {type(operation).__name__}")
+
+    def _rebuild(self, operation: op.RebuildTable) -> Iterator[Statement]:
+        """A copy, made as the table has to be, takes its place. May be begun anew at any point before the last."""
+        old, new = operation.actual, operation.new
+        copy = replace(new, id=operation.copy)
+        chosen = [(column.name, self._kept(operation, column)) for column in new.columns]
+        drop = self.drop_copy(copy.id)
+        texts = [
+            drop,
+            *self.create_table(copy),
+            self.copy_rows(old.id, copy.id, chosen),
+            *self.take_place(copy.id, new),
+        ]
+        for sql in texts:
+            yield Statement(operation.table, sql, undo=drop)
+
+    def _kept(self, operation: op.RebuildTable, column: ActualColumn[T]) -> str:
+        conversion = operation.values.get(column.name)
+        if conversion is not None:
+            return self.expression(conversion)
+        before = next(item for item in operation.actual.columns if same(item.name, column.name))
+        return self.value(before, column, None, None)
+
+    def expression(self, values: op.Conversion) -> str:
+        """SQL over the old column that gives the values of the new one."""
+        old, new = values.old, values.new
+        match values.how:
+            case op.Convert.OR_NULL:
+                return self.value_or_null(old, new, values.source, values.before)
+            case op.Convert.KEEP:
+                assert values.source is not None
+                assert values.before is not None
+                return self.kept_value(old, new, values.source, values.before) or f"CAST(NULL AS {new.type})"
+            case _:
+                return self.value(old, new, values.source, values.before)
+
+    def finding(self, table: TableId, column: str, rows: certain.Rows) -> str:
+        """A query that gives a row when the table has some of these."""
+        condition = self.condition(self.quoted(column), rows)
+        return f"SELECT 1 FROM {self.table_name(table)} WHERE {condition} LIMIT 1"
 
     # names
 
@@ -72,98 +137,15 @@ class Dialect(ABC, Generic[T]):
         """The whole name of a table."""
         return f"{self.quoted(table.database)}.{self.quoted(table.table)}"
 
-    def copy_of(self, table: TableId) -> TableId:
-        """The table that a copy of a table is made in: one of its own for each table, always the same."""
-        return TableId(table.database, f"__cdc_copy_{table.table}")
-
-    def check_table(self, table: TableId, schema: TableSchema) -> None:
-        """Raise ChangeRefused when there can be no such table, or an existing one is not to be touched."""
-
-    def check_existing(self, actual: ActualTable[T]) -> None:
-        """Raise ChangeRefused when a table that somebody made is of a kind that cannot be written."""
-
-    def check_column(self, table: TableId, name: str) -> None:
-        """Raise ChangeRefused for a column name that the system keeps for itself."""
-
-    # types
-
-    @abstractmethod
-    def wanted(self, data_type: DataType, *, key: bool) -> T:
-        """The type that keeps every value of a column, as it is created."""
-
-    @abstractmethod
-    def holds(self, actual: T, data_type: DataType, *, key: bool) -> bool:
-        """Whether an existing column takes every value of the source's type unchanged."""
-
-    @abstractmethod
-    def data_type(self, actual: T) -> DataType:
-        """This tool's type for a column that exists, as near as it goes."""
-
-    def is_text(self, actual: T) -> bool:
-        """Whether the type holds any text."""
-        return self.data_type(actual).kind in certain.TEXTS
-
-    def stays(self, actual: T, new: DataType, old: DataType | None, *, key: bool) -> bool:
-        """Whether a column's type, and every value, is left as it is when the source's type changes."""
-        return actual == self.wanted(new, key=key)
-
-    def in_place(self, table: ActualTable[T], column: ActualColumn[T], new: T) -> bool:
-        """Whether `modify_column` makes the change and keeps every value; otherwise the table is copied."""
-        return True
-
-    def reached(self, old: T, new: T) -> T:
-        """The type that a column gets where the source's change asks for `new`: that, or a wider one."""
-        return new
-
-    def by_copy(self, old: T, new: T) -> bool:
-        """Whether `value` keeps every value when the table is copied; otherwise the column must be empty."""
-        return True
-
-    def converts(self, actual: T, new: DataType, old: DataType | None) -> bool:
-        """Whether `value` makes of any row what the source's server made of it, although the log does not tell.
-
-        `old` is the source's type before, None when it is not known.
-        """
-        return False
-
-    def is_fixed(self, table: ActualTable[T], name: str) -> bool:
-        """Whether the column cannot be dropped in place."""
-        return table.in_key(name)
-
-    # tables
-
-    @abstractmethod
-    def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[T]:
-        """The table as it is created. Raises ChangeRefused for one that the system cannot have."""
-
-    @abstractmethod
-    def new_column(self, column: Column, *, key: bool) -> ActualColumn[T]:
-        """A column as it is created."""
-
-    def added_column(self, column: Column) -> ActualColumn[T]:
-        """A column as it is added to a table with rows: the default is what they get."""
-        return self.new_column(column, key=False)
-
-    @abstractmethod
-    def with_key(self, table: ActualTable[T], key: tuple[str, ...]) -> ActualTable[T]:
-        """The table with another key, or with other columns and the key that is left of it; names are those of columns.
-
-        The key that comes out may be empty where the system cannot have it.
-        """
-
-    def renamed_column(self, table: ActualTable[T], old_name: str, new_name: str) -> ActualTable[T]:
-        """The table after a column's new name, wherever that is written down besides columns and key."""
-        return table
-
-    def schema(self, table: ActualTable[T]) -> TableSchema:
-        """The table in this tool's types."""
-        columns = (
-            Column(column.name, self.data_type(column.type), column.nullable, column.default, column.comment)
-            for column in table.columns
-        )
-        return TableSchema(tuple(columns), table.key, table.comment)
+    def written_name(self, table: TableId) -> str:
+        """As it is in statements."""
+        return self.table_name(table)
 
     # rows
+
+    def keeps_values(self, old: ActualColumn[T], new: ActualColumn[T], after: DataType, before: DataType) -> bool:
+        """Where there is an expression for it."""
+        return self.kept_value(old, new, after, before) is not None
 
     def condition(self, column: str, rows: certain.Rows) -> str:
         """SQL that finds rows whose values are uncertain; `column` is the quoted name."""
@@ -266,3 +248,7 @@ class Dialect(ABC, Generic[T]):
 
         At every moment there is a table of that name, unless the dialect is transactional.
         """
+
+
+def _all(table: TableId, texts: Iterable[str]) -> Iterator[Statement]:
+    return (Statement(table, sql) for sql in texts)

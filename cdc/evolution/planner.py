@@ -13,10 +13,11 @@ from typing import Generic
 
 from cdc.errors import ChangeRefused
 from cdc.evolution import beside
+from cdc.evolution import operations as op
 from cdc.evolution.columns import ColumnPlanner
-from cdc.evolution.dialect import Dialect
 from cdc.evolution.rebuild import rebuild
-from cdc.evolution.steps import PlannedChange, Statement, Step
+from cdc.evolution.rules import TableRules
+from cdc.evolution.steps import PlannedChange, Step
 from cdc.evolution.table import ActualTable, Layout, T, same_names
 from cdc.schema import (
     AddColumn,
@@ -39,28 +40,28 @@ from cdc.schema import (
 )
 
 
-def plan(dialect: Dialect[T], layout: Layout[T], changes: Sequence[SchemaChange]) -> list[PlannedChange]:
+def plan(rules: TableRules[T], layout: Layout[T], changes: Sequence[SchemaChange]) -> list[PlannedChange]:
     """What is missing for each change, from the layout on; exchanges of names are `in_turn` already.
 
     Raises ChangeRefused for what the sink cannot do.
     """
-    planner = Planner(dialect, layout)
+    planner = Planner(rules, layout)
     return [planner.plan(change, changes[index + 1 :]) for index, change in enumerate(changes)]
 
 
-def tables_of(dialect: Dialect[T], changes: Sequence[SchemaChange]) -> list[TableId]:
+def tables_of(rules: TableRules[T], changes: Sequence[SchemaChange]) -> list[TableId]:
     """The tables that a plan for these changes looks at: those named, and copies of them that a crash left."""
     named = dict.fromkeys(change.table for change in changes)
     named |= dict.fromkeys(change.new_table for change in changes if isinstance(change, RenameTable))
-    return [*named, *(copy for table in named for copy in (dialect.copy_of(table), shadow_of(table)))]
+    return [*named, *(copy for table in named for copy in (rules.copy_of(table), shadow_of(table)))]
 
 
 class Planner(Generic[T]):
     """Plans changes one after another over one layout."""
 
-    def __init__(self, dialect: Dialect[T], layout: Layout[T]) -> None:
-        self._dialect, self._layout = dialect, layout
-        self._columns = ColumnPlanner(dialect, layout)
+    def __init__(self, rules: TableRules[T], layout: Layout[T]) -> None:
+        self._rules, self._layout = rules, layout
+        self._columns = ColumnPlanner(rules, layout)
 
     def plan(self, change: SchemaChange, later: Sequence[SchemaChange] = ()) -> PlannedChange:
         """The steps of one change, given those that come after it. Raises ChangeRefused."""
@@ -77,18 +78,18 @@ class Planner(Generic[T]):
             case CreateShadow():
                 yield from self._copy(change)
             case SwapShadow(table=table):
-                yield from beside.take_place(self._dialect, self._layout, replace(self._table(table), id=table))
+                yield from beside.take_place(self._rules, self._layout, replace(self._table(table), id=table))
             case DropShadow(table=table):
-                yield from beside.let_go(self._dialect, self._layout, table)
+                yield from beside.let_go(self._layout, table)
             case DropTable(table=table):
-                yield from beside.let_go(self._dialect, self._layout, table)
+                yield from beside.let_go(self._layout, table)
                 if self._layout.get(table) is not None:
-                    yield Statement(table, self._dialect.drop_table(table))
+                    yield op.DropTable(table)
                     self._layout.remove(table)
             case TruncateTable(table=table):
-                yield from beside.let_go(self._dialect, self._layout, table)
+                yield from beside.let_go(self._layout, table)
                 if self._layout.get(table) is not None:
-                    yield Statement(table, self._dialect.truncate_table(table))
+                    yield op.TruncateTable(table)
             case RenameTable():
                 yield from self._rename(change)
             case AlterTableComment(table=table, comment=comment):
@@ -124,60 +125,58 @@ class Planner(Generic[T]):
 
     def _create(self, change: CreateTable) -> Iterator[Step]:
         table, schema = change.table, change.schema
-        self._dialect.check_table(table, schema)
+        self._rules.check_table(table, schema)
         for column in schema.columns:
-            self._dialect.check_column(table, column.name)
-        new = self._dialect.new_table(table, schema)
+            self._rules.check_column(table, column.name)
         actual = self._layout.get(table)
+        rules = self._rules.with_options(change) if actual is None else self._rules
+        new = rules.new_table(table, schema)
         if actual is not None:
             yield from self._reconcile(actual, new, change)
             return
         yield from self._ensure_database(table)
-        for sql in self._dialect.with_options(change).create_table(new):
-            yield Statement(table, sql)
+        yield op.CreateTable(table, new, change)
         self._layout.put(new)
 
     def _copy(self, change: CreateShadow) -> Iterator[Step]:
         """A table for the copy: like the one that is there, or as one of the new schema is created."""
         table, created, new = replace(self._table(change.table), id=change.table), change.created, None
-        dialect = self._dialect
         if created is not None:
-            self._dialect.check_table(table.id, created.schema)
+            self._rules.check_table(table.id, created.schema)
             for column in created.schema.columns:
-                self._dialect.check_column(table.id, column.name)
-            dialect = self._dialect.with_options(created)
-            new = dialect.new_table(table.id, created.schema)
-        yield from beside.begin(dialect, self._layout, table, new)
+                self._rules.check_column(table.id, column.name)
+            new = self._rules.with_options(created).new_table(table.id, created.schema)
+        yield from beside.begin(self._layout, table, new, created)
 
     def _ensure_database(self, table: TableId) -> Iterator[Step]:
-        if not self._layout.has_database(table.database):
-            yield Statement(table, self._dialect.create_database(table.database))
+        if self._rules.has_databases and not self._layout.has_database(table.database):
+            yield op.CreateDatabase(table, table.database)
 
     def _reconcile(self, actual: ActualTable[T], new: ActualTable[T], change: CreateTable) -> Iterator[Step]:
         """The table is there already: it has to fit, and gets the columns that are missing."""
-        where, name = str(change.table), self._dialect.name
-        if self._dialect.table_name(actual.id) != self._dialect.table_name(change.table):
+        where, name = str(change.table), self._rules.name
+        if self._rules.written_name(actual.id) != self._rules.written_name(change.table):
             reason = f"{name} takes it for the table {actual.id}, which exists: names are the same whatever their case"
             raise ChangeRefused(reason, where=where, hint="give one of them another name with a route")
-        self._dialect.check_existing(actual)
+        self._rules.check_existing(actual)
         for column in change.schema.columns:
             self._columns.check_holds(actual, column)
         if not same_names(actual.key, new.key):
-            there = f"the {self._dialect.key_word} ({', '.join(actual.key)})"
+            there = f"the {self._rules.key_word} ({', '.join(actual.key)})"
             reason = f"exists with {there}, the source has ({', '.join(change.schema.primary_key)})"
             raise ChangeRefused(reason, where=where, hint=f"drop it in {name}, or route to another table")
         for column in change.schema.columns:
             yield from self._columns.add(self._table(change.table), column)
 
     def _rename(self, change: RenameTable) -> Iterator[Step]:
-        dialect, name = self._dialect, self._dialect.name
+        name = self._rules.name
         actual, there = self._layout.get(change.table), self._layout.get(change.new_table)
-        yield from beside.let_go(dialect, self._layout, change.table)
+        yield from beside.let_go(self._layout, change.table)
         if actual is None and there is not None:
             return
         actual = self._table(change.table)
         inside = self._layout.same_database(change.table, change.new_table)
-        if not inside and not dialect.moves_tables:
+        if not inside and not self._rules.moves_tables:
             reason = f"cannot be renamed to {change.new_table}: {name} cannot move a table to another database"
             raise ChangeRefused(reason, where=str(change.table), hint="route both names to one database")
         if there is not None and there is not actual:
@@ -185,37 +184,30 @@ class Planner(Generic[T]):
             raise ChangeRefused(reason, where=str(change.table), hint=f"drop or rename the other table in {name}")
         new = replace(actual, id=change.new_table)
         if inside:
-            yield Statement(change.table, dialect.rename_table(change.table, change.new_table.table))
+            yield op.RenameTable(change.table, change.new_table)
         else:
             yield from self._ensure_database(change.new_table)
-            yield from self._move(actual, new)
+            yield op.MoveTable(actual.id, actual, new)
         self._layout.remove(actual.id)
         self._layout.put(new)
 
-    def _move(self, actual: ActualTable[T], new: ActualTable[T]) -> Iterator[Step]:
-        values = [(column.name, self._dialect.quoted(column.name)) for column in new.columns]
-        for sql in self._dialect.create_table(new):
-            yield Statement(actual.id, sql)
-        yield Statement(actual.id, self._dialect.copy_rows(actual.id, new.id, values))
-        yield Statement(actual.id, self._dialect.drop_table(actual.id))
-
     def _comment(self, table: ActualTable[T], comment: str) -> Iterator[Step]:
-        if self._dialect.has_comments and table.comment != comment:
-            yield Statement(table.id, self._dialect.comment_table(table, comment))
+        if self._rules.has_comments and table.comment != comment:
+            yield op.CommentTable(table.id, table, comment)
             self._layout.put(replace(table, comment=comment))
 
     def _alter_key(self, table: ActualTable[T], key: tuple[str, ...]) -> Iterator[Step]:
         names = tuple(self._columns.there(table, name).name for name in key)
-        new = self._dialect.with_key(table, names)
+        new = self._rules.with_key(table, names)
         if same_names(table.key, new.key):
             yield from self._columns.drop_left_copy(table.id)
         else:
-            yield from rebuild(self._dialect, self._layout, table, new)
+            yield from rebuild(self._rules, self._layout, table, new)
 
     def _table(self, table: TableId) -> ActualTable[T]:
         actual = self._layout.get(table)
         if actual is None:
-            hint = f"it was dropped or renamed in {self._dialect.name}; restore it, or start with a new --state-dir"
-            hint += f"; {self._dialect.unseen}" if self._dialect.unseen else ""
+            hint = f"it was dropped or renamed in {self._rules.name}; restore it, or start with a new --state-dir"
+            hint += f"; {self._rules.unseen}" if self._rules.unseen else ""
             raise ChangeRefused("the table does not exist", where=str(table), hint=hint)
         return actual

@@ -1,41 +1,37 @@
-"""What a sink cannot change in place: a copy of the table, made as it has to be, takes its place. Pure."""
+"""Tables whose sink cannot change them in place: a copy, made as the table has to be, takes its place. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
-from cdc.evolution.dialect import Dialect
-from cdc.evolution.steps import Statement, Step
-from cdc.evolution.table import ActualColumn, ActualTable, Layout, T, same
+from cdc.errors import ChangeRefused
+from cdc.evolution import operations as op
+from cdc.evolution.rules import TableRules
+from cdc.evolution.steps import Step
+from cdc.evolution.table import ActualTable, Layout, T
+from cdc.schema import TableId
 
 
 def rebuild(
-    dialect: Dialect[T],
+    rules: TableRules[T],
     layout: Layout[T],
     old: ActualTable[T],
     new: ActualTable[T],
-    values: Mapping[str, str] | None = None,
+    values: Mapping[str, op.Conversion] | None = None,
 ) -> Iterator[Step]:
-    """The steps that give `old` the columns, types and key of `new`. May be begun anew at any point before the last.
+    """The operation that gives `old` the columns, types and key of `new`. May be begun anew.
 
-    Args:
-        values: expressions over `old` for columns of `new` by name; the others keep their value.
+    Raises ChangeRefused, for a re-snapshot, where the sink does not rebuild tables.
     """
-    copy = replace(new, id=dialect.copy_of(old.id))
-    chosen = [(column.name, (values or {}).get(column.name) or _kept(dialect, old, column)) for column in new.columns]
-    statements = [
-        dialect.drop_copy(copy.id),
-        *dialect.create_table(copy),
-        dialect.copy_rows(old.id, copy.id, chosen),
-        *dialect.take_place(copy.id, new),
-    ]
-    for sql in statements:
-        yield Statement(old.id, sql, undo=statements[0])
+    if not rules.rebuilds:
+        raise not_in_place(rules, old.id, "columns, types or key cannot be changed")
+    copy = rules.copy_of(old.id)
+    yield op.RebuildTable(old.id, old, new, copy, values or {})
     layout.put(new)
-    layout.remove(copy.id)
+    layout.remove(copy)
 
 
-def _kept(dialect: Dialect[T], old: ActualTable[T], column: ActualColumn[T]) -> str:
-    before = next(item for item in old.columns if same(item.name, column.name))
-    return dialect.value(before, column, None, None)
+def not_in_place(rules: TableRules[T], table: TableId, reason: str) -> ChangeRefused:
+    """The refusal of what a sink does not do in place: a re-snapshot into a shadow table brings it."""
+    hint = "a re-snapshot of the table brings it: `cdc resync`"
+    return ChangeRefused(f"{reason} in place in {rules.name}", where=str(table), hint=hint, curable=True)

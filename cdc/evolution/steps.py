@@ -1,16 +1,17 @@
-"""What a plan consists of: statements, queries that must find nothing, remarks. Frozen values, made by the planner."""
+"""What a plan consists of: operations, questions about rows, remarks. Frozen values, made by the planner."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc.evolution.certain import Uncertain
+from cdc.evolution.certain import Rows, Uncertain
+from cdc.evolution.operations import Operation
 from cdc.schema import SchemaChange, TableId
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement.
+    """One statement that an operation is printed as.
 
     Attributes:
         job: the sink may carry it out later, in a job of `table` that has to be waited for.
@@ -25,10 +26,11 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A query that must find no row; otherwise the change is refused for `reason`."""
+    """No row of the table may be among these `rows`, by the value of a column; else the change is refused: `reason`."""
 
     table: TableId
-    sql: str
+    column: str
+    rows: Rows
     reason: str
 
 
@@ -40,7 +42,7 @@ class Remark:
     text: str
 
 
-Step = Statement | Check | Remark
+Step = Operation | Check | Remark
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import pytest
 
 from cdc import faults
 from cdc.block import ChangeBlock, During
+from cdc.errors import ChangeRefused
 from cdc.flow.copying import block_for, changes_for
 from cdc.schema import (
     Column,
@@ -59,7 +60,8 @@ class CopyConformance:
             [CreateTable(ORDERS, schema)],
             block(ORDERS, schema, [("+I", {"id": 1, "name": "a", "title": "b"})]),
         )
-        sink.apply(1, swap)
+        if not in_place(sink, 1, swap):
+            return
         _batch(sink, 1, swap)
         assert harness.rows(ORDERS) == [{"id": 1, "name": "b", "title": "a"}]
 
@@ -140,6 +142,17 @@ class CopyConformance:
         assert run.batches == 3
         assert _found(harness) == ["1 new", "3 new", "4 new"]
         _assert_nothing_beside(harness, harness.sink())
+
+
+def in_place(sink: Sink, batch: int, changes: Sequence[SchemaChange]) -> bool:
+    """Apply; False when the sink does it by a re-snapshot alone, into a shadow table, and has done nothing."""
+    try:
+        sink.apply(batch, changes)
+    except ChangeRefused as error:
+        if error.curable and sink.shadows:
+            return False
+        raise
+    return True
 
 
 def _batch(sink: Sink, batch: int, changes: Sequence[SchemaChange], *blocks: ChangeBlock) -> None:

@@ -14,7 +14,7 @@ from cdc.block import ChangeBlock
 from cdc.disk import examine_folder
 from cdc.errors import CommitFailed, SinkError
 from cdc.evolution.session import SchemaSession
-from cdc.evolution.sql_sink import SqlSink
+from cdc.evolution.table_sink import TableSink
 from cdc.faults import reached
 from cdc.finding import Finding, ok
 from cdc.schema import SchemaChange, TableId, TableSchema
@@ -31,7 +31,7 @@ from connectors.shared.staging.stage import Staged, batch_folder, stage, staged_
 log = logging.getLogger(__name__)
 
 
-class DuckDbSink(SqlSink[str]):
+class DuckDbSink(TableSink[str]):
     """Writes into one DuckDB file. Picklable; the file is open only during `apply` and `commit`."""
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE

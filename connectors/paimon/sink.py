@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
-from cdc.evolution.sql_sink import SqlSink
+from cdc.evolution.table_sink import TableSink
 from cdc.finding import Finding, ok
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
@@ -28,7 +28,7 @@ from connectors.shared.sending.sender import SendLimits, send
 log = logging.getLogger(__name__)
 
 
-class PaimonSink(SqlSink[str]):
+class PaimonSink(TableSink[str]):
     """Writes tables of one catalog. Picklable; the catalog is opened where it is first needed."""
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE

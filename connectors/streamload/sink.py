@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Generic
 
 from cdc.errors import SinkError
-from cdc.evolution.sql_sink import SqlSink
 from cdc.evolution.table import T
+from cdc.evolution.table_sink import TableSink
 from cdc.finding import Finding, ok, warning
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable
@@ -30,7 +30,7 @@ _THREADS = 16
 """Commits and questions about labels wait for the server, not for this machine."""
 
 
-class LoadSink(SqlSink[T], Generic[T]):
+class LoadSink(TableSink[T], Generic[T]):
     """Executors prepare loads in the server, the driver commits them. Picklable; opens connections when needed.
 
     Attributes:

@@ -20,9 +20,9 @@ from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.session import SchemaSession
-from cdc.evolution.sql_sink import SqlSink
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, ActualTable, Layout
+from cdc.evolution.table_sink import TableSink
 from cdc.lines.format import encoded
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, TaskAttempt
@@ -124,7 +124,7 @@ class SqliteSchemas(SchemaSession[str]):
             yield
 
 
-class SqliteSink(SqlSink[str]):
+class SqliteSink(TableSink[str]):
     """Rows: staged by `prepare`, loaded by `commit`."""
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE

@@ -10,12 +10,10 @@ import pytest
 from starrocks_harness import Harness
 from starrocks_servers import StarRocksServer
 
-from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore
-from cdc.testing import ListSink, SinkConformance, SinkHarness, run_in_memory
-from cdc.testing.sink_conformance import LOG, keyless, prepare, row
+from cdc.testing import ListSink, SinkConformance, run_in_memory
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 from connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
@@ -102,11 +100,3 @@ class TestStarRocksSink(SinkConformance):
     def harness(self, starrocks: StarRocksServer, tmp_path: Path) -> Harness:
         starrocks.query("DROP DATABASE IF EXISTS shop FORCE")
         return Harness(starrocks, tmp_path / "state")
-
-    def test_a_delete_takes_one_of_equal_rows(self, harness: SinkHarness) -> None:
-        """It cannot: the task fails, and nothing of it stays."""
-        sink = harness.sink()
-        sink.commit(0, prepare(sink, 0, [keyless("+I", row(1))], create=True))
-        with pytest.raises(SinkError, match="without a key"):
-            prepare(sink, 1, [keyless("-D", row(1))])
-        assert harness.rows(LOG) == [row(1)]

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import ChangeRefused, SinkUnavailable, StateError
+from cdc.evolution import operations as op
 from cdc.evolution.changes import SchemaChanges, creations, side_by_side
 from cdc.evolution.journal import FILE, Journal, digest
-from cdc.evolution.session import SchemaSession
+from cdc.evolution.session import SchemaSession, TableSession
 from cdc.evolution.steps import PlannedChange, Statement, Step
 from cdc.evolution.table import ActualColumn, ActualTable, Layout
 from cdc.schema import (
@@ -30,7 +31,7 @@ from cdc.schema import (
     TableId,
 )
 from cdc.state.store import LocalStore
-from cdc.testing.sink_conformance import KEYED
+from cdc.testing.delivery_conformance import KEYED
 from connectors.doris.catalog import DorisTable
 from connectors.doris.dialect import DorisDialect
 from connectors.streamload.sql_types import SqlType
@@ -175,13 +176,13 @@ def test_the_same_table_is_not_created_twice_at_once() -> None:
 
 
 def pieces(*names: str) -> list[tuple[Step, ...]]:
-    return [(Statement(table(name), name),) for name in names]
+    return [(op.DropTable(table(name)),) for name in names]
 
 
 def test_pieces_run_at_the_same_time_each_once() -> None:
     system, met, done = System(), threading.Barrier(4, timeout=120), list[str]()
 
-    def run(_: SchemaSession[SqlType], steps: Sequence[Step]) -> None:
+    def run(_: TableSession[SqlType], steps: Sequence[Step]) -> None:
         met.wait()  # nobody gets through alone
         done.extend(step.table.table for step in steps)
 
@@ -193,7 +194,7 @@ def test_pieces_run_at_the_same_time_each_once() -> None:
 def test_after_an_error_what_has_not_begun_is_left() -> None:
     system, done = System(), list[str]()
 
-    def run(_: SchemaSession[SqlType], steps: Sequence[Step]) -> None:
+    def run(_: TableSession[SqlType], steps: Sequence[Step]) -> None:
         if steps[0].table.table == "b":
             raise ChangeRefused("no", where="shop.b")
         done.append(steps[0].table.table)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from printed_steps import printed
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.planner import plan
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import Layout
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
@@ -22,7 +22,7 @@ CREATE = CreateTable(
 
 
 def created(dialect: object) -> str:
-    steps = [step for change in plan(dialect, Layout(), [CREATE]) for step in change.steps]  # type: ignore[arg-type]
+    steps = printed(dialect, Layout(), [CREATE])  # type: ignore[arg-type]
     return next(step.sql for step in steps if isinstance(step, Statement) and "CREATE TABLE" in step.sql)
 
 

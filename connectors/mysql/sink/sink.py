@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.evolution.session import SchemaSession
-from cdc.evolution.sql_sink import SqlSink
+from cdc.evolution.table_sink import TableSink
 from cdc.faults import reached
 from cdc.finding import Finding, error, ok, warning
 from cdc.flow.retry import RetryPolicy
@@ -36,7 +36,7 @@ from connectors.shared.staging.stage import batch_folder, stage, staged_file, st
 log = logging.getLogger(__name__)
 
 
-class MySqlSink(SqlSink[ServerType]):
+class MySqlSink(TableSink[ServerType]):
     """Writes into the tables of one server. Picklable; connections are opened when they are needed."""
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE

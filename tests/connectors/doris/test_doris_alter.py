@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from printed_steps import Query, printed
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.planner import plan as plan_changes
-from cdc.evolution.steps import Check, Remark, Statement, Step
+from cdc.evolution.steps import Remark, Statement
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import (
     AddColumn,
@@ -33,6 +33,7 @@ from connectors.doris.types import read_type
 from connectors.streamload.sql_types import SqlType
 
 T = TableId("shop", "t")
+Printed = Statement | Query | Remark
 
 
 def col(text: str, **more: object) -> Column:
@@ -45,8 +46,8 @@ def table(*columns: str, key: tuple[str, ...] = ("id",), model: str = "UNIQUE", 
     return DorisTable(T, made, key if model == "UNIQUE" else (), comment, model, key)
 
 
-def steps_of(change: SchemaChange, layout: Layout[SqlType], properties: Mapping[str, str]) -> list[Step]:
-    return [step for planned in plan_changes(DorisDialect(properties), layout, [change]) for step in planned.steps]
+def steps_of(change: SchemaChange, layout: Layout[SqlType], properties: Mapping[str, str]) -> list[Printed]:
+    return printed(DorisDialect(properties), layout, [change])
 
 
 def plan(change: SchemaChange, *there: DorisTable, **properties: str) -> list[str]:
@@ -188,7 +189,7 @@ def test_new_types(there: str, new: str, old: str | None, expected: list[str]) -
     change = AlterColumnType(T, col(new), None if old is None else col(old))
     found = []
     for step in steps_of(change, Layout([table("id BIGINT", there)]), {}):
-        if isinstance(step, Check):
+        if isinstance(step, Query):
             found.append("? " + step.sql.partition(" WHERE ")[2].removesuffix(" LIMIT 1"))
         elif isinstance(step, Statement) and step.sql.startswith("INSERT"):
             found.append("COPY " + step.sql.partition("SELECT `id`, ")[2].partition(" FROM")[0])

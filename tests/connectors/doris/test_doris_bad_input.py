@@ -14,7 +14,7 @@ from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.testing.blocks import block
-from cdc.testing.sink_conformance import KEYED, ORDERS, keyed, prepare, row
+from cdc.testing.delivery_conformance import KEYED, ORDERS, keyed, prepare, row
 
 pytestmark = pytest.mark.slow
 NUMBER = itertools.count()

@@ -14,7 +14,7 @@ from cdc.flow.retry import RetryPolicy
 from cdc.schema import AlterPrimaryKey, CreateTable, TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore
-from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, by_id, keyed, keyless, prepare, row
+from cdc.testing.delivery_conformance import KEYED, KEYLESS, LOG, ORDERS, by_id, keyed, keyless, prepare, row
 from connectors.doris.sink import DorisSink
 from connectors.streamload import settings
 from connectors.streamload.options import LoadSinkOptions

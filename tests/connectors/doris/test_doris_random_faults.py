@@ -18,7 +18,7 @@ from cdc.errors import SinkError
 from cdc.schema import AddColumn, Column, CreateTable, DataType, Kind, SchemaChange, TableSchema
 from cdc.sink import Prepared
 from cdc.testing.blocks import Row, block
-from cdc.testing.sink_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, prepare
+from cdc.testing.delivery_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, prepare
 from connectors.doris.sink import DorisSink
 
 SEEDS = (

@@ -34,7 +34,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.testing.blocks import block
-from cdc.testing.sink_conformance import ID, KEYED, NAME, ORDERS, by_id, keyed, prepare, row
+from cdc.testing.delivery_conformance import ID, KEYED, NAME, ORDERS, by_id, keyed, prepare, row
 from connectors.doris import settings
 from connectors.doris.schemas import DorisSchemas
 

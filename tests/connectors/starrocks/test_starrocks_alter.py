@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from printed_steps import Query, printed
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.planner import plan
-from cdc.evolution.steps import Check, Remark, Statement, Step
+from cdc.evolution.steps import Remark, Statement
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import (
     AddColumn,
@@ -37,6 +37,7 @@ KEYED = TableSchema((NOTE, ID), ("id",))
 COPY = "`shop`.`__cdc_copy_orders`"
 
 Made = ActualColumn[SqlType]
+Printed = Statement | Query | Remark
 
 
 def column(name: str, type_: str, length: int | None = None, scale: int | None = None, **more: object) -> Made:
@@ -52,8 +53,8 @@ def layout(*tables: StarRocksTable) -> Layout[SqlType]:
     return Layout(tables, ["shop"])
 
 
-def steps(there: Layout[SqlType], *changes: SchemaChange, rules: StarRocksDialect | None = None) -> list[Step]:
-    return [step for planned in plan(rules or StarRocksDialect(), there, changes) for step in planned.steps]
+def steps(there: Layout[SqlType], *changes: SchemaChange, rules: StarRocksDialect | None = None) -> list[Printed]:
+    return printed(rules or StarRocksDialect(), there, changes)
 
 
 def statements(there: Layout[SqlType], *changes: SchemaChange, rules: StarRocksDialect | None = None) -> list[str]:
@@ -202,20 +203,20 @@ def test_rows_whose_values_the_source_may_have_changed_stand_against_it(old: str
     there = layout(orders(ActualColumn("c", kind)))
     change = AlterColumnType(ORDERS, Column("c", DataType.parse(new)), Column("c", DataType.parse(old)))
     first = steps(there, change)[0]
-    assert isinstance(first, Check)
+    assert isinstance(first, Query)
     assert first.sql == f"SELECT 1 FROM `shop`.`orders` WHERE {condition} LIMIT 1"
 
 
 def test_a_type_that_values_do_not_survive_needs_a_column_without_values() -> None:
     change = AlterColumnType(ORDERS, Column("c", DataType.parse("INT")))
     check, *copy = steps(layout(orders(column("c", "VARCHAR", 40))), change)
-    assert isinstance(check, Check)
+    assert isinstance(check, Query)
     assert check.sql == "SELECT 1 FROM `shop`.`orders` WHERE `c` IS NOT NULL LIMIT 1"
     assert "may come out differently as INT" in check.reason
     assert len(copy) == 5
     digits = AlterColumnType(ORDERS, Column("c", DataType.parse("INT")), Column("c", DataType.parse("DECIMAL(5, 2)")))
     check = steps(layout(orders(column("c", "DECIMAL", 5, 2))), digits)[0]
-    assert isinstance(check, Check)
+    assert isinstance(check, Query)
     assert "StarRocks does not turn DECIMAL(5, 2) into INT" in check.reason
 
 

@@ -8,7 +8,7 @@ import pytest
 from starrocks_harness import Harness
 
 from cdc.errors import CommitFailed, SinkError
-from cdc.testing.sink_conformance import LOG, ORDERS, by_id, keyed, keyless, prepare, row
+from cdc.testing.delivery_conformance import LOG, ORDERS, by_id, keyed, keyless, prepare, row
 
 pytestmark = pytest.mark.slow  # a stand-in at work
 

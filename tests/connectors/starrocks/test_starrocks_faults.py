@@ -30,7 +30,8 @@ from cdc.schema import (
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from cdc.testing import sink_conformance as conformance
-from cdc.testing.sink_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, by_id, keyed, keyless, row, swap_names
+from cdc.testing.delivery_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, by_id, keyed, keyless, row
+from cdc.testing.sink_conformance import swap_names
 from connectors.starrocks.sink import StarRocksSink
 from connectors.streamload import settings
 from connectors.streamload.options import LoadSinkOptions

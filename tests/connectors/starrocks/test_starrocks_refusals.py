@@ -15,7 +15,7 @@ from cdc.schema import AddColumn, AlterColumnType, Column, CreateTable, DataType
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import block
-from cdc.testing.sink_conformance import ID, KEYED, LOG, ORDERS, keyed, keyless, prepare, row
+from cdc.testing.delivery_conformance import ID, KEYED, LOG, ORDERS, keyed, keyless, prepare, row
 from connectors.starrocks.load import ALWAYS
 from connectors.starrocks.sink import StarRocksSink
 

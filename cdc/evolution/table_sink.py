@@ -1,4 +1,4 @@
-"""A sink that is a SQL-like system: it says how its statements are spelled, the core plans and carries out."""
+"""A sink with tables: it says what they can be and carries out operations, the core plans, orders and repeats."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from contextlib import AbstractContextManager
 from typing import ClassVar, Generic
 
 from cdc.evolution.changes import SchemaChanges
+from cdc.evolution.operations import Operation
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.renames import in_turn
-from cdc.evolution.session import SchemaSession
-from cdc.evolution.steps import Statement
+from cdc.evolution.session import TableSession
 from cdc.evolution.table import T
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.sink import Sink
 from cdc.source import Context
 
 
-class SqlSink(Sink, Generic[T]):
-    """Schema changes and `cdc plan` for a sink that can open a `SchemaSession`. Picklable, as every sink."""
+class TableSink(Sink, Generic[T]):
+    """Schema changes and `cdc plan` for a sink that can open a `TableSession`. Picklable, as every sink."""
 
     shadows: ClassVar[bool] = True
 
@@ -27,7 +27,7 @@ class SqlSink(Sink, Generic[T]):
         self._store = context.store
 
     @abstractmethod
-    def schema_session(self, *, write: bool) -> AbstractContextManager[SchemaSession[T]]:
+    def schema_session(self, *, write: bool) -> AbstractContextManager[TableSession[T]]:
         """A session for schema changes, or only to look. Driver. Raises SinkError."""
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
@@ -38,7 +38,7 @@ class SqlSink(Sink, Generic[T]):
         """The table as it is, None when it does not exist. Driver."""
         with self.schema_session(write=False) as session:
             actual = session.read([table]).get(table)
-            return None if actual is None else session.dialect.schema(actual)
+            return None if actual is None else session.rules.schema(actual)
 
     def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
         """Those of these tables that do not exist. Driver."""
@@ -46,8 +46,9 @@ class SqlSink(Sink, Generic[T]):
             return session.missing(tables)
 
     def plan_text(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
-        """The statements `apply` would run now. Driver."""
+        """The statements or operations that `apply` would carry out now. Driver."""
         with self.schema_session(write=False) as session:
-            dialect, changes = session.dialect, in_turn(changes)
-            planned = plan(dialect, session.read(tables_of(dialect, changes)), changes)
-        return [step.sql for change in planned for step in change.steps if isinstance(step, Statement)]
+            rules, changes = session.rules, in_turn(changes)
+            planned = plan(rules, session.read(tables_of(rules, changes)), changes)
+            steps = [step for change in planned for step in change.steps if isinstance(step, Operation)]
+            return [text for step in steps for text in session.texts(step)]

@@ -1,0 +1,215 @@
+"""Operations: what a sink has to do to its tables for a schema change. Frozen values, made by the planner.
+
+`cdc.evolution.dialect` prints them as SQL; `cdc.evolution.api_sink` hands each to a method of a sink without SQL.
+Tables in an operation are the sink's own (`cdc.evolution.table`): as they are before it (`actual`), and after it
+(`new`). Every operation may be begun anew after a crash, as planning starts from the tables that are there then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from cdc.evolution import table as tables
+from cdc.schema import CreateTable as TableCreation
+from cdc.schema import DataType, TableId
+
+ActualTable = tables.ActualTable[Any]
+ActualColumn = tables.ActualColumn[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One step. `table` is the table that the schema change is about, for messages and for jobs that are waited for."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatabase(Operation):
+    """The database of a table, when there is none."""
+
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable(Operation):
+    """A new, empty table. `change` has the options that a rule gives it, None where it is made for something else."""
+
+    new: ActualTable
+    change: TableCreation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateShadow(Operation):
+    """An empty shadow table `new`; as `like` is made, or for a new schema with the options of `change`."""
+
+    new: ActualTable
+    like: ActualTable | None = None
+    change: TableCreation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SwapShadow(Operation):
+    """The shadow table takes the place of the table in one step: readers find one of them, whole. `new`: it then."""
+
+    shadow: TableId
+    new: ActualTable
+
+
+@dataclass(frozen=True, slots=True)
+class DropShadow(Operation):
+    """A shadow table that exists goes."""
+
+    shadow: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable(Operation):
+    """The table goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable(Operation):
+    """All rows go."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable(Operation):
+    """Another name inside of the table's database."""
+
+    new: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTable(Operation):
+    """A name in another database, which exists: rows are copied."""
+
+    actual: ActualTable
+    new: ActualTable
+
+
+@dataclass(frozen=True, slots=True)
+class CommentTable(Operation):
+    """Another comment, or none."""
+
+    actual: ActualTable
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn(Operation):
+    """A column behind another (`after`), or last; rows that are there get its default."""
+
+    actual: ActualTable
+    column: ActualColumn
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FillColumn(Operation):
+    """Rows that are there get the default of a column that was just added, for `NewColumn.BACK_FILL`."""
+
+    actual: ActualTable
+    column: ActualColumn
+
+
+class Convert(Enum):
+    """How values of a column become those of its new type."""
+
+    VALUE = "value"
+    """As the source has them."""
+    OR_NULL = "or null"
+    """Loosely: NULL for what does not fit, as a re-snapshot brings the rows."""
+    KEEP = "keep"
+    """As they are, in a type that has room for others besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The values of `new` from those of `old`. `source` and `before`: the source's types after and before, if known."""
+
+    how: Convert
+    old: ActualColumn
+    new: ActualColumn
+    source: DataType | None = None
+    before: DataType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterColumn(Operation):
+    """Another type in place."""
+
+    actual: ActualTable
+    column: ActualColumn
+    values: Conversion
+
+
+@dataclass(frozen=True, slots=True)
+class CommentColumn(Operation):
+    """Another comment of a column, or none; `column` has it already."""
+
+    actual: ActualTable
+    column: ActualColumn
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn(Operation):
+    """Another name of a column."""
+
+    old_name: str
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn(Operation):
+    """A column goes."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildTable(Operation):
+    """A copy of the table under the name `copy`, with the columns, types and key of `new`, takes its place.
+
+    `values` are for columns of `new` by name; the others keep theirs.
+    """
+
+    actual: ActualTable
+    new: ActualTable
+    copy: TableId
+    values: Mapping[str, Conversion] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DropCopy(Operation):
+    """A copy that `RebuildTable` left when the process died goes, when there is one."""
+
+    copy: TableId
+
+
+def text_of(operation: Operation) -> str:
+    """The operation for people, in words of `cdc plan`: no SQL."""
+    verb = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(operation).__name__).strip()
+    match operation:
+        case CreateTable(new=new) | CreateShadow(new=new):
+            columns = ", ".join(f"{column.name} {column.type}" for column in new.columns)
+            key = f", key ({', '.join(new.key)})" if new.key else ""
+            return f"{verb} {new.id} ({columns}{key})"
+        case RenameTable(new=new_name):
+            return f"{verb} {operation.table} to {new_name}"
+        case MoveTable(new=new):
+            return f"{verb} {operation.table} to {new.id}"
+        case AddColumn(column=column) | AlterColumn(column=column) | FillColumn(column=column):
+            default = "" if column.default is None else f" default {column.default!r}"
+            return f"{verb} {operation.table}.{column.name} {column.type}{default}"
+        case RenameColumn(old_name=old_name, new_name=new_name):
+            return f"{verb} {operation.table}.{old_name} to {new_name}"
+        case DropColumn(name=name):
+            return f"{verb} {operation.table}.{name}"
+        case CreateDatabase(database=database):
+            return f"{verb} {database}"
+        case _:
+            return f"{verb} {operation.table}"
