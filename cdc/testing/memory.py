@@ -153,11 +153,6 @@ class LocalPipeline:
         self.wait()
         self._begin(self._restarted())
 
-    @property
-    def counts(self) -> Counter[str]:
-        """Counted reasons of all batches so far."""
-        return Counter(self._progress.snapshot().counts)
-
     def wait(self) -> None:
         """Wait for the last commit."""
         self._runner.finish()

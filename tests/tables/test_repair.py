@@ -78,12 +78,12 @@ def test_a_schema_becomes_what_the_sink_has(pipeline: Pipeline) -> None:
     pipeline.edit(
         "sink",
         lambda line: line.replace(
-            '"sink":{"shop.t":{"columns":[', '"sink":{"shop.t":{"columns":[{"name":"x","type":"INT"},'
+            '"sink":{"shop.t":{"columns":[', '"sink":{"shop.t":{"columns":[{"name":"x","type":"INT","nullable":false},'
         ),
     )
     with pytest.raises(EngineError, match=r"rows with the columns id .* the sink's table, which has x, id"):
         pipeline.run(row(2))
-    pipeline.edit("sink", lambda line: line.replace('{"name":"x","type":"INT"},', ""))
+    pipeline.edit("sink", lambda line: line.replace('{"name":"x","type":"INT","nullable":false},', ""))
     pipeline.run()
     assert pipeline.ids == [1, 2]
 
