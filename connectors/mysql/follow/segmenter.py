@@ -95,7 +95,7 @@ class Segmenter:
         self._ids: dict[int, TableId | None] = {}
         self._xa: dict[tuple[str, ...], frozenset[TableId]] = {}
         self._steps: list[tuple[int, int]] = []
-        self._in_transaction = self._announced = False
+        self._in_transaction = self._announced = self._file_begins = False
         self._gtid = ""
         self._open = _Open()
         self._files = Continuity(done)
@@ -156,6 +156,8 @@ class Segmenter:
         begun = self._in_transaction or int(buffer.type[-1]) in events.GTID_TYPES
         self._gtid = self._gtid_at(buffer, len(buffer)) if begun else ""
         self.position = int(buffer.end_position[-1])
+        if self._file_begins and not begun:  # nothing is in it yet: the one before it may be purged all the same
+            yield self._close(buffer, len(buffer) - 1)
 
     def _next_file(self, buffer: ReceiveBuffer) -> None:
         """Transactions never go on in the next file, so one that is open was cut off by a crash of the server."""
@@ -167,6 +169,7 @@ class Segmenter:
             )
         self._files.next_file(self.file, buffer)
         self.file, self.position, self._ids = buffer.file, 4, {}
+        self._file_begins = True
         self._in_transaction = self._announced = False
 
     def _points(self, view: BufferView) -> list[tuple[int, Callable[[BufferView, int, int], frozenset[TableId]]]]:
@@ -298,7 +301,7 @@ class Segmenter:
         return {table for table in known if table is not None}
 
     def _close(self, buffer: ReceiveBuffer, last: int) -> Segment:
-        done, self._open = self._open, _Open()
+        done, self._open, self._file_begins = self._open, _Open(), False
         return Segment(
             buffer.file,
             int(buffer.end_position[last]),
