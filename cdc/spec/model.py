@@ -36,6 +36,8 @@ from cdc.spec.traces import TraceOptions
 from cdc.transform.texts import RuleSource, Settings
 
 _SHORTEST_KEY = 16
+_LONGEST_NAME = 128
+"""Bytes of `pipeline.name`: names of files and tables that it is part of may have 255."""
 
 
 def _check_sink_table(text: str) -> str:
@@ -228,6 +230,11 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         """Values that contradict each other, or that a secret must not have."""
         yield from super().problems()
         yield from spark_problems(self.spark)
+        if self.name is not None and len(self.name.encode()) > _LONGEST_NAME:
+            hint = "files of the state directory and tables of the sink are named after it"
+            yield Remark(
+                "name", f"must have at most {_LONGEST_NAME} bytes in UTF-8, has {len(self.name.encode())}", hint
+            )
         if self.hash_key is not None and len(self.hash_key.get_secret_value()) < _SHORTEST_KEY:
             hint = "such as what `openssl rand -hex 32` prints, from the environment: ${HASH_KEY}"
             yield Remark("hash-key", f"must have at least {_SHORTEST_KEY} characters", hint)

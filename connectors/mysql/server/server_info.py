@@ -104,11 +104,18 @@ def query(
             driver._read_timeout = max(usual_s, SLOW_S)
         with connection.cursor() as cursor:
             cursor.execute(sql, arguments)
+            if cursor.description is None and sql.lstrip()[:4].upper() in ("SELE", "SHOW"):
+                raise _no_database(f"{sql.split()[0]} has no result", connection)
             return tuple(cursor.fetchall())
     except (pymysql.err.MySQLError, OSError) as error:
         raise as_source_error(error, where_of(connection), logged_in=True) from error
     finally:
         driver._read_timeout = usual_s
+
+
+def _no_database(answer: str, connection: MySqlConnection) -> SourceError:
+    hint = "check hostname and port: a proxy or another kind of server listens there"
+    return SourceError(f"it does not answer as MySQL or MariaDB does: {answer}", where=where_of(connection), hint=hint)
 
 
 def where_of(connection: MySqlConnection) -> str:
@@ -136,11 +143,7 @@ def server_settings(connection: MySqlConnection) -> ServerInfo:
     """The same without where the binary log stands and what it leaves out: any account may ask. Raises SourceError."""
     values = _variables(connection)
     if "version" not in values:
-        raise SourceError(
-            "it does not answer as MySQL or MariaDB does: SHOW GLOBAL VARIABLES names no version",
-            where=where_of(connection),
-            hint="check hostname and port: a proxy or another kind of server listens there",
-        )
+        raise _no_database("SHOW GLOBAL VARIABLES names no version", connection)
     flavor: Flavor = "mariadb" if "mariadb" in values["version"].lower() else "mysql"
     number = version_number(values["version"])
     log_bin = values.get("log_bin", "OFF").upper() in ("ON", "1")
