@@ -44,7 +44,7 @@ class TaskResult:
 
     `reports` is what the source's reader had to tell (see `Learns.decided`). `read` is how many changes it read, by
     source table, `bytes_read` how large they were as columns, and `phases` where the seconds went: read, decode,
-    transform, prepare. `noted` is the document of what the attempt has noted (`cdc.state.notes`), empty for nothing.
+    transform, prepare. `noted` is the name of what the attempt has noted (`cdc.state.notes`), empty for nothing.
     """
 
     prepared: tuple[Prepared, ...] = ()

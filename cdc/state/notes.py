@@ -1,9 +1,9 @@
 """Names that sinks note before something gets them (`TaskAttempt.note`), so that an abort finds what has them.
 
-    <state>/notes/<batch>-<partition>-<generation>-<attempt>.json    {"values": [...]}, in the order of the notes
+    <state>/notes/<batch>-<partition>-<generation>-<attempt>-<n>.json    {"values": [...]}, in the order of the notes
 
-A document is there from an attempt's first note on. With the decision on a batch those of the attempts whose handles
-count go; what other attempts have noted stays until an abort was handed it.
+An attempt has documents from its first note on, each of at most `_MOST` notes. With the decision on a batch those of
+the attempts whose handles count go; what other attempts have noted stays until an abort was handed it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import Any
 
 from cdc.state.store import Store
 
-_NAME = re.compile(r"(\d+)-\d+-\d+-\d+\.json")
+_NAME = re.compile(r"((\d+)-\d+-\d+-\d+)-(\d+)\.json")
+_MOST = 64
+"""Notes in one document, which is written whole for each of them."""
 
 
 class AttemptNotes:
@@ -26,18 +28,21 @@ class AttemptNotes:
     def __init__(self, store: Store, name: str) -> None:
         self._store, self._name = store, name
         self._values: list[Any] = []
+        self._whole = 0
         self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
-        """Of the document; empty while nothing is noted."""
-        return self._name if self._values else ""
+        """Of the attempt; empty while nothing is noted."""
+        return self._name if self._values or self._whole else ""
 
     def __call__(self, value: Any) -> None:
         """Keep a JSON value, on disk when this returns. Raises StateError, and then it may be there or not."""
         with self._lock:
             self._values.append(value)
-            self._store.write_json(self._name, {"values": self._values})
+            self._store.write_json(f"{self._name}-{self._whole}.json", {"values": self._values})
+            if len(self._values) == _MOST:
+                self._values, self._whole = [], self._whole + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +61,20 @@ class Notes:
 
     def of_attempt(self, batch: int, partition: int, generation: int, attempt: int) -> AttemptNotes:
         """For one attempt of one task. Executor."""
-        return AttemptNotes(self.store, f"{batch}-{partition}-{generation}-{attempt}.json")
+        return AttemptNotes(self.store, f"{batch}-{partition}-{generation}-{attempt}")
 
     def decided(self, batch: int, names: Collection[str]) -> None:
-        """The handles of the attempts with these documents are decided: their notes go, and equal ones of others.
+        """The handles of the attempts with these names are decided: their notes go, and equal ones of others.
 
         Driver, once the decision is on disk and before its commit; repeatable. Raises StateError.
         """
         if not names:
             return
         there = [name for name, of in self._documents() if of == batch]
-        kept = {_text(value) for name in there if name in names for value in self._values(name)}
+        decided = {name for name in there if name.rpartition("-")[0] in names}
+        kept = {_text(value) for name in decided for value in self._values(name)}
         for name in there:
-            if name not in names:
+            if name not in decided:
                 values = self._values(name)
                 left = [value for value in values if _text(value) not in kept]
                 if left:
@@ -91,9 +97,10 @@ class Notes:
             self.store.remove(name)
 
     def _documents(self) -> Iterator[tuple[str, int]]:
-        """Names and batches, in the order of batches."""
-        found = ((name, _NAME.fullmatch(name)) for name in self.store.names())
-        yield from sorted(((name, int(match[1])) for name, match in found if match), key=lambda each: each[1])
+        """Names and batches, in the order of batches; those of an attempt in the order of its notes."""
+        matches = [match for name in self.store.names() if (match := _NAME.fullmatch(name))]
+        for match in sorted(matches, key=lambda match: (int(match[2]), match[1], int(match[3]))):
+            yield match[0], int(match[2])
 
     def _values(self, name: str) -> list[Any]:
         fields = self.store.read_json(name)

@@ -63,6 +63,16 @@ def test_what_was_decided_is_never_handed_to_an_abort(store: Store) -> None:
     assert notes.undecided(4, committed=3).values == ("left",)
 
 
+def test_many_notes_keep_their_order_and_go_together(store: Store) -> None:
+    notes = Notes(store.within("notes"))
+    values = [f"{number}" for number in range(150)]
+    name = noted(notes, 3, *values)
+    assert notes.undecided(3, committed=2).values == tuple(values)
+    assert len(store.within("notes").names()) == 3
+    notes.decided(3, [name])
+    assert store.within("notes").names() == []
+
+
 def test_an_attempt_that_notes_nothing_leaves_nothing(store: Store) -> None:
     notes = Notes(store.within("notes"))
     assert noted(notes, 1) == ""
