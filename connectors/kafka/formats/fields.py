@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -16,7 +16,7 @@ from cdc.schema import DataType, Kind
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.convert import BadValue
 from connectors.kafka.formats.scan import Cells, Tree
-from connectors.kafka.formats.widen import adapted
+from connectors.kafka.formats.widen import adapted, become
 from connectors.kafka.kernels import ABSENT, ESCAPED, INTEGER, NULL, OBJECT, STRING, moments
 
 Count = Callable[[str, int], None]
@@ -62,23 +62,44 @@ class Field:
     zone: str = "UTC"
     """Where the clock of moments without a zone is that stand for an instant."""
     told: bool = True
+    becomes: DataType | None = None
+    """What the pipeline file makes of the column; `type` and `encoding` still say how the message writes its values."""
+
+    @property
+    def column_type(self) -> DataType:
+        """The type that the column of the table has to hold."""
+        return self.becomes or self.type
+
+    @property
+    def says_how_written(self) -> bool:
+        """Whether the message's own description is needed to read values, as their JSON alone does not tell them."""
+        return self.encoding is not Encoding.NATURAL or self.type.kind in _NOT_PLAIN
 
 
 _INTEGERS = frozenset({
     Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TINYINT_UNSIGNED, Kind.SMALLINT_UNSIGNED,
     Kind.INT_UNSIGNED, Kind.BIGINT_UNSIGNED,
 })  # fmt: skip
+_MOMENTS = frozenset({Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
+_NOT_PLAIN = _MOMENTS | frozenset({
+    Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.BIGINT_UNSIGNED,
+})  # fmt: skip
 _NUMBERS = frozenset({Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL})
 _TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING, Kind.JSON})
-_BINARIES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
+BINARIES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
 _REPLACED = "�".encode()
 
 
 def decoded(field: Field, cells: Cells, target: DataType, count: Count) -> pa.Array:
-    """The values of a column as `target`, which is the field's own type or a wider one. Raises BadValue."""
+    """The values of a column as `target`, which is the field's `column_type` or a wider one. Raises BadValue."""
+    if field.becomes is not None and field.type.kind in _MOMENTS and not (cells.kinds == INTEGER).any():
+        field = replace(field, type=field.becomes, becomes=None)  # as text, it is written as every format writes it
     special = _SPECIAL.get(field.encoding)
     values = _natural(field, cells, count) if special is None else special(field, cells)
-    return adapted(values, field.type, target)
+    own = field.type
+    if field.becomes is not None:
+        values, own = become(values, own, field.becomes), field.becomes
+    return adapted(values, own, target)
 
 
 def _natural(field: Field, cells: Cells, count: Count) -> pa.Array:
@@ -92,7 +113,7 @@ def _natural(field: Field, cells: Cells, count: Count) -> pa.Array:
         return convert.numbers(cells, arrow)
     if kind in _TEXTS:
         return _text(cells, count)
-    if kind in _BINARIES:
+    if kind in BINARIES:
         return _bytes(field, cells)
     if kind is Kind.BOOLEAN:
         return convert.booleans(cells)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc.block import arrow_type
 from cdc.schema import DataType, Kind
+from connectors.kafka.formats import convert
 
 _SIGNED = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
 _UNSIGNED = {Kind.TINYINT_UNSIGNED: 8, Kind.SMALLINT_UNSIGNED: 16, Kind.INT_UNSIGNED: 32, Kind.BIGINT_UNSIGNED: 64}
@@ -78,6 +81,30 @@ def adapted(values: pa.Array, own: DataType, target: DataType) -> pa.Array:
     if pa.types.is_string(arrow) or pa.types.is_decimal(arrow):
         return _as_text(values, own).cast(arrow)
     return values.cast(arrow)
+
+
+def become(values: pa.Array, own: DataType, declared: DataType) -> pa.Array:
+    """Values of a type as values of any other one that can hold each of them. Raises BadValue for one it cannot."""
+    arrow, message = arrow_type(declared), f"is no {declared}"
+    if values.type == arrow:
+        return values
+    if pa.types.is_binary(values.type):
+        texts = convert.cast(values, pa.string(), "is no UTF-8")
+        return texts if arrow == pa.string() else convert.cast(texts, arrow, message)
+    if pa.types.is_string(arrow):
+        return _as_text(values, own)
+    if pa.types.is_binary(arrow):
+        return convert.cast(_as_text(values, own), arrow, message)
+    if pa.types.is_decimal(values.type) and pa.types.is_floating(arrow):
+        return values.cast(arrow)  # the nearest one, as a server makes of it
+    if pa.types.is_decimal(arrow):
+        return convert.cast(_as_text(values, own), arrow, message)
+    found = convert.cast(values, arrow, message)
+    if declared.kind is Kind.DATE and pa.types.is_timestamp(values.type):
+        cut = np.asarray(pc.not_equal(found.cast(values.type), values).fill_null(False))
+        if cut.any():
+            raise convert.BadValue(int(np.argmax(cut)), "has a time, which a DATE does not")
+    return found
 
 
 def _as_text(values: pa.Array, own: DataType) -> pa.Array:

@@ -22,7 +22,7 @@ def fits(schema: TableSchema, fields: Iterable[Field]) -> bool:
     """Whether rows with these fields can be rows of the table as it is."""
     columns = {column.name: column.type for column in schema.columns}
     return all(
-        item.name in columns and (not item.told or widened(columns[item.name], item.type) == columns[item.name])
+        item.name in columns and (not item.told or widened(columns[item.name], item.column_type) == columns[item.name])
         for item in fields
     )
 
@@ -42,10 +42,10 @@ def merged(
     for item in fields:
         found = next((number for number, column in enumerate(columns) if column.name == item.name), None)
         if found is None:
-            columns.insert(place, Column(item.name, item.type, comment=item.comment))
+            columns.insert(place, Column(item.name, item.column_type, comment=item.comment))
         else:
             column = columns[found]
-            wider = widened(column.type, item.type) if item.told else column.type
+            wider = widened(column.type, item.column_type) if item.told else column.type
             columns[found] = Column(column.name, wider, column.nullable, column.default, column.comment)
             place = found
         place += 1
@@ -72,7 +72,7 @@ def _new(table: TableId, fields: tuple[Field, ...], key: tuple[str, ...]) -> Tab
             where=str(table),
             hint="say which columns are the key in primary-keys",
         )
-    columns = tuple(Column(item.name, item.type, item.name not in key, comment=item.comment) for item in fields)
+    columns = tuple(Column(item.name, item.column_type, item.name not in key, comment=item.comment) for item in fields)
     return TableSchema(columns, key)
 
 

@@ -12,7 +12,7 @@ from cdc.pattern import TablePattern
 from cdc.schema import Column, DataType, TableId, TableSchema
 from connectors.kafka.formats import infer
 from connectors.kafka.formats.blocks import Columns, Judge
-from connectors.kafka.formats.fields import Field
+from connectors.kafka.formats.fields import BINARIES, Field
 from connectors.kafka.formats.groups import Format, Group, Images
 from connectors.kafka.read import schemas
 from connectors.kafka.read.history import Known
@@ -44,10 +44,7 @@ class Tables:
         types = self._declared(group.table)
         if not types or group.fields is None:
             return group
-        fields = tuple(
-            found.natural(Column(item.name, types[item.name])) if item.name in types else item for item in group.fields
-        )
-        return replace(group, fields=fields)
+        return replace(group, fields=tuple(_declared(item, types.get(item.name), found) for item in group.fields))
 
     def refused(self, group: Group, known: Known) -> SchemaUnknown | None:
         """Why no row of a group can be a row of its table, whatever is changed; None when one may be."""
@@ -99,3 +96,14 @@ class Tables:
 
     def _declared(self, table: TableId) -> Mapping[str, DataType]:
         return next((types for pattern, types in self._columns if pattern.matches(table)), {})
+
+
+def _declared(field: Field, declared: DataType | None, found: Format) -> Field:
+    """The field with what the pipeline file makes of it: the message says how its values are written."""
+    if declared is None:
+        return field
+    if field.type.kind in BINARIES and declared.kind in BINARIES:
+        return replace(field, type=declared)
+    if field.says_how_written:
+        return replace(field, becomes=declared)
+    return found.natural(Column(field.name, declared))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 from kafka_log import Follower, TopicLog
 
 from cdc.errors import CorruptLog
+from cdc.schema import CreateTable, DataType
 
 
 def test_a_declared_type_that_values_do_not_show_does_not_hold_up_the_topic(tmp_path: Path) -> None:
@@ -32,3 +36,90 @@ def test_a_declared_binary_takes_the_number_that_its_bits_are_and_no_bytes_take_
     given["columns"] = {"orders": {"bits": "BYTES"}}
     with pytest.raises(CorruptLog, match="column bits: is a number, not bytes as base64"):
         Follower(log, tmp_path / "bytes", **given).follow()
+
+
+def _connect(kind: str, name: str = "", **parameters: str) -> dict[str, Any]:
+    return {"type": kind, "optional": True, **({"name": name} if name else {}), "parameters": parameters}
+
+
+_DECIMAL = _connect("bytes", "org.apache.kafka.connect.data.Decimal", scale="2")
+_DAY = _connect("int32", "io.debezium.time.Date")
+_MILLIS = _connect("int64", "io.debezium.time.Timestamp")
+BECOMES: dict[str, tuple[Any, Any, str, Any]] = {
+    "a decimal, a text": (_DECIMAL, "BBo=", "STRING", "10.50"),
+    "a decimal, a double": (_DECIMAL, "BBo=", "DOUBLE", 10.5),
+    "a decimal, another one": (_DECIMAL, "BBo=", "DECIMAL(20, 4)", Decimal("10.5000")),
+    "a decimal, a whole number": (_connect("bytes", _DECIMAL["name"], scale="0"), "ASw=", "BIGINT", 300),
+    "a day, a text": (_DAY, 20000, "STRING", "2024-10-04"),
+    "a day, a moment": (_DAY, 20000, "TIMESTAMP(3)", datetime(2024, 10, 4)),
+    "a moment, a day": (_MILLIS, 1728000000000, "DATE", date(2024, 10, 4)),
+    "a count of days without a name, a day": (_connect("int32"), 20000, "DATE", date(2024, 10, 4)),
+    "bytes, the text that they are": (_connect("bytes"), "w7w=", "STRING", "ü"),
+    "bytes, fewer than declared": (_connect("bytes"), "AQ==", "BINARY(2)", b"\x01\x00"),
+    "a text, a number": (_connect("string"), "12", "INT", 12),
+    "a number, a text": (_connect("int32"), 12, "STRING", "12"),
+    "a number of 64 bits that went below zero": (_connect("int64"), -1, "BIGINT UNSIGNED", 2**64 - 1),
+    "a moment with its zone, as it is written": (
+        _connect("string", "io.debezium.time.ZonedTimestamp"), "2026-01-01T00:00:00Z", "STRING", "2026-01-01T00:00:00Z",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BECOMES)
+def test_a_schema_says_how_a_value_is_written_and_columns_what_it_becomes(tmp_path: Path, case: str) -> None:
+    described, written, declared, value = BECOMES[case]
+    log = TopicLog(t=1)
+    fields = [{"field": "id", "type": "int32"}, {"field": "v", **described}]
+    rows = [{"id": 1, "v": written}, {"id": 2, "v": None}]
+    schema = {"type": "struct", "fields": fields}
+    log.write("t", *(json.dumps({"schema": schema, "payload": row}).encode() for row in rows))
+    follower = Follower(log, tmp_path, columns={"t": {"v": declared}}, **{"value.format": "json"})
+    found = [item for batch in follower.follow() for item in batch]
+    assert [item[1]["v"] for item in found if isinstance(item, tuple)] == [value, None]
+    (created,) = [item for item in found if isinstance(item, CreateTable)]
+    assert created.schema.column("v").type == DataType.parse(declared)
+
+
+@pytest.mark.parametrize(
+    ("described", "written", "declared"),
+    [
+        (_DECIMAL, "BBo=", "BIGINT"),
+        (_DECIMAL, "BBo=", "DATE"),
+        (_MILLIS, 1, "DATE"),
+        (_connect("bytes"), "/w==", "STRING"),
+    ],
+)
+def test_a_value_that_cannot_become_what_is_declared_is_refused(
+    tmp_path: Path, described: Any, written: Any, declared: str
+) -> None:
+    log = TopicLog(t=1)
+    fields = [{"field": "id", "type": "int32"}, {"field": "v", **described}]
+    message = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, "v": written}}
+    log.write("t", json.dumps(message).encode())
+    with pytest.raises(CorruptLog, match="t-0@0: a message cannot be read: column v: "):
+        Follower(log, tmp_path, columns={"t": {"v": declared}}, **{"value.format": "json"}).follow()
+
+
+def test_a_double_that_becomes_a_decimal_is_passed_by_what_is_declared(tmp_path: Path) -> None:
+    """`ALTER TABLE t MODIFY w DECIMAL(10,2)` in Debezium's messages: the table keeps its DOUBLE."""
+    log = TopicLog(t=1)
+    for number, (described, written) in enumerate(((_connect("double"), 10.5), (_DECIMAL, "BBo="))):
+        fields = [{"field": "id", "type": "int32"}, {"field": "w", **described}]
+        row = {"id": number, "w": written}
+        log.write("t", json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": row}).encode())
+    follower = Follower(log, tmp_path, columns={"t": {"w": "DOUBLE"}}, **{"value.format": "json"})
+    found = [item for batch in follower.follow() for item in batch]
+    assert [item if isinstance(item, tuple) else type(item).__name__ for item in found] == [
+        "CreateTable", ("+I", {"id": 0, "w": 10.5}), ("+I", {"id": 1, "w": 10.5}),
+    ]  # fmt: skip
+
+
+def test_labels_of_canals_numbers_are_not_lost(tmp_path: Path) -> None:
+    log = TopicLog(t=1)
+    message = {
+        "type": "INSERT", "database": "s", "table": "t", "data": [{"id": "1", "e": "2"}], "old": None, "es": 1,
+        "mysqlType": {"id": "int", "e": "enum('a','b')"}, "pkNames": ["id"], "isDdl": False, "sql": "",
+    }  # fmt: skip
+    log.write("t", json.dumps(message).encode())
+    (batch,) = Follower(log, tmp_path, columns={"s.t": {"e": "VARCHAR(10)"}}, **{"value.format": "canal-json"}).follow()
+    assert [item[1]["e"] for item in batch if isinstance(item, tuple)] == ["b"]
