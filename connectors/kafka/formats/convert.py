@@ -220,15 +220,15 @@ def cast(array: pa.Array, target: pa.DataType, message: str = "") -> pa.Array:
         return array
     try:
         return array.cast(target)
-    except pa.ArrowNotImplementedError as error:
-        if array.null_count == len(array):
-            return pa.nulls(len(array), target)
-        row = int(np.argmax(np.asarray(array.is_valid())))
-        raise BadValue(row, f"{message or f'is no {target}'}: {array.type} does not become {target}") from error
     except pa.ArrowInvalid as error:
         row = _first_bad(array, target)
         shown = str(array[row].as_py())
         raise BadValue(row, f"{shown[:60]!r} {message or f'is no {target}'}") from error
+    except pa.ArrowException as error:  # no value of the one type becomes the other
+        if array.null_count == len(array):
+            return pa.nulls(len(array), target)
+        row = int(np.argmax(np.asarray(array.is_valid())))
+        raise BadValue(row, f"{message or f'is no {target}'}: {array.type} does not become {target}") from error
 
 
 def _first_bad(array: pa.Array, target: pa.DataType) -> int:
