@@ -13,7 +13,9 @@ from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
-from connectors.mysql.server.server_info import server_info, where_of
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.positions import LogPosition, check_file_position, check_had
+from connectors.mysql.server.server_info import ServerInfo, server_info, where_of
 from connectors.mysql.snapshot.plan.requests import Requests
 
 
@@ -86,14 +88,16 @@ class AskedSource(Source):
     def _start_at(self, position: str) -> tuple[Offset, str]:
         from connectors.mysql.follow.aligned import aligned
         from connectors.mysql.follow.foreign import parse_position
-        from connectors.mysql.server.positions import check_file_position
 
         found = parse_position(position)
         more: dict[str, object] = {"startup_mode": "specific-offset", "specific_offset_gtid_set": None}
+        beside = ""
         with self._streams.session() as session:
             info = server_info(session)
             if found.gtids and info.gtid:
+                check_had(session, info, found.gtids)
                 more["specific_offset_gtid_set"] = found.gtids
+                beside = _contradiction(session, info, found.at)
             elif found.at is not None:
                 check_file_position(session, info, found.at)
             else:
@@ -102,4 +106,21 @@ class AskedSource(Source):
             at = aligned(self._streams.at, found.at)
             more |= {"specific_offset_file": at.file, "specific_offset_pos": at.position}
         offset = type(self)(self._options.model_copy(update=more), self._context).initial_offset()
-        return offset, f"{found.tool}, at {MySqlOffset.from_json(offset).position}"
+        again = _AGAIN if found.tool == "Debezium" else ""
+        return offset, f"{found.tool}, at {MySqlOffset.from_json(offset).position}{beside}{again}"
+
+
+_AGAIN = (
+    " (a connector that is idle has stored the place before its last transaction: that one comes again, and gives a "
+    "table without a key its rows twice)"
+)
+
+
+def _contradiction(session: MySqlConnection, info: ServerInfo, at: LogPosition | None) -> str:
+    """What a file and position say that are no place of this server, though it has the GTIDs beside them."""
+    try:
+        if at is not None:
+            check_file_position(session, info, at)
+    except PositionLost as error:
+        return f"; its GTIDs count, though not {at} beside them: {error.message}"
+    return ""

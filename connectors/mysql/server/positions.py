@@ -16,6 +16,7 @@ from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import COPY_ANEW, as_source_error
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server.gtid_range import lacking
 from connectors.mysql.server.server_check import announce_reader, free_server_id
 from connectors.mysql.server.server_info import ServerInfo, query, where_of
 
@@ -124,6 +125,23 @@ def check_file_position(connection: MySqlConnection, info: ServerInfo, wanted: L
     if wanted.position > found.size:
         message = f"{wanted} is beyond the end of the file ({found.size}): the log was reset, or this is another server"
         raise PositionLost(message, where=where_of(connection), hint=_RESTART)
+
+
+def check_had(connection: MySqlConnection, info: ServerInfo, done: str) -> None:
+    """Raises SourceError when the server does not have all transactions of a set that another tool has read.
+
+    So it is when the set is of another server, or partly: what this one has besides would be read from its begin.
+    """
+    try:
+        missing = lacking(info.executed, done, mariadb=info.mariadb)
+    except ValueError as error:
+        raise SourceError(f"the position's GTIDs cannot be read: {error}", where=where_of(connection)) from None
+    if missing:
+        raise SourceError(
+            f"the position counts transactions as read that this server does not have: {missing}",
+            where=where_of(connection),
+            hint="point hostname and port at the server that the tool has read from, or a replica of it",
+        )
 
 
 def check_gtid_position(connection: MySqlConnection, info: ServerInfo, done: str) -> None:
