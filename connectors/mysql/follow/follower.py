@@ -71,6 +71,22 @@ class Follower(threading.Thread):
         return self._segmenter.opened
 
     @property
+    def here(self) -> LogPosition:
+        """How far the log was read."""
+        return self._segmenter.here
+
+    @property
+    def done(self) -> str | None:
+        """The GTIDs that were read; None when they are not known."""
+        return self._segmenter.done
+
+    @property
+    def relevant(self) -> bool:
+        """Whether something was read ahead that concerns captured tables."""
+        with self._changed:
+            return self._queue.relevant
+
+    @property
     def waiting_bytes(self) -> int:
         """Log bytes read ahead and not yet in a batch."""
         return self._queue.bytes

@@ -126,15 +126,24 @@ class Tail:
             self.until = position
 
     def lag(self) -> Lag | None:
-        """How far the end of the log is from the last planned batch, and what the follower is waiting for."""
+        """How far the end of the log is from the last planned batch, and what the follower is waiting for.
+
+        What was read and concerns no captured table does not count: nothing of it has to be delivered.
+        """
         if self._follower is None:
             return Lag(0, self._note) if self._note else None
-        follower = self._follower
+        follower, at = self._follower, self._at
+        end = None if follower.at_end or at is None else self._end.found
+        if not follower.relevant and follower.at_end:
+            return Lag(0, follower.note, transactions=0)
+        if not follower.relevant and end is not None:
+            return Lag(
+                end.bytes_behind(follower.here), follower.note, transactions=end.transactions_behind(follower.done)
+            )
         size, transactions = follower.waiting_bytes, follower.waiting_transactions
-        end = None if follower.at_end or self._at is None else self._end.found
-        if end is not None and self._at is not None:
-            size = max(size, end.bytes_behind(self._at.position))
-            there = end.transactions_behind(self._at.gtids)
+        if end is not None and at is not None:
+            size = max(size, end.bytes_behind(at.position))
+            there = end.transactions_behind(at.gtids)
             transactions = there if transactions is None or there is None else max(transactions, there)
         return Lag(size, follower.note, transactions=transactions)
 

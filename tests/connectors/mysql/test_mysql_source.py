@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_process import wait_for
 from servers import FLAVORS, own_servers, source_of
 
 from cdc.errors import UnsupportedChange
@@ -207,6 +208,29 @@ def test_waiting_ends_with_the_next_transaction(shop: Shop) -> None:
     lag = source.lag()
     assert lag is not None
     assert (lag.bytes, lag.note) == (0, "")
+    source.stop()
+
+
+def test_changes_of_other_tables_are_nothing_to_be_late_with(shop: Shop) -> None:
+    other = shop.server.new_database("elsewhere")
+    shop.run(f"CREATE TABLE {other}.x (id INT)")
+    source = shop.source()
+    at = source.latest_offset(shop.start, None, LONG_S)
+    shop.run("INSERT INTO t VALUES (1, 'a')")
+    at = source.latest_offset(at, None, LONG_S)
+    assert source._tail is not None
+    follower = source._tail._follower
+    assert follower is not None
+    shop.run(f"INSERT INTO {other}.x VALUES (1)")
+    wait_for("the other table's row", lambda: follower.waiting_bytes > 0 and follower.at_end)
+    lag = source.lag()
+    assert lag is not None
+    assert (lag.bytes, lag.transactions) == (0, 0)
+    shop.run("INSERT INTO t VALUES (2, 'a')")
+    wait_for("a row of the table", lambda: follower.relevant)
+    behind = source.lag()
+    assert behind is not None
+    assert behind.bytes > 0
     source.stop()
 
 
