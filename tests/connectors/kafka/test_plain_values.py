@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -220,3 +221,18 @@ def test_bytes_that_are_no_shape_stop_the_run_with_the_columns_name() -> None:
     found = block(TABLE, schema, [("+I", {"id": 1, "at": b"\0\0\0\0\1"})])
     with pytest.raises(SinkError, match="column at GEOMETRY: 5 bytes that are no shape"):
         written(maxwell.layout(TABLE, schema), found)
+
+
+@pytest.mark.parametrize("value_format", ["debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink"])
+@pytest.mark.parametrize(
+    ("value", "text"), [(7.0, "7.0"), (-0.0, "-0.0"), (1e15, "1000000000000000.0"), (1.5, "1.5"), (1e300, "1e300")]
+)
+def test_a_double_has_a_point_or_an_exponent(value_format: str, value: float, text: str) -> None:
+    """Debezium, Canal and Maxwell write `7.0`: readers that tell types by values take `7` for a whole number."""
+    schema = TableSchema((Column("id", DataType(Kind.INT), False), Column("d", DataType(Kind.DOUBLE))), ("id",))
+    given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "value.format": value_format}
+    layout = layout_of(TABLE, schema, KafkaSinkOptions.model_validate(given), "1")
+    found = block(TABLE, schema, [("+I", {"id": 1, "d": value})])
+    ((record,),) = [messages.records for messages in Encoder(layout, tombstones=True, now_ms=lambda: 0).encode(found)]
+    written, *_ = re.findall(r'"d":"?(-?[0-9][^,"}]*)', record["value"].decode())
+    assert (written.lower(), float(written)) == (text, value)

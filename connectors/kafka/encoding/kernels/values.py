@@ -113,15 +113,27 @@ def bare_text(column: Int, row: Int, to: Int) -> Int:
     if op == DATE:
         return date_text(signed32(values + 4 * row), to)
     if op == FLOAT64:
-        return double_text(np.uint64(peek64(values + 8 * row)), to)
+        return _with_point(to, double_text(np.uint64(peek64(values + 8 * row)), to))
     return _rare(column, row, to)
+
+
+@kernel
+def _with_point(begin: Int, end: Int) -> Int:
+    """`7` as `7.0`, as Java writes it, for readers that tell types by values. The position behind it."""
+    for at in range(begin, end):
+        byte = peek8(at)
+        if byte != 45 and (byte < 48 or byte > 57):
+            return end
+    poke8(end, 46)
+    poke8(end + 1, 48)
+    return end + 2
 
 
 @kernel
 def _rare(column: Int, row: Int, to: Int) -> Int:
     op, values = peek64(column + OP), peek64(column + VALUES)
     if op == FLOAT32:
-        return float_text(np.uint64(peek32(values + 4 * row)), to)
+        return _with_point(to, float_text(np.uint64(peek32(values + 4 * row)), to))
     if op in (BOOL, BIT_DIGIT):
         bit = peek64(column + BIT) + row
         return _truth((peek8(values + (bit >> 3)) >> (bit & 7)) & 1, op, to)
@@ -177,7 +189,7 @@ def _floats(values: Int, start: Int, end: Int, to: Int) -> Int:
         if i > start:
             poke8(to, 44)
             to += 1
-        to = float_text(np.uint64(peek32(values + 4 * i)), to)
+        to = _with_point(to, float_text(np.uint64(peek32(values + 4 * i)), to))
     poke8(to, 93)
     return to + 1
 
@@ -265,10 +277,10 @@ def _geometry(op: Int, at: Int, size: Int, to: Int) -> Int:
     to += 1
     if op == POINT and size >= 25:
         poke32(to, 0x3A227822)  # "x":
-        to = double_text(np.uint64(peek64(at + 9)), to + 4)
+        to = _with_point(to + 4, double_text(np.uint64(peek64(at + 9)), to + 4))
         poke8(to, 44)
         poke32(to + 1, 0x3A227922)  # "y":
-        to = double_text(np.uint64(peek64(at + 17)), to + 5)
+        to = _with_point(to + 5, double_text(np.uint64(peek64(at + 17)), to + 5))
         poke8(to, 44)
         to += 1
     poke32(to, 0x626B7722)  # "wkb
