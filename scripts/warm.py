@@ -31,7 +31,7 @@ from connectors.mysql.rows.ahead import (
     compile_values,
 )
 from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
-from connectors.streamload.warm import warm as warm_load_text
+from connectors.shared.streamload.warm import warm as warm_load_text
 
 DEMO = Path(__file__).resolve().parent.parent / "pipelines" / "demo.yaml"
 LIMITS = Limits(max_bytes=64 << 20, max_rows=1_000_000)

@@ -93,27 +93,11 @@ CONTRACTS = (
 )
 """The modules of `cdc` that a connector may know."""
 
+SHARED = "connectors.shared"
+"""What every connector may use."""
+
 SERVERS = {"cdc_services": ("cdc.errors", "cdc.job.java"), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
 """The packages of `tests/devservers`, and the modules of `cdc` that each may know."""
-
-LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload")
-
-LIBRARIES = {
-    "connectors.shared.login": ("connectors.mysql", *LOAD_SINKS),
-    "connectors.shared.kernels": ("connectors.mysql", "connectors.streamload", "connectors.kafka", "connectors.paimon"),
-    "connectors.shared.servers": LOAD_SINKS,
-    "connectors.shared.sql": (*LOAD_SINKS, "connectors.mysql"),
-    "connectors.shared.last_image": (*LOAD_SINKS, "connectors.mysql", "connectors.paimon"),
-    "connectors.shared.staging": ("connectors.duckdb", "connectors.mysql"),
-    "connectors.shared.conversion": (*LOAD_SINKS, "connectors.kafka"),
-    "connectors.shared.sending": (*LOAD_SINKS, "connectors.paimon"),
-    "connectors.shared.partitions": ("connectors.paimon",),
-    "connectors.streamload": ("connectors.doris", "connectors.starrocks"),
-}
-"""Folders of code that several connectors share, and who may use them. The rooms of `connectors.shared` are in an order
-of their own: a room uses those above it."""
-
-SHARED = [name for name in LIBRARIES if name.startswith("connectors.shared.")]
 
 
 def modules() -> dict[str, Path]:
@@ -228,16 +212,27 @@ def test_a_connector_knows_the_contracts_and_its_own_folder() -> None:
 
 
 def may_use(name: str, imported: str) -> bool:
-    """Whether a connector's module may import this one of a connector."""
-    own = room(name)
-    shared = any(within(imported, library) and own in users for library, users in LIBRARIES.items())
-    above = own in SHARED and room(imported) in SHARED[: SHARED.index(own)]
-    return shared or above or within(imported, own)
+    """Whether a connector's module may import this one of a connector: its own folder's, or what is shared."""
+    if within(name, SHARED):
+        return within(imported, SHARED)
+    return within(imported, SHARED) or within(imported, ".".join(name.split(".")[:2]))
+
+
+def test_the_shared_rooms_have_an_order() -> None:
+    """A room of `connectors.shared` uses others, and none of those uses it, however far away."""
+    uses: dict[str, set[str]] = {}
+    for name, imported in imported_by(name for name in CONNECTORS if within(name, SHARED)):
+        if within(imported, SHARED) and room(name) != room(imported):
+            uses.setdefault(room(name), set()).add(room(imported))
+    try:
+        TopologicalSorter(uses).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of rooms: {' -> '.join(error.args[1])}")
 
 
 def room(name: str) -> str:
-    """The connector or shared room that a module belongs to."""
-    return next((library for library in LIBRARIES if within(name, library)), ".".join(name.split(".")[:2]))
+    """The folder of `connectors.shared` that a module is in."""
+    return ".".join(name.split(".")[:3])
 
 
 def test_pyspark_is_imported_only_under_cdc_job() -> None:
@@ -328,7 +323,7 @@ def test_schema_changes_are_planned_without_doing_anything(name: str) -> None:
 
 def test_every_dialect_is_planned_with_by_the_core() -> None:
     """A connector that has a dialect of SQL brings no planner of its own."""
-    bases = {"cdc.evolution.dialect", "connectors.streamload.table_dialect"}
+    bases = {"cdc.evolution.dialect", "connectors.shared.streamload.table_dialect"}
     sinks = [name for name in CONNECTORS if name.endswith(".dialect") and bases & set(imports(name))]
     assert {name.split(".")[1] for name in sinks} == {"duckdb", "doris", "mysql", "paimon", "starrocks"}
     for name in CONNECTORS:

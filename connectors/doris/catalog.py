@@ -15,7 +15,7 @@ from cdc.schema import TableId
 from connectors.doris.types import read_type
 from connectors.shared.conversion.target import TargetKind, TargetTable
 from connectors.shared.sql.client import SqlSession, quoted
-from connectors.streamload.sql_types import SqlType
+from connectors.shared.streamload.sql_types import SqlType
 
 UNIQUE, DUPLICATE = "UNIQUE", "DUPLICATE"
 _MODEL = re.compile(r"^\s*(UNIQUE|DUPLICATE|AGGREGATE) KEY\s*\((.*)\)", re.MULTILINE)

@@ -9,13 +9,13 @@ from urllib.parse import quote, urlencode
 from cdc.schema import TableId
 from connectors.doris.replies import State, TxnReply, backends_reply, load_reply, refusal, state_reply, txn_reply
 from connectors.shared.servers.address import Address
-from connectors.streamload.http import HttpClient, Upload
-from connectors.streamload.pack import Packing
+from connectors.shared.streamload.http import HttpClient, Upload
+from connectors.shared.streamload.pack import Packing
 
 
 @dataclass(frozen=True, slots=True)
 class DorisClient:
-    """One cluster; every call is tried once. Errors as in `connectors.streamload.http` and `connectors.doris.replies`.
+    """One cluster; every call is tried once. Errors as in `connectors.shared.streamload.http` and in `replies`.
 
     Attributes:
         ask_backends: loads go straight to the back ends that a front end lists.

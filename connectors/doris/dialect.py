@@ -18,8 +18,8 @@ from connectors.doris.catalog import DUPLICATE, UNIQUE, DorisTable
 from connectors.doris.options import KEYED_PROPERTIES, KEYLESS_PROPERTIES
 from connectors.doris.types import LONGEST_VARCHAR, default_text, holds, is_plain, text_width, wanted
 from connectors.shared.sql.client import quoted, text_literal
-from connectors.streamload.sql_types import WHOLE, SqlType, data_type
-from connectors.streamload.table_dialect import TableDialect
+from connectors.shared.streamload.sql_types import WHOLE, SqlType, data_type
+from connectors.shared.streamload.table_dialect import TableDialect
 
 OWN_PROPERTIES = {
     UNIQUE: {"enable_unique_key_merge_on_write": "true", "light_schema_change": "true"},

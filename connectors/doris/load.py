@@ -18,13 +18,13 @@ from cdc.sink import TaskAttempt
 from connectors.doris.replies import LoadReply, State, load_reply, refusal, shown
 from connectors.doris.targets import Targets
 from connectors.doris.transactions import Handle, Transactions
-from connectors.streamload.dialect import DORIS
-from connectors.streamload.flush import Encoded, FlushEncoder, RowRules
-from connectors.streamload.http import Upload
-from connectors.streamload.label_record import LabelWriter
-from connectors.streamload.labels import MOST_LABELS, LabelSpace
-from connectors.streamload.pack import Packing
-from connectors.streamload.table_load import TableLoad
+from connectors.shared.streamload.dialect import DORIS
+from connectors.shared.streamload.flush import Encoded, FlushEncoder, RowRules
+from connectors.shared.streamload.http import Upload
+from connectors.shared.streamload.label_record import LabelWriter
+from connectors.shared.streamload.labels import MOST_LABELS, LabelSpace
+from connectors.shared.streamload.pack import Packing
+from connectors.shared.streamload.table_load import TableLoad
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 
 from cdc.options import AnyCase, Duration, Field, OptionError, Remark, SecretStr, Size
 from connectors.shared.servers.address import Address, TimeLimits, parse_list
-from connectors.streamload.options import (
+from connectors.shared.streamload.options import (
     BACKEND_PORT,
     BATCHES,
     HTTP_PORT,
@@ -22,7 +22,7 @@ from connectors.streamload.options import (
     addresses,
     jdbc_addresses,
 )
-from connectors.streamload.pack import Packing
+from connectors.shared.streamload.pack import Packing
 
 _SET_BY_SINK = frozenset({
     "format", "column_separator", "line_delimiter", "columns", "two_phase_commit", "hidden_columns", "merge_type",

@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from cdc.errors import SinkError, SinkUnavailable
-from connectors.streamload.http import check_status
-from connectors.streamload.http_connection import Answer
+from connectors.shared.streamload.http import check_status
+from connectors.shared.streamload.http_connection import Answer
 
 _SHOWN = 500
 _TXN = re.compile(r"txn \[(\d+)\]")

@@ -10,8 +10,8 @@ from cdc.schema import TableId
 from connectors.doris.catalog import read_table
 from connectors.doris.dialect import DorisDialect
 from connectors.shared.sql.client import SqlSession
-from connectors.streamload.schema_session import ServerSchemas, ServerWords
-from connectors.streamload.sql_types import SqlType
+from connectors.shared.streamload.schema_session import ServerSchemas, ServerWords
+from connectors.shared.streamload.sql_types import SqlType
 
 _REPLICAS = "set table.create.properties.replication_num to at most the number of back ends"
 

@@ -8,9 +8,9 @@ from connectors.doris.load import LoadRules
 from connectors.doris.options import DorisSinkOptions
 from connectors.shared.sending.sender import SendLimits
 from connectors.shared.servers.address import parse_list
-from connectors.streamload.http import HttpClient
-from connectors.streamload.options import BACKEND_PORT
-from connectors.streamload.settings import http_servers
+from connectors.shared.streamload.http import HttpClient
+from connectors.shared.streamload.options import BACKEND_PORT
+from connectors.shared.streamload.settings import http_servers
 
 
 def client(options: DorisSinkOptions) -> DorisClient:

@@ -19,12 +19,12 @@ from connectors.doris.schemas import DorisSchemas
 from connectors.doris.targets import targets_of
 from connectors.doris.transactions import Handle, Transactions
 from connectors.shared.sending.sender import send
-from connectors.streamload.commits import Commit
-from connectors.streamload.dialect import DORIS
-from connectors.streamload.loads import Loads
-from connectors.streamload.settings import row_rules
-from connectors.streamload.sink import LoadSink
-from connectors.streamload.sql_types import SqlType
+from connectors.shared.streamload.commits import Commit
+from connectors.shared.streamload.dialect import DORIS
+from connectors.shared.streamload.loads import Loads
+from connectors.shared.streamload.settings import row_rules
+from connectors.shared.streamload.sink import LoadSink
+from connectors.shared.streamload.sql_types import SqlType
 
 
 class DorisSink(LoadSink[SqlType]):

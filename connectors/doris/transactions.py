@@ -24,7 +24,7 @@ from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.doris.client import DorisClient
 from connectors.doris.replies import State, TxnReply, Verdict, refusal, shown
-from connectors.streamload.commits import LoadLost
+from connectors.shared.streamload.commits import LoadLost
 
 log = logging.getLogger(__name__)
 

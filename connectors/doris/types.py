@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from cdc.schema import Column, DataType, Kind
-from connectors.streamload.sql_types import (
+from connectors.shared.streamload.sql_types import (
     BINARY,
     FLOAT_TEXT,
     PLAIN,

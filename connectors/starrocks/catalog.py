@@ -8,8 +8,8 @@ from cdc.evolution.table import ActualColumn, ActualTable
 from cdc.schema import TableId
 from connectors.shared.conversion.target import TargetTable
 from connectors.shared.sql.client import SqlSession, text_literal
+from connectors.shared.streamload.sql_types import SqlType
 from connectors.starrocks.types import SECONDS_DIGITS, read_type
-from connectors.streamload.sql_types import SqlType
 
 _COLUMNS = (
     "SELECT TABLE_NAME, COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_SIZE, DECIMAL_DIGITS, IS_NULLABLE, "

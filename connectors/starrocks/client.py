@@ -19,10 +19,10 @@ from urllib.parse import quote
 
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
+from connectors.shared.streamload.http import HttpClient, Upload
+from connectors.shared.streamload.pack import Packing
 from connectors.starrocks import replies
 from connectors.starrocks.replies import Reply
-from connectors.streamload.http import HttpClient, Upload
-from connectors.streamload.pack import Packing
 
 log = logging.getLogger(__name__)
 

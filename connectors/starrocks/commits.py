@@ -17,9 +17,9 @@ from typing import Any
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
+from connectors.shared.streamload.commits import LoadLost
 from connectors.starrocks import replies
 from connectors.starrocks.client import DONE, LabelState, State, Transactions
-from connectors.streamload.commits import LoadLost
 
 
 @dataclass(frozen=True, slots=True)

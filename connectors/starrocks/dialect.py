@@ -20,11 +20,11 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, CreateTable, DataType, TableId
 from connectors.shared.sql.client import quoted, text_literal
+from connectors.shared.streamload.sql_types import WHOLE, SqlType, data_type
+from connectors.shared.streamload.table_dialect import TableDialect
 from connectors.starrocks.catalog import StarRocksTable
 from connectors.starrocks.options import KEYED_PROPERTIES
 from connectors.starrocks.types import LONG_TEXT, SECONDS_DIGITS, TypeRules, default_text
-from connectors.streamload.sql_types import WHOLE, SqlType, data_type
-from connectors.streamload.table_dialect import TableDialect
 
 NOW = "CURRENT_TIMESTAMP"
 _NOW = re.compile(r"(CURRENT_TIMESTAMP|NOW|LOCALTIME|LOCALTIMESTAMP)(\(\d*\))?", re.IGNORECASE)

@@ -17,16 +17,16 @@ from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
+from connectors.shared.streamload.dialect import STARROCKS
+from connectors.shared.streamload.flush import Encoded, FlushEncoder, RowRules
+from connectors.shared.streamload.http import Upload
+from connectors.shared.streamload.label_record import LabelWriter
+from connectors.shared.streamload.labels import LabelSpace
+from connectors.shared.streamload.table_load import TableLoad
 from connectors.starrocks import replies
 from connectors.starrocks.client import LabelFinishedError, Transactions
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.targets import Targets
-from connectors.streamload.dialect import STARROCKS
-from connectors.streamload.flush import Encoded, FlushEncoder, RowRules
-from connectors.streamload.http import Upload
-from connectors.streamload.label_record import LabelWriter
-from connectors.streamload.labels import LabelSpace
-from connectors.streamload.table_load import TableLoad
 
 log = logging.getLogger(__name__)
 

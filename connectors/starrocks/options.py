@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from cdc.options import AnyCase, Duration, Field, Remark
 from connectors.shared.servers.address import Address, TimeLimits, parse_list
-from connectors.streamload.options import (
+from connectors.shared.streamload.options import (
     BATCHES,
     HTTP_PORT,
     LOAD_PROPERTIES,
@@ -17,7 +17,7 @@ from connectors.streamload.options import (
     addresses,
     jdbc_addresses,
 )
-from connectors.streamload.pack import Packing
+from connectors.shared.streamload.pack import Packing
 
 _SET_BY_SINK = frozenset({
     "columns", "format", "column_separator", "row_delimiter",

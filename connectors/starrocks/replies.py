@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import SinkError, SinkUnavailable
-from connectors.streamload.http import check_status
-from connectors.streamload.http_connection import Answer
+from connectors.shared.streamload.http import check_status
+from connectors.shared.streamload.http_connection import Answer
 
 OK = "OK"
 LABEL_EXISTS = "LABEL_ALREADY_EXISTS"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from cdc.evolution.table import Layout
 from cdc.schema import TableId
+from connectors.shared.streamload.schema_session import ServerSchemas, ServerWords
+from connectors.shared.streamload.sql_types import SqlType
 from connectors.starrocks.catalog import read_database
-from connectors.streamload.schema_session import ServerSchemas, ServerWords
-from connectors.streamload.sql_types import SqlType
 
 _REPLICAS = "set table.create.properties.replication_num to at most the number of back ends"
 

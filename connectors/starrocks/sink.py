@@ -13,6 +13,13 @@ from cdc.schema import TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.shared.sending.sender import SendLimits, send
+from connectors.shared.streamload.commits import Commit
+from connectors.shared.streamload.dialect import STARROCKS
+from connectors.shared.streamload.http import HttpClient
+from connectors.shared.streamload.loads import Loads
+from connectors.shared.streamload.settings import http_servers, row_rules
+from connectors.shared.streamload.sink import LoadSink
+from connectors.shared.streamload.sql_types import SqlType
 from connectors.starrocks import settings
 from connectors.starrocks.client import LabelFinishedError, State, Transactions
 from connectors.starrocks.commits import LabelCommit
@@ -21,13 +28,6 @@ from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.schemas import StarRocksSchemas
 from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, forget_files
 from connectors.starrocks.targets import targets_of
-from connectors.streamload.commits import Commit
-from connectors.streamload.dialect import STARROCKS
-from connectors.streamload.http import HttpClient
-from connectors.streamload.loads import Loads
-from connectors.streamload.settings import http_servers, row_rules
-from connectors.streamload.sink import LoadSink
-from connectors.streamload.sql_types import SqlType
 
 
 class StarRocksSink(LoadSink[SqlType]):

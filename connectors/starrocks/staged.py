@@ -20,15 +20,15 @@ from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.durable import close_synced, open_new, state_error
 from cdc.state.store import Store
+from connectors.shared.streamload.dialect import STARROCKS
+from connectors.shared.streamload.flush import Encoded, FlushEncoder, RowRules
+from connectors.shared.streamload.labels import LabelSpace
+from connectors.shared.streamload.table_load import TableLoad
 from connectors.starrocks import replies
 from connectors.starrocks.client import DONE, Transactions
 from connectors.starrocks.load import ALWAYS
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.targets import Targets
-from connectors.streamload.dialect import STARROCKS
-from connectors.streamload.flush import Encoded, FlushEncoder, RowRules
-from connectors.streamload.labels import LabelSpace
-from connectors.streamload.table_load import TableLoad
 
 _FOLDER = "loads"
 _PIECE = 1 << 20

@@ -23,7 +23,7 @@ import re
 from dataclasses import dataclass
 
 from cdc.schema import Column, DataType, Kind
-from connectors.streamload.sql_types import (
+from connectors.shared.streamload.sql_types import (
     BINARY,
     FLOAT_TEXT,
     LONGEST_BINARY,

@@ -25,8 +25,8 @@ from cdc.schema import Column, DataType, TableId, TableSchema  # noqa: E402
 from connectors.shared.conversion.fit import Fitter  # noqa: E402
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable  # noqa: E402
 from connectors.shared.last_image.last_image import images  # noqa: E402
-from connectors.streamload.dialect import DORIS  # noqa: E402
-from connectors.streamload.encode import DelimitedEncoder  # noqa: E402
+from connectors.shared.streamload.dialect import DORIS  # noqa: E402
+from connectors.shared.streamload.encode import DelimitedEncoder  # noqa: E402
 
 SEED = 20261121
 ROWS = 100_000

@@ -34,7 +34,7 @@ from cdc.state.store import LocalStore
 from cdc.testing.delivery_conformance import KEYED
 from connectors.doris.catalog import DorisTable
 from connectors.doris.dialect import DorisDialect
-from connectors.streamload.sql_types import SqlType
+from connectors.shared.streamload.sql_types import SqlType
 
 BIGINT = SqlType("BIGINT")
 

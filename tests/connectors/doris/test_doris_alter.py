@@ -30,7 +30,7 @@ from cdc.schema import (
 from connectors.doris.catalog import DorisTable
 from connectors.doris.dialect import DorisDialect
 from connectors.doris.types import read_type
-from connectors.streamload.sql_types import SqlType
+from connectors.shared.streamload.sql_types import SqlType
 
 T = TableId("shop", "t")
 Printed = Statement | Query | Remark

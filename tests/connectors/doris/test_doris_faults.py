@@ -16,8 +16,8 @@ from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.delivery_conformance import KEYED, KEYLESS, LOG, ORDERS, by_id, keyed, keyless, prepare, row
 from connectors.doris.sink import DorisSink
-from connectors.streamload import settings
-from connectors.streamload.options import LoadSinkOptions
+from connectors.shared.streamload import settings
+from connectors.shared.streamload.options import LoadSinkOptions
 
 pytestmark = pytest.mark.slow
 NUMBER = itertools.count()

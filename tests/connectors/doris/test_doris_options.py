@@ -5,7 +5,7 @@ from cdc.options import Remark
 from cdc.schema import Column, DataType, TableId, TableSchema
 from connectors.doris import settings
 from connectors.doris.options import DorisSinkOptions
-from connectors.streamload.settings import sql_servers
+from connectors.shared.streamload.settings import sql_servers
 
 LEAST = {"type": "doris", "fenodes": "fe1:8031,https://fe2", "username": "me", "password": "pw"}
 

@@ -14,7 +14,7 @@ from connectors.doris.replies import (
     state_reply,
     txn_reply,
 )
-from connectors.streamload.http_connection import Answer
+from connectors.shared.streamload.http_connection import Answer
 
 PREFIX = "TStatus: errCode = 2, detailMessage = "
 

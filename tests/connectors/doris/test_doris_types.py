@@ -2,7 +2,7 @@ import pytest
 
 from cdc.schema import Column, DataType
 from connectors.doris.types import default_text, holds, read_type, wanted
-from connectors.streamload.sql_types import SqlType, data_type
+from connectors.shared.streamload.sql_types import SqlType, data_type
 
 CREATED = [
     # source, value column, key column

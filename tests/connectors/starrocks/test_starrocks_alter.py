@@ -25,10 +25,10 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from connectors.shared.streamload.sql_types import SqlType
 from connectors.starrocks.catalog import StarRocksTable
 from connectors.starrocks.dialect import StarRocksDialect
 from connectors.starrocks.types import TypeRules
-from connectors.streamload.sql_types import SqlType
 
 ORDERS, LOG = TableId("shop", "orders"), TableId("shop", "log")
 ID = Column("id", DataType.parse("BIGINT"), nullable=False)

@@ -32,9 +32,9 @@ from cdc.source import Context
 from cdc.testing import sink_conformance as conformance
 from cdc.testing.delivery_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, by_id, keyed, keyless, row
 from cdc.testing.sink_conformance import swap_names
+from connectors.shared.streamload import settings
+from connectors.shared.streamload.options import LoadSinkOptions
 from connectors.starrocks.sink import StarRocksSink
-from connectors.streamload import settings
-from connectors.streamload.options import LoadSinkOptions
 
 pytestmark = pytest.mark.slow
 

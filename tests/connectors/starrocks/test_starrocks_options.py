@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from cdc.schema import Column, DataType, TableId, TableSchema
+from connectors.shared.streamload.settings import http_servers, sql_servers
 from connectors.starrocks import settings
 from connectors.starrocks.options import StarRocksSinkOptions
-from connectors.streamload.settings import http_servers, sql_servers
 
 GIVEN = {
     "type": "starrocks",

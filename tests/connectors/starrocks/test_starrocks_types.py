@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdc.schema import Column, DataType, Kind
+from connectors.shared.streamload.sql_types import SqlType, data_type
 from connectors.starrocks.types import SECONDS_DIGITS, TypeRules, default_text, read_type
-from connectors.streamload.sql_types import SqlType, data_type
 
 RULES = TypeRules()
 

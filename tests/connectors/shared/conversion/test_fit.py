@@ -24,7 +24,7 @@ from connectors.shared.conversion.fit import Fitted, Fitter
 from connectors.shared.conversion.policy import Reason, RejectedValuePolicy
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images
-from connectors.streamload.dialect import DORIS, STARROCKS
+from connectors.shared.streamload.dialect import DORIS, STARROCKS
 
 TABLE = TableId("shop", "orders")
 HERE = 1234

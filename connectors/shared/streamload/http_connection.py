@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection, used for one request (RFC 9112): head, interim answer, body in pieces, answer.
 
 Written out because the standard client cannot wait for `100 Continue`, nor read an answer that comes before the body
-was taken. Raises plain OSError; `connectors.streamload.http` knows what that means for the request at hand.
+was taken. Raises plain OSError; `connectors.shared.streamload.http` knows what that means for the request at hand.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import pytest
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls, parse_list
-from connectors.streamload.http import HttpClient, Servers, check_status
-from connectors.streamload.http_connection import Answer
+from connectors.shared.streamload.http import HttpClient, Servers, check_status
+from connectors.shared.streamload.http_connection import Answer
 
 PASSWORD = "p@ss/w:rd?#"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

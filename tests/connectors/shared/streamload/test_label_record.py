@@ -8,8 +8,8 @@ from pathlib import Path
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.store import LocalStore
-from connectors.streamload.label_record import LabelRecord, Recorded
-from connectors.streamload.labels import LabelSpace
+from connectors.shared.streamload.label_record import LabelRecord, Recorded
+from connectors.shared.streamload.labels import LabelSpace
 
 ORDERS = TableId("shop", "orders")
 SPACE = LabelSpace("p1", "cdc")

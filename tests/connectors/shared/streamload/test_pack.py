@@ -8,7 +8,7 @@ import zlib
 import pyarrow as pa
 import pytest
 
-from connectors.streamload.pack import Packing, packer
+from connectors.shared.streamload.pack import Packing, packer
 
 
 def unpacked(packing: Packing, packed: bytes) -> bytes:

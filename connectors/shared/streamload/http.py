@@ -24,8 +24,8 @@ from typing import TypeVar
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from connectors.shared.servers import preference
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
-from connectors.streamload.http_connection import Answer, Headers, HttpConnection
-from connectors.streamload.pack import Packer, Packing, packer
+from connectors.shared.streamload.http_connection import Answer, Headers, HttpConnection
+from connectors.shared.streamload.pack import Packer, Packing, packer
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 3

@@ -24,8 +24,8 @@ from connectors.shared.kernels.memory import (
 from connectors.shared.kernels.text.floats import double_text, float_text
 from connectors.shared.kernels.text.integers import decimal_text, signed_text, unsigned_text
 from connectors.shared.kernels.text.moments import date_text, moment_text, span_text
-from connectors.streamload.kernels import kernel
-from connectors.streamload.kernels.strings import hex_text
+from connectors.shared.streamload.kernels import kernel
+from connectors.shared.streamload.kernels.strings import hex_text
 
 FIELDS = (
     "op", "values", "validity", "validity_bit", "offsets", "detail", "bit", "in_deletes", "filler", "filler_size",

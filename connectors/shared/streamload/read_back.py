@@ -23,8 +23,8 @@ from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.conversion.target import TargetColumn, TargetKind
 from connectors.shared.last_image.last_image import Images
 from connectors.shared.sql.client import Refused, SqlClient, quoted, text_literal
-from connectors.streamload.encode import DelimitedEncoder
-from connectors.streamload.loads import Loads
+from connectors.shared.streamload.encode import DelimitedEncoder
+from connectors.shared.streamload.loads import Loads
 
 _BLOCK_ROWS = 50_000
 _KEYS_AT_ONCE = 500

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from connectors.shared.conversion.target import TargetTable
-from connectors.streamload.dialect import Dialect
-from connectors.streamload.flush import RowRules
+from connectors.shared.streamload.dialect import Dialect
+from connectors.shared.streamload.flush import RowRules
 
 
 @dataclass(frozen=True, slots=True)

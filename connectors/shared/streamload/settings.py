@@ -8,9 +8,9 @@ from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.servers.address import Account, Address, Tls
 from connectors.shared.sql.client import SqlServers
-from connectors.streamload.flush import RowRules
-from connectors.streamload.http import Servers
-from connectors.streamload.options import LoadSinkOptions
+from connectors.shared.streamload.flush import RowRules
+from connectors.shared.streamload.http import Servers
+from connectors.shared.streamload.options import LoadSinkOptions
 
 _QUERY_S = 300.0
 _LONGEST_LOOK_S = 1.0

@@ -17,7 +17,7 @@ from cdc.evolution.table import T
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.sql.client import Refused, SqlSession, text_literal
-from connectors.streamload.alter_jobs import AlterJobs
+from connectors.shared.streamload.alter_jobs import AlterJobs
 
 _DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})
 _DATABASES = "SELECT SCHEMA_NAME FROM information_schema.schemata"

@@ -9,7 +9,7 @@ import pytest
 from cdc.errors import ChangeRefused
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
-from connectors.streamload.alter_jobs import AlterJobs
+from connectors.shared.streamload.alter_jobs import AlterJobs
 
 
 class Session:

@@ -14,11 +14,11 @@ from numba import config
 from cdc.block import arrow_schema
 from cdc.schema import Column, DataType, TableId, TableSchema
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
-from connectors.streamload.dialect import DORIS
-from connectors.streamload.encode import DelimitedEncoder
-from connectors.streamload.kernels import kernel
-from connectors.streamload.kernels.rows import write_rows
-from connectors.streamload.warm import warm
+from connectors.shared.streamload.dialect import DORIS
+from connectors.shared.streamload.encode import DelimitedEncoder
+from connectors.shared.streamload.kernels import kernel
+from connectors.shared.streamload.kernels.rows import write_rows
+from connectors.shared.streamload.warm import warm
 
 ROWS = 300
 LONGEST: list[tuple[str, TargetKind, Any]] = [

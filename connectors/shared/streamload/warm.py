@@ -9,8 +9,8 @@ from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.shared.conversion.fit import Fitter
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.shared.last_image.last_image import images
-from connectors.streamload.dialect import DORIS
-from connectors.streamload.encode import DelimitedEncoder
+from connectors.shared.streamload.dialect import DORIS
+from connectors.shared.streamload.encode import DelimitedEncoder
 
 _TABLE = TableId("warm", "up")
 _SCHEMA = TableSchema(

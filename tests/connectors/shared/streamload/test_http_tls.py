@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from cdc.errors import SinkError
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
-from connectors.streamload.http import HttpClient, Servers
+from connectors.shared.streamload.http import HttpClient, Servers
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 LIMITS = TimeLimits(connect_s=5, continue_s=5, send_s=5, answer_s=5)

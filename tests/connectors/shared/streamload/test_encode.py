@@ -23,8 +23,8 @@ from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.shared.conversion.convert import plain_text
 from connectors.shared.conversion.plan import text_bytes
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
-from connectors.streamload.dialect import DORIS, STARROCKS, Dialect
-from connectors.streamload.encode import DelimitedEncoder
+from connectors.shared.streamload.dialect import DORIS, STARROCKS, Dialect
+from connectors.shared.streamload.encode import DelimitedEncoder
 
 TABLE = TableId("shop", "t")
 EPOCH = datetime.datetime(1970, 1, 1)

@@ -9,7 +9,7 @@ from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualTable, same
 from cdc.schema import DataType, TableId, TableSchema
 from connectors.shared.sql.client import quoted, text_literal
-from connectors.streamload.sql_types import WHOLE, SqlType
+from connectors.shared.streamload.sql_types import WHOLE, SqlType
 
 
 class TableDialect(Dialect[SqlType]):

@@ -23,7 +23,7 @@ from pathlib import Path
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.store import Store
-from connectors.streamload.labels import LabelSpace
+from connectors.shared.streamload.labels import LabelSpace
 
 log = logging.getLogger(__name__)
 

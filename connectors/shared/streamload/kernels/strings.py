@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from connectors.shared.kernels.kernel_types import Int
 from connectors.shared.kernels.memory import peek8, peek16, poke8, signed32
-from connectors.streamload.kernels import kernel
+from connectors.shared.streamload.kernels import kernel
 
 _NULL_WORD = 0x4E5C
 """The two bytes `\\N`, little-endian."""

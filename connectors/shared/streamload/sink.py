@@ -17,12 +17,12 @@ from cdc.schema import TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable
 from cdc.source import Context
 from connectors.shared.sql.client import Refused, SqlClient, SqlSession
-from connectors.streamload import settings
-from connectors.streamload.commits import Commit, commit_all
-from connectors.streamload.label_record import LabelRecord, Recorded
-from connectors.streamload.labels import LabelSpace
-from connectors.streamload.loads import Loads
-from connectors.streamload.options import LoadSinkOptions
+from connectors.shared.streamload import settings
+from connectors.shared.streamload.commits import Commit, commit_all
+from connectors.shared.streamload.label_record import LabelRecord, Recorded
+from connectors.shared.streamload.labels import LabelSpace
+from connectors.shared.streamload.loads import Loads
+from connectors.shared.streamload.options import LoadSinkOptions
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class LoadSink(TableSink[T], Generic[T]):
 
     def warm(self) -> None:
         """Load the encoder's kernels; on a machine's first run this compiles them."""
-        from connectors.streamload.warm import warm
+        from connectors.shared.streamload.warm import warm
 
         warm()
 
@@ -97,7 +97,7 @@ class LoadSink(TableSink[T], Generic[T]):
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
         """The table's rows, over SQL. Any process."""
-        from connectors.streamload.read_back import LoadedRows
+        from connectors.shared.streamload.read_back import LoadedRows
 
         if self.missing_tables([table]):
             return None

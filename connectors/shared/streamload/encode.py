@@ -20,8 +20,8 @@ from connectors.shared.conversion.plan import ColumnPlan, plan_columns
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.shared.kernels.buffers import Buffers, buffers, string_offsets, too_long
 from connectors.shared.kernels.text import floats, integers, moments
-from connectors.streamload.dialect import Dialect, quoted, sent_as_hex
-from connectors.streamload.kernels import rows
+from connectors.shared.streamload.dialect import Dialect, quoted, sent_as_hex
+from connectors.shared.streamload.kernels import rows
 
 _MARGIN = 256
 _PLAIN_OPS = {

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from cdc.schema import TableId
-from connectors.streamload.labels import LONGEST, LabelSpace, check_prefix, table_hash
+from connectors.shared.streamload.labels import LONGEST, LabelSpace, check_prefix, table_hash
 
 ORDERS = TableId("shop", "orders")
 

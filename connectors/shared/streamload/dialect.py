@@ -20,7 +20,7 @@ import pyarrow as pa
 from connectors.shared.conversion.field_limits import FieldLimits
 from connectors.shared.conversion.target import TargetKind
 from connectors.shared.kernels.buffers import buffers
-from connectors.streamload.kernels.strings import needs_hex
+from connectors.shared.streamload.kernels.strings import needs_hex
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from pydantic import AfterValidator
 
 from cdc.options import AnyCase, Duration, Field, FilePath, OptionError, Remark, SecretStr, SinkOptions
 from connectors.shared.servers.address import Address, TimeLimits, parse_list
-from connectors.streamload.labels import check_prefix
-from connectors.streamload.pack import Packing
+from connectors.shared.streamload.labels import check_prefix
+from connectors.shared.streamload.pack import Packing
 
 HTTP_PORT, BACKEND_PORT, SQL_PORT = 8030, 8040, 9030
 TABLE_PROPERTIES, LOAD_PROPERTIES = "table.create.properties.", "sink.properties."

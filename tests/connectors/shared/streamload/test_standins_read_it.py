@@ -23,8 +23,8 @@ from cdc_standins.starrocks import csv_rows as starrocks_csv
 from cdc_standins.starrocks import expressions as starrocks_expressions
 from cdc_standins.starrocks.headers import read_headers
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
-from connectors.streamload.dialect import DORIS, STARROCKS, Dialect
-from connectors.streamload.encode import DelimitedEncoder
+from connectors.shared.streamload.dialect import DORIS, STARROCKS, Dialect
+from connectors.shared.streamload.encode import DelimitedEncoder
 
 COLUMNS = (
     ("id", "INT", TargetColumn("id", TargetKind.INT, nullable=False, is_key=True)),

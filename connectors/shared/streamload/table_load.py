@@ -17,7 +17,7 @@ from cdc.errors import SinkError
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.sending.sender import Written
-from connectors.streamload.flush import Encoded, FlushEncoder
+from connectors.shared.streamload.flush import Encoded, FlushEncoder
 
 
 class Body(Protocol):

@@ -9,7 +9,7 @@ import pytest
 from cdc.errors import CommitFailed, LoadsLost, SinkError, from_json
 from cdc.schema import TableId
 from cdc.sink import Prepared
-from connectors.streamload.commits import LoadLost, commit_all
+from connectors.shared.streamload.commits import LoadLost, commit_all
 
 A, B, C = (TableId("shop", name) for name in "abc")
 

@@ -17,8 +17,8 @@ from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.conversion.target import TargetTable
 from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
 from connectors.shared.sending.sender import Written
-from connectors.streamload.dialect import Dialect
-from connectors.streamload.encode import DelimitedEncoder
+from connectors.shared.streamload.dialect import Dialect
+from connectors.shared.streamload.encode import DelimitedEncoder
 
 
 @dataclass(frozen=True, slots=True)
