@@ -18,7 +18,16 @@ from cdc.flow.coerce import Coercion
 from cdc.flow.pausing import TableRequests
 from cdc.flow.routing import Routing
 from cdc.route import RouteTable
-from cdc.schema import CreateShadow, CreateTable, RenameTable, SchemaChange, SwapShadow, TableId, TableSchema
+from cdc.schema import (
+    CreateShadow,
+    CreateTable,
+    RenameTable,
+    SchemaChange,
+    SwapShadow,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
 from cdc.spec.model import RouteRule
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
@@ -221,3 +230,16 @@ def test_one_source_table_in_two_sink_tables_of_which_one_has_others(tmp_path: P
     pipeline.run(both)
     assert (pipeline.ids(NEW), pipeline.ids(ALL)) == ([1], [1, 11])
     assert pipeline.sink.tables == {NEW, ALL}
+
+
+@pytest.mark.parametrize("schema", [None, SMALL], ids=["follows the log", "frozen"])
+def test_a_truncated_table_needs_no_snapshot_any_more(tmp_path: Path, schema: TableSchema | None) -> None:
+    """The log has all rows from there; a live table that was frozen is snapshotted again, as it has other columns."""
+    pipeline = single(tmp_path)
+    pipeline.source.now[A] = rows(SMALL, 7, 8, sequence=40)
+    pipeline.source.add(CreateShadow(A, schema), new(A, 1), TruncateTable(A), rows(SMALL, 7, sequence=30))
+    pipeline.run(SAME)
+    pipeline.source.add(rows(SMALL, 8, sequence=31))
+    pipeline.run(SAME)
+    assert (pipeline.ids(A), pipeline.sink.tables) == ([7, 8], {A})
+    assert len(pipeline.source.requests) == (0 if schema is None else 1)

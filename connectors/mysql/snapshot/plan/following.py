@@ -59,7 +59,6 @@ class Following:
         self._arrived: list[TableId] = []
         self._unsure_at: dict[TableId, int] = {}
         self._renamed: set[TableId] = set()
-        self._truncated: set[TableId] = set()
         self.uncertain: dict[TableId, Uncertain] = {}
         """Tables that are begun anew for that."""
         self._entries: list[Entry] = []
@@ -75,10 +74,6 @@ class Following:
 
     def _follow(self, change: SchemaChange | Arrival | UncertainRows, sequence: int) -> None:
         match change:
-            case TruncateTable(table=table) if table in self._names and self._names[table].beside:
-                self.uncertain.pop(table, None)
-                self._truncated.add(table)
-                self._altered[table] = max(sequence, self._altered.get(table, 0))
             case TruncateTable(table=table):
                 self._end(table, "truncated")
             case DropTable(table=table):
@@ -137,7 +132,7 @@ class Following:
 
     def _judge_beside(self, copy: TableCopy, table: TableId, sequence: int, old: Tables, new: Tables) -> None:
         """A copy that is whole where the change comes takes the table's place before it; any other begins anew."""
-        if self._whole(copy, sequence) and table not in self._renamed and table not in self._truncated:
+        if self._whole(copy, sequence) and table not in self._renamed:
             self._entries.append(copy.end(table))
         else:
             altered = not alike(old.get(copy.table), new.get(table))
