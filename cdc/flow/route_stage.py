@@ -117,8 +117,9 @@ class RouteStage:
         return found.operations, self._after
 
     def _left(self, tables: Tables) -> list[on.Event]:
-        """Tables that are excluded since the last run."""
-        followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in NO_MEMBER}
+        """Tables that are excluded since the last run; one that is paused stays so, nothing of it comes anyhow."""
+        away = NO_MEMBER | {TableState.PAUSED, TableState.RESUMED}
+        followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in away}
         gone = sorted(table for table in followed if table in tables.sources and not self._captures(table))
         return [on.TableLeft(table, "the source leaves it out") for table in gone]
 

@@ -243,3 +243,19 @@ def test_a_truncated_table_needs_no_snapshot_any_more(tmp_path: Path, schema: Ta
     pipeline.run(SAME)
     assert (pipeline.ids(A), pipeline.sink.tables) == ([7, 8], {A})
     assert len(pipeline.source.requests) == (0 if schema is None else 1)
+
+
+def test_a_paused_table_that_is_excluded_stays_paused(tmp_path: Path) -> None:
+    pipeline = single(tmp_path)
+    ask(pipeline, A, pause=True)
+    pipeline.source.add(CreateTable(B, SMALL), rows(SMALL, 3, sequence=2))
+    pipeline.run(SAME)
+    pipeline.source.left_out.add(A)
+    pipeline.source.add(rows(SMALL, 7, table=B, sequence=3))
+    pipeline.run(SAME)
+    assert states(pipeline)[A, A] is TableState.PAUSED
+    pipeline.source.left_out.clear()
+    ask(pipeline, A, pause=False)
+    pipeline.source.add(rows(SMALL, 8, table=B, sequence=4))
+    pipeline.run(SAME)
+    assert pipeline.ids(A) == [1]
