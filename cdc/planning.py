@@ -15,6 +15,7 @@ from cdc.flow.held import Held
 from cdc.route import check_collisions
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.schema_json import schema_to_json
+from cdc.sink import KeylessRows, Sink
 from cdc.spec.patterns import unmatched
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
@@ -27,7 +28,6 @@ from cdc.tables.table_map import Circumstances
 if TYPE_CHECKING:
     from cdc.evolution.behavior import Policy
     from cdc.flow.routing import Routing
-    from cdc.sink import Sink
     from cdc.spec.model import PipelineSpec
     from cdc.state.directory import StateDir
     from cdc.transform.rules import Rules
@@ -70,7 +70,7 @@ class Plan:
     """A whole pipeline, printable. `source` and `sink` are connector names, `behavior` is what they do with changes.
 
     `notes` are about what was edited in the file, or altered in the sink, since the last run; `unmatched` are patterns
-    that match no table now.
+    that match no table now. `keyless`: how the sink keeps rows of tables without a key.
     """
 
     name: str
@@ -80,6 +80,7 @@ class Plan:
     behavior: str = ""
     notes: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
+    keyless: KeylessRows = KeylessRows.EQUAL
 
     def __str__(self) -> str:
         return plan_text(self)
@@ -120,6 +121,7 @@ def make_plan(
     sink: Sink | None,
     known: Collection[TableId] = (),
     paused: Collection[TableId] = (),
+    keyless: KeylessRows = KeylessRows.EQUAL,
 ) -> Plan:
     """Plan for the tables the source has now; asks the sink what is there, and marks tables that a run would stop at.
 
@@ -146,7 +148,7 @@ def make_plan(
         f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
         for table, error in unfit_tables.items()
     )
-    return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), behavior_text(spec), notes)
+    return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), behavior_text(spec), notes, keyless=keyless)
 
 
 def behavior_text(spec: PipelineSpec) -> str:
@@ -247,11 +249,19 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             known = () if kept is None else kept.patterns
             missing = check_patterns(spec, tables, complete=source.lists_all_tables, known=known)
             paused = () if state is None else Held(state).tables().paused
-            plan = make_plan(spec, tables, sink, () if state is None else known_tables(state), paused)
+            plan = make_plan(spec, tables, sink, () if state is None else known_tables(state), paused, sink.keyless)
             since = () if state is None else notes_since(state, made_rules(spec), sink, spec.sink, paused)
             return replace(plan, notes=(*plan.notes, *since), unmatched=tuple(map(str, missing)))
         finally:
             source.stop()
+
+
+_KEYLESS = {
+    KeylessRows.EQUAL: "kept equal, as many equal rows as the source has",
+    KeylessRows.INSERTS: "the table only grows, sink.keyless-changes says what becomes of updates and deletes",
+    KeylessRows.CHANGES: "every change is kept",
+    KeylessRows.REFUSED: "the sink takes no such table",
+}
 
 
 def plan_text(plan: Plan) -> str:
@@ -268,7 +278,7 @@ def plan_text(plan: Plan) -> str:
         lines += [_rule_line(table)] if table.rules else []
         lines += [f"    {_column(table, index)}" for index in range(len(table.schema.columns))]
         key = ", ".join(table.schema.primary_key)
-        lines.append(f"    primary key ({key})" if key else "    no primary key: changes are appended")
+        lines.append(f"    primary key ({key})" if key else f"    no primary key: {_KEYLESS[plan.keyless]}")
         lines += [f"    {table.gone}"] if table.gone else []
         lines += [f"  would run: {statement}" for statement in table.statements]
         lines += [f"  would stop: {table.refused}"] if table.refused else []

@@ -8,6 +8,7 @@ import pytest
 from cdc.errors import ChangeRefused, SpecError
 from cdc.planning import Plan, make_plan, plan_text
 from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
+from cdc.sink import KeylessRows
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
@@ -46,7 +47,7 @@ def test_a_plan_shows_tables_routes_schemas_and_statements() -> None:
         "",
         "shop.log -> ods.log  (to be created)",
         "    line  STRING",
-        "    no primary key: changes are appended",
+        "    no primary key: kept equal, as many equal rows as the source has",
         "  would run: CREATE TABLE ods.log",
         "",
         "shop.orders -> ods.orders  (exists, without note)",
@@ -226,3 +227,40 @@ def test_unknown_columns_of_all_tables_are_told_before_anything_starts() -> None
         "p.yaml:8:21: transform[0].projection: there is no column note in shop.log (columns are line)",
         "p.yaml:8:27: transform[0].projection: there is no column lin in shop.log (did you mean line?)",
     ]
+
+
+MASKED = """
+transform:
+  - source-table: shop.orders
+    projection: "*, id + 1 AS next"
+    mask: {note: MASK(4)}
+"""
+
+
+def test_a_plan_shows_how_a_column_is_masked() -> None:
+    lines = plan_text(make_plan(spec(MASKED), TABLES, None)).splitlines()
+    assert [line.split("=")[1].strip() for line in lines if "=" in line] == ["MASK(note, 4)", "id + 1"]
+
+
+@pytest.mark.parametrize(
+    ("keyless", "words"),
+    [(KeylessRows.EQUAL, "kept equal"), (KeylessRows.INSERTS, "only grows"), (KeylessRows.CHANGES, "every change")],
+)
+def test_a_plan_says_what_becomes_of_changes_without_a_key(keyless: KeylessRows, words: str) -> None:
+    text = plan_text(make_plan(spec(), TABLES, None, keyless=keyless))
+    (line,) = (line for line in text.splitlines() if "no primary key" in line)
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("{projection: 'id, UPPER(Note) AS n', mask: {note: REDACT}}", "the column Note is masked"),
+        ("{projection: 'id, note AS n', primary-keys: 'id, note'}", "there is no column note .the rule makes id, n"),
+        ("{projection: 'id, note AS n', partition-keys: note}", "there is no column note"),
+    ],
+)
+def test_what_no_table_can_have_is_told_without_one(rule: str, words: str) -> None:
+    """`cdc validate` has the names already: it does not leave the refusal to `cdc plan`."""
+    with pytest.raises(SpecError, match=words):
+        spec("transform:\n  - {source-table: 'shop.\\.*', " + rule.lstrip("{") + "\n")

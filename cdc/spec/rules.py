@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from cdc.errors import Problem, SpecError
 from cdc.options import Options, SourceOptions
 from cdc.pattern import TablePattern
-from cdc.schema import TableId
 from cdc.spec import tree
 from cdc.spec.model import PipelineOptions, TransformRule
 from cdc.spec.tree import Scalar
@@ -107,17 +106,21 @@ def escapes(sources: Iterable[RuleSource]) -> Iterator[Problem]:
                     yield text.problem(Mistake(Span(start, start + 1), message, hint))
 
 
-_PLAIN = re.compile(r"[\w$-]+(\.[\w$-]+){1,2}")
-
-
 def shadowed(sources: Sequence[RuleSource]) -> Iterator[tuple[int, str, str]]:
     """Tables that a rule names and an earlier one takes: the rule's number, the table, the earlier rule."""
+    named: dict[str, int] = {}
+    patterns: list[tuple[int, TablePattern]] = []
     for index, source in enumerate(sources):
-        for part in filter(_PLAIN.fullmatch, map(str.strip, source.tables.split(","))):
-            table = TableId(*part.rsplit(".", 1))
-            first = next((each for each in sources[:index] if TablePattern(each.tables).matches(table)), None)
-            if first is not None:
-                yield index, part, first.name
+        for pattern in TablePattern(source.tables).separate():
+            table = pattern.plain
+            if table is None:
+                patterns.append((index, pattern))
+                continue
+            earlier = [number for number, each in patterns if number < index and each.matches(table)][:1]
+            known = named.setdefault(pattern.include.casefold(), index)
+            first = min([*earlier, known])
+            if first < index:
+                yield index, pattern.include, sources[first].name
 
 
 def made_rules(spec: PipelineSpec, pipeline: str = "") -> Rules | None:

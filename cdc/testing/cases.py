@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from cdc.lines.source import LineSource
@@ -41,15 +40,17 @@ def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[Result]:
     return [_run(value, number) for number, value in enumerate(cases)]
 
 
-def run_case(case: Case, sink: LineSink, file: str = "pipeline.yaml") -> None:
-    """Run a case into a sink; `file` is the pipeline's name in messages. Raises CdcError."""
+def run_case(case: Case, sink: LineSink, file: str = "pipeline.yaml", *, dead_letters: str = "") -> None:
+    """Run a case into a sink; `file` is the pipeline's name in messages, `dead_letters` as in `middle`.
+
+    Raises CdcError.
+    """
     spec = check(file, case.pipeline.encode(), env=case.variables, stand_ins=STAND_INS).spec
-    with TemporaryDirectory(prefix="cdc-test-") as folder:
-        source, between = CaseSource(case.input), middle(spec, dead_letters=folder)
-        tables = source.first_tables()
-        check_routes(spec, tables)
-        check_merges(between.routing, check_rules(between.rules, tables))
-        run_in_memory(source, sink, state=MemoryState(), middle=between, now=case.now)
+    source, between = CaseSource(case.input), middle(spec, dead_letters=dead_letters)
+    tables = source.first_tables()
+    check_routes(spec, tables)
+    check_merges(between.routing, check_rules(between.rules, tables))
+    run_in_memory(source, sink, state=MemoryState(), middle=between, now=case.now)
 
 
 def middle(spec: PipelineSpec, *, dead_letters: str = "") -> Middle:
@@ -79,11 +80,11 @@ class CaseSource(LineSource):
         return iter(self._lines)
 
 
-def finished(case: Case, file: str = "pipeline.yaml") -> Result:
+def finished(case: Case, file: str = "pipeline.yaml", *, dead_letters: str = "") -> Result:
     """What a sound case comes to; whatever stops it is in the result."""
     sink, error = LineSink(case.sink_tables), None
     try:
-        run_case(case, sink, file)
+        run_case(case, sink, file, dead_letters=dead_letters)
     except Exception as raised:  # noqa: BLE001 - whatever a case does, the others of the suite run
         error = error_from(raised)
     schemas = {str(table): schema_to_json(schema) for table, schema in sorted(sink.tables.items())}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cdc.errors import SpecError
 from cdc.schema import Column, DataType, Kind, TableSchema
 from cdc.transform.check import Scope, check
-from cdc.transform.rule import Mask, Rule
+from cdc.transform.rule import Mask, Rule, masked_mistake, missing_key
 from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import ExpressionError, Item, Mistake, Name, Span, Star
 from cdc.transform.typed import NOWHERE, Typed, cast, columns, literal, mistake
@@ -46,7 +46,7 @@ def outputs(rule: Rule, scope: Scope) -> list[Output]:
     """The result's columns in order. Raises SpecError with every problem."""
     masked = _masks(rule, scope)
     if rule.projection is None:
-        return [_source(column, masked) for column in scope.schema.columns]
+        return [_source(column, masked, rule) for column in scope.schema.columns]
     text = rule.projection.text
     found: list[Output] = []
     mistakes: list[Mistake] = []
@@ -54,7 +54,9 @@ def outputs(rule: Rule, scope: Scope) -> list[Output]:
         if isinstance(item, Star):
             present = {output.column.name.casefold() for output in found}
             found += [
-                _source(column, masked) for column in scope.schema.columns if column.name.casefold() not in present
+                _source(column, masked, rule)
+                for column in scope.schema.columns
+                if column.name.casefold() not in present
             ]
             continue
         try:
@@ -75,12 +77,18 @@ def _put(found: list[Output], output: Output) -> None:
     found.append(output)
 
 
-def _source(column: Column, masked: dict[str, Typed]) -> Output:
+def _source(column: Column, masked: dict[str, Typed], rule: Rule) -> Output:
     plain = Typed("column", column.type, nullable=column.nullable, value=column.name)
     node = masked.get(column.name)
     if node is None:
         return Output(column, plain, column.name, column.name)
-    return Output(_hidden(column, node), node, f"mask of {column.name}", column.name)
+    return Output(_hidden(column, node), node, _written(rule, column.name), column.name)
+
+
+def _written(rule: Rule, column: str) -> str:
+    """A mask as the call that it is: `MASK(email, 4)`."""
+    mask = next(each for each in rule.masks if each.column.casefold() == column.casefold())
+    return f"{mask.function}({column}{'' if mask.number is None else f', {mask.number}'})"
 
 
 def _hidden(column: Column, node: Typed) -> Column:
@@ -147,8 +155,7 @@ def _with_masks(node: Typed, masked: dict[str, Typed]) -> Typed:
         return node
     if node.op == "column":
         return masked[node.value]
-    hint = "compute from another column, or write the masking into the expression"
-    raise mistake(node.span, f"the column {used[0]} is masked, it cannot be computed with", hint)
+    raise ExpressionError(masked_mistake(used[0], node.span))
 
 
 def resulting_schema(rule: Rule, source: TableSchema, found: Sequence[Output]) -> TableSchema:
@@ -169,9 +176,7 @@ def resulting_schema(rule: Rule, source: TableSchema, found: Sequence[Output]) -
 def _named(by_name: dict[str, str], key: str, text: SqlText | None) -> str:
     if key.casefold() not in by_name:
         where = text or SqlText(key)
-        start = max(where.text.find(key), 0)
-        hint = f"the rule makes {', '.join(by_name.values())}"
-        raise SpecError([where.problem(Mistake(Span(start, start + 1), f"there is no column {key}", hint))])
+        raise SpecError([missing_key(where, key, by_name.values())])
     return by_name[key.casefold()]
 
 

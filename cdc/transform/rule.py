@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from cdc.transform.check import Callee
 from cdc.transform.convert import Arity
 from cdc.transform.parse import Condition, Projection, parse_filter, parse_projection
 from cdc.transform.sqltext import SqlText
-from cdc.transform.syntax import Call, Item, Mistake, Span, walk
+from cdc.transform.syntax import Call, Item, Mistake, Name, Span, names, walk
 from cdc.transform.texts import OnError, RuleTexts
 
 T = TypeVar("T")
@@ -117,6 +117,9 @@ def parse_rule(
     soft = _kept(problems, lambda: _soft_delete(texts.converter)) or False
     if not keyed and "HASH" not in functions:
         problems += _hashes(projection, condition, masks)
+    if projection is not None:
+        problems += _masked_names(projection, texts)
+        problems += _missing_keys(projection, texts)
     for text, node in _calls(projection, condition):
         wrong = functions[node.name].wrong(node) if node.name in functions else None
         problems += [text.problem(wrong)] if wrong else []
@@ -141,6 +144,41 @@ def _hashes(
     for mask in masks:
         if mask is not None and mask.function == "HASH":
             yield mask.text.problem(Mistake(Span(0, 1), *_NO_KEY))
+
+
+def masked_mistake(column: str, span: Span) -> Mistake:
+    """The mistake of an expression that computes with a masked column: it could show a value."""
+    hint = "compute from another column, or write the masking into the expression"
+    return Mistake(span, f"the column {column} is masked, it cannot be computed with", hint)
+
+
+def _masked_names(projection: Projection, texts: RuleTexts) -> Iterator[Problem]:
+    """Computed columns of masked ones, told before there is a table."""
+    masked = {column.casefold() for column in texts.mask}
+    for item in projection.items:
+        if isinstance(item, Item) and not isinstance(item.node, Name):
+            used = next((name for name in names(item.node) if name.name.casefold() in masked), None)
+            if used is not None:
+                yield projection.text.problem(masked_mistake(used.name, item.node.span))
+
+
+def missing_key(text: SqlText, key: str, made: Iterable[str]) -> Problem:
+    """The problem of a key column that the rule does not make."""
+    start = max(text.text.find(key), 0)
+    hint = f"the rule makes {', '.join(made)}"
+    return text.problem(Mistake(Span(start, start + 1), f"there is no column {key}", hint))
+
+
+def _missing_keys(projection: Projection, texts: RuleTexts) -> Iterator[Problem]:
+    """Key columns that a projection without `*` leaves out."""
+    items = [item for item in projection.items if isinstance(item, Item)]
+    if len(items) < len(projection.items):
+        return
+    made = [item.name or (item.node.name if isinstance(item.node, Name) else "") for item in items]
+    for text in (texts.primary_keys, texts.partition_keys):
+        for key in _names(text) if text is not None else ():
+            if key.casefold() not in {name.casefold() for name in made}:
+                yield missing_key(text, key, made)  # type: ignore[arg-type]
 
 
 def _calls(projection: Projection | None, condition: Condition | None) -> Iterator[tuple[SqlText, Call]]:

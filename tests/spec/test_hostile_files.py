@@ -269,3 +269,11 @@ def test_planned_connectors_are_those_of_the_readme() -> None:
         message = said(SOUND.replace("type: values", f"type: {name}"))
         there = "doris, duckdb, kafka, mysql, oceanbase, paimon, starrocks, values"
         assert f"it is planned, and not in this version; there is: {there}" in message
+
+
+def test_many_rules_for_many_tables_are_compared_once() -> None:
+    count = 400
+    rules = "".join(f"- {{source-table: a.b{number % (count - 1)}, filter: a > 1}}\n" for number in range(count))
+    text = f"source: {{type: values, rows: []}}\nsink: {{type: values}}\ntransform:\n{rules}"
+    warnings = check("p.yaml", text.encode(), env={}).warnings
+    assert [each.path for each in warnings] == [f"transform[{count - 1}].source-table"]

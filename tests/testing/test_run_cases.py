@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,15 +122,3 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     error = of(pipeline="rout: []\npipelin: {}\n")["error"]
     assert error["where"] == "pipeline.yaml:1:1"
     assert error["message"].splitlines()[1].startswith("pipeline.yaml:2:1: pipelin: unknown key")
-
-
-def test_dead_letters_of_cases_are_not_in_the_place_of_those_of_runs(tmp_path: Path) -> None:
-    rule = {"source-table": "shop.t", "projection": "id, 1 / id AS a", "on-error": "dead-letter"}
-    text = json.dumps({"transform": [rule], "pipeline": {"dead-letter.path": str(tmp_path / "letters")}})
-    columns = [{"name": "id", "type": "INT", "nullable": False}]
-    create = {"change": "create.table", "table": "shop.t", "schema": {"columns": columns, "primary_key": ["id"]}}
-    rows = [{"op": "+I", "table": "shop.t", "row": {"id": number}} for number in (0, 1)]
-    (result,) = run_cases([{"name": "one", "pipeline": text, "input": [create, *rows]}])
-    assert result.error is None
-    assert [line["row"]["id"] for line in map(json.loads, result.output) if "op" in line] == [1]
-    assert list(tmp_path.iterdir()) == []

@@ -96,6 +96,15 @@ def test_an_error_is_expected_by_type_and_by_parts_of_its_words(tmp_path: Path) 
     assert outcome(tmp_path, input=[CREATE], error={}) == ["should have failed with an error, and did not"]
 
 
+def test_dead_letters_of_tests_are_not_in_the_place_of_those_of_runs(tmp_path: Path) -> None:
+    pipeline = PIPELINE.replace("{schema", "{dead-letter.path: letters, schema") + (
+        "transform:\n  - {source-table: a.b, projection: 'id, 1 / id AS a', on-error: dead-letter}\n"
+    )
+    found = outcome(tmp_path, pipeline, input=[CREATE, line(id=0), line(id=1)], output=[])
+    assert not any("failed with" in each for each in found)
+    assert {file.name for file in tmp_path.iterdir()} == {"p.yaml", "p.test.yaml"}
+
+
 def test_a_pipeline_that_is_wrong_fails_its_tests_with_file_and_line(tmp_path: Path) -> None:
     found = outcome(tmp_path, PIPELINE + "rout: []\n", input=[], output=[])
     assert found == [f"failed with SpecError: {tmp_path}/p.yaml:4:1: rout: unknown key (did you mean `route`?)"]
