@@ -16,10 +16,14 @@ def of_database(change: TableChange) -> bool:
     return change.statement is not None and _OF_DATABASE.match(change.statement.sql) is not None
 
 
-def message(change: TableChange, now_ms: int) -> dict[str, Any] | None:
-    """One for each table of a statement, one for a database; None without a statement: Canal tells of those alone."""
+def message(change: TableChange, now_ms: int, *, one_topic: bool) -> dict[str, Any] | None:
+    """One for each table of a statement; None without a statement: Canal tells of those alone.
+
+    One for a dropped database, and one for a RENAME of several tables where all messages go to one topic.
+    """
     statement = change.statement
-    if statement is None or (of_database(change) and not change.first):
+    as_one = of_database(change) or (one_topic and change.kind == "RENAME")
+    if statement is None or (as_one and not change.first):
         return None
     kind, table = _KINDS[change.kind], change.table.table
     if of_database(change):

@@ -47,7 +47,7 @@ def schema_messages(
 def _of_schema(change: TableChange, options: KafkaSinkOptions, naming: Naming, now_ms: int) -> Iterator[SchemaMessage]:
     key: Any = None
     if options.value_format == "canal-json":
-        value = canal_statements.message(change, now_ms)
+        value = canal_statements.message(change, now_ms, one_topic=options.schema_changes == "topic")
     elif options.value_format == "maxwell-json":
         value = maxwell_statements.message(change)
     else:

@@ -116,7 +116,7 @@ def test_the_statement_as_the_sink_writes_it_is_read(tmp_path: Path, encoder: An
     told = SourceStatement("ALTER TABLE a ADD COLUMN n INT DEFAULT 3", file="binlog.000001", begin=20, end=30)
     change = TableChange(A, A, before, after, told, emptied=False)
     of_canal = encoder is canal_statements
-    statement = canal_statements.message(change, 1) if of_canal else maxwell_statements.message(change)
+    statement = canal_statements.message(change, 1, one_topic=True) if of_canal else maxwell_statements.message(change)
     log = TopicLog(t=1)
     first = canal("INSERT", data=[{"id": "1"}]) if of_canal else maxwell("insert", data={"id": 1})
     last = canal("INSERT", data=[{"id": "2", "n": "5"}], n="int")

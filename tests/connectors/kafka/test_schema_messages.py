@@ -116,6 +116,9 @@ def test_a_statement_about_several_tables_is_a_message_for_each() -> None:
     told = values(messages(changes, "maxwell-json"))
     names = [(each["type"], each["old"]["table"], each["def"]["table"], len(each["def"]["columns"])) for each in told]
     assert names == [("table-alter", "u", "t", 2), ("table-alter", "t", "u", 1)]
+    (one,) = values(messages(changes, "canal-json"))
+    assert (one["type"], one["sql"]) == ("RENAME", swap.sql)
+    assert len(messages(changes, "canal-json", **{"sink.schema-changes": "inline"})) == 2, "each topic has its own"
     gone = said("DROP DATABASE shop", 90)
     drops = [Announced(DropTable(table, statement=gone), SCHEMA, None) for table in (T, U)]
     assert [each["type"] for each in values(messages(drops, "maxwell-json"))] == ["database-drop"]
