@@ -12,8 +12,9 @@ from cdc_services.install import install, present
 from cdc_services.installation import FLAVORS, Installation, find, services_dir
 from cdc_services.kafka import install as kafka
 from cdc_services.paimon import install as paimon
+from cdc_services.search import install as search
 
-NAMES = (*FLAVORS, kafka.NAME, paimon.NAME)
+NAMES = (*FLAVORS, kafka.NAME, paimon.NAME, *search.DISTRIBUTIONS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,6 +41,8 @@ def _install(flavor: str, base: str | None, *, again: bool) -> int:
             return _install_kafka(again=again)
         if flavor == paimon.NAME:
             return _install_paimon(again=again)
+        if flavor in search.DISTRIBUTIONS:
+            return _install_search(flavor, again=again)
         found = None if again else present(flavor, services_dir())
         if found is not None:
             _say(f"{flavor}: {_describe(found)} is there already")
@@ -69,6 +72,15 @@ def _install_paimon(*, again: bool) -> int:
     return 0
 
 
+def _install_search(name: str, *, again: bool) -> int:
+    found = None if again else search.find(name)
+    if found is None:
+        search.install(name, services_dir(), _say)
+    else:
+        _say(f"{name}: {found.version} at {found.home} is there already")
+    return 0
+
+
 def _list() -> int:
     for flavor in FLAVORS:
         found = find(flavor)
@@ -77,6 +89,9 @@ def _list() -> int:
     _say(f"{kafka.NAME}: {f'{broker.version} at {broker.libs}' if broker else 'not installed'}")
     library = paimon.find()
     _say(f"{paimon.NAME}: {f'{paimon.VERSION} at {library.folder}' if library else 'not installed'}")
+    for name in search.DISTRIBUTIONS:
+        server = search.find(name)
+        _say(f"{name}: {f'{server.version} at {server.home}' if server else 'not installed'}")
     return 0
 
 

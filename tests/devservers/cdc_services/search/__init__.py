@@ -1,0 +1,1 @@
+"""Real OpenSearch and Elasticsearch servers for trials and tests, from Maven's central registry."""

@@ -1,0 +1,128 @@
+"""A running search server: an address to send requests to, and the kind that this process starts and ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from cdc_services.own_server import OwnServer
+from cdc_services.process import ServerProcess, free_port, last_words
+from cdc_services.search.install import HERE, SearchInstallation
+from cdc_services.workspace import Workspace
+
+_READY_S = 180.0
+_HEAP = "384m"
+
+
+class SearchServer(OwnServer):
+    """One node that this process started, in a folder of its own. It dies with this process, however that ends.
+
+    `url` is its address. `settings` go to the server's configuration file.
+    """
+
+    def __init__(self, installation: SearchInstallation, settings: Mapping[str, str] | None = None) -> None:
+        self._installation, self._settings = installation, dict(settings or {})
+        self._workspace = Workspace("search")
+        self.folder = self._workspace.path
+        self.port, self._transport = free_port(), free_port()
+        for name in ("config", "data", "logs", "tmp"):
+            (self.folder / name).mkdir()
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def product(self) -> str:
+        """`opensearch` or `elasticsearch`."""
+        return self._installation.distribution.product
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start, or start again after `stop` or `kill9` with the same data. Waits until all indexes are recovered."""
+        if self.running:
+            raise RuntimeError("the server is already running")
+        self._configure()
+        self._process = ServerProcess([*_another_user(), *self._command()], self.log)
+        deadline = time.monotonic() + _READY_S
+        while not self._ready():
+            if not self.running or time.monotonic() > deadline:
+                words = last_words(self.log)
+                self._end(signal.SIGKILL)
+                raise RuntimeError(f"{self.product} does not start: {words}")
+            time.sleep(0.1)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """One request, the JSON of its answer. Raises urllib.error.HTTPError."""
+        request = urllib.request.Request(
+            f"{self.url}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def _ready(self) -> bool:
+        try:
+            health = self.ask("GET", "/_cluster/health?wait_for_no_initializing_shards=true&timeout=2s")
+        except (OSError, ValueError):
+            return False
+        return health["status"] != "red" and not health["timed_out"]
+
+    def _configure(self) -> None:
+        settings: dict[str, str] = {
+            "cluster.name": "trials", "node.name": "one", "discovery.type": "single-node", "network.host": "127.0.0.1",
+            "http.port": str(self.port), "transport.port": str(self._transport),
+            "path.data": str(self.folder / "data"), "path.logs": str(self.folder / "logs"),
+            "cluster.routing.allocation.disk.threshold_enabled": "false",
+        }  # fmt: skip
+        if (self._installation.home / "modules" / "x-pack-security").exists():
+            settings["xpack.security.enabled"] = "false"
+        lines = (f"{name}: {json.dumps(value)}\n" for name, value in {**settings, **self._settings}.items())
+        (self.folder / "config" / f"{self.product}.yml").write_text("".join(lines), encoding="utf-8")
+        shutil.copyfile(HERE / "log4j2.properties", self.folder / "config" / "log4j2.properties")
+
+    def _command(self) -> list[str]:
+        home, short = self._installation.home, "opensearch" if self.product == "opensearch" else "es"
+        main = "OpenSearch" if self.product == "opensearch" else "Elasticsearch"
+        flavor = [] if self.product == "opensearch" else ["-Des.distribution.flavor=default"]
+        return [
+            "env", f"LIBFFI_TMPDIR={self.folder / 'tmp'}", str(self._installation.java),
+            f"-Xms{_HEAP}", f"-Xmx{_HEAP}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xss1m",
+            "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8", "-Djna.nosys=true", "-Dio.netty.noUnsafe=true",
+            "-Dio.netty.noKeySetOptimization=true", "-Dio.netty.recycler.maxCapacityPerThread=0",
+            "-Dio.netty.allocator.numDirectArenas=0", "-Dlog4j.shutdownHookEnabled=false", "-Dlog4j2.disable.jmx=true",
+            "-Djava.security.manager=allow", "-Djava.locale.providers=SPI,COMPAT",
+            f"-Djava.io.tmpdir={self.folder / 'tmp'}", f"-Djna.tmpdir={self.folder / 'tmp'}",
+            f"-D{short}.path.home={home}", f"-D{short}.path.conf={self.folder / 'config'}",
+            f"-D{short}.distribution.type=zip", *flavor, "-cp", str(home / "lib" / "*"),
+            f"org.{self.product}.bootstrap.{main}",
+        ]  # fmt: skip
+
+
+def _another_user() -> list[str]:
+    """The words that run the server, which refuses root, under another user id; who owns its files does not change.
+
+    Raises RuntimeError where root may make no user namespace.
+    """
+    if os.geteuid() != 0:
+        return []
+    prefix = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    if shutil.which("unshare") and subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0:
+        return prefix
+    raise RuntimeError("the server refuses to run as root, and no user namespace can be made: be another user")
+
