@@ -14,9 +14,10 @@ import hypothesis
 import pytest
 from doris_servers import DorisServer, own_doris, shared_doris
 from kafka_servers import BrokerFactory, KafkaServer, own_brokers, shared_broker
-from servers import FLAVORS, SINK_SERVER, ServerFactory, own_oceanbase, own_servers, shared_server
+from servers import FLAVORS, SINK_SERVER, ServerFactory, own_oceanbase, own_search, own_servers, shared_server
 from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
+from cdc_services.search.server import SearchServer
 from cdc_services.server import MySqlServer
 
 if TYPE_CHECKING:
@@ -137,6 +138,20 @@ def mariadb_sink_server() -> Iterator[MySqlServer]:
 def oceanbase_sink_server() -> Iterator[MySqlServer]:
     """The session's OceanBase engine."""
     with own_oceanbase() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def opensearch() -> Iterator[SearchServer]:
+    """The session's OpenSearch. Stop and kill others."""
+    with own_search("opensearch") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def elasticsearch() -> Iterator[SearchServer]:
+    """The session's Elasticsearch."""
+    with own_search("elasticsearch") as server:
         yield server
 
 

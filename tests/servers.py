@@ -19,6 +19,8 @@ import pytest
 
 from cdc_services import oceanbase
 from cdc_services.installation import find
+from cdc_services.search import install as search
+from cdc_services.search.server import SearchServer
 from cdc_services.server import MySqlServer, StartedServer
 
 FLAVORS = ("mysql", "mariadb")
@@ -73,6 +75,19 @@ def own_servers() -> Iterator[ServerFactory]:
             return _from_binary(flavor, stack, tuple(extra_args)) or missing(flavor)
 
         yield make
+
+
+@contextmanager
+def own_search(name: str) -> Iterator[SearchServer]:
+    """A search server, `opensearch` or `elasticsearch`; skipped, or failed where it is required, when not installed."""
+    installation = search.find(name)
+    if installation is None:
+        missing(name)
+    server = SearchServer(installation)
+    try:
+        yield server
+    finally:
+        server.close()
 
 
 @contextmanager

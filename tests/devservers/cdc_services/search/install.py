@@ -1,7 +1,7 @@
-"""Install OpenSearch or Elasticsearch into the cache folder: Maven brings one zip, compared with the SHA256 pinned here.
+"""Install OpenSearch or Elasticsearch into the cache folder: Maven brings a zip, compared with the SHA256 pinned here.
 
-These are the minimal distributions that the projects publish for tests: the real server with the HTTP module. Elasticsearch
-7.17 is under the Elastic licence: it is brought for use, never kept in a repository.
+These are the minimal distributions that the projects publish for tests: the real server with the HTTP module.
+Elasticsearch 7.17 is under the Elastic licence: it is brought for use, never kept in a repository.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def install(
 ) -> SearchInstallation:
     """Bring, check and unpack; the folder appears whole or not at all. Needs no root.
 
-    Raises LookupError without Maven or Java, ValueError for a zip that is not the pinned one, and OSError with Maven's own
-    words.
+    Raises LookupError without Maven or Java, ValueError for a zip that is not the pinned one, and OSError with Maven's
+    own words.
     """
     distribution, runtime = DISTRIBUTIONS[name], java(environ)
     cache.mkdir(parents=True, exist_ok=True)

@@ -125,4 +125,3 @@ def _another_user() -> list[str]:
     if shutil.which("unshare") and subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0:
         return prefix
     raise RuntimeError("the server refuses to run as root, and no user namespace can be made: be another user")
-

@@ -1,0 +1,198 @@
+"""Finished bulk bodies of one task, in a file of the state directory: durable and invisible until the batch is decided.
+
+    <state>/sink/staging/<batch>/<partition>-<attempt>.ndjson
+
+A file is a row of bodies. The documents of a *flush* are all different, so its bodies may be sent side by side; flushes
+follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from cdc.sink import Prepared, TaskAttempt
+from cdc.state.durable import new_file
+from connectors.elasticsearch.documents import Place, document_ids, lines
+from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
+from connectors.shared.staging.stage import batch_folder
+
+_FLUSH_ROWS, _FLUSH_BYTES, _TOTAL_BYTES = 100_000, 32 << 20, 64 << 20
+
+Places = Callable[[TableId], Place]
+"""Where documents of a table go. Raises SinkError for a table without an index."""
+
+
+@dataclass
+class _Table:
+    """What one table has in this task."""
+
+    place: Place
+    key: tuple[str, ...]
+    blocks: list[ChangeBlock] = field(default_factory=list)
+    rows: int = 0
+    bytes: int = 0
+    numbered: int = 0
+    flushes: list[list[list[int]]] = field(default_factory=list)
+    counts: list[int] = field(default_factory=lambda: [0, 0, 0])
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+class BodyWriter:
+    """Writes the bodies of one task. Executor.
+
+    Args:
+        unique: what ids of documents without a key begin with: the pipeline and the part of its batch.
+    """
+
+    def __init__(self, file: Any, places: Places, keyless: KeylessChanges, body_bytes: int, unique: str) -> None:
+        self._file, self._places, self._keyless = file, places, keyless
+        self._body_bytes, self._unique, self._bytes = body_bytes, unique, 0
+        self.tables: dict[TableId, _Table] = {}
+
+    def add(self, block: ChangeBlock) -> None:
+        """Take in a block; full flushes are written."""
+        if not len(block):
+            return
+        table = self.tables.get(block.table)
+        if table is None:
+            table = self.tables[block.table] = _Table(self._places(block.table), block.schema.primary_key)
+        _refuse_null_keys(block)
+        size = int(block.rows.nbytes)
+        table.blocks.append(block)
+        table.rows, table.bytes, self._bytes = table.rows + len(block), table.bytes + size, self._bytes + size
+        if table.rows >= _FLUSH_ROWS or table.bytes >= _FLUSH_BYTES:
+            self._flush(table)
+        elif self._bytes >= _TOTAL_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held."""
+        for table in self.tables.values():
+            if table.blocks:
+                self._flush(table)
+
+    def _flush(self, table: _Table) -> None:
+        block = joined(table.blocks)
+        found = images(block, table.key) if table.key else every_insert(block, self._keyless)
+        for place, number in enumerate((found.inserts, found.updates, found.deletes)):
+            table.counts[place] += number
+        for reason, number in found.counts.items():
+            table.left_out[f"{reason} {block.table}"] = table.left_out.get(f"{reason} {block.table}", 0) + number
+        if found.rows.num_rows:
+            ids = self._ids(table, found)
+            texts = lines(found.rows, found.schema, ids, found.delete.astype(np.bool_), table.place)
+            table.flushes.append([self._write(body, count) for body, count in _cut(texts, self._body_bytes)])
+        self._bytes -= table.bytes
+        table.blocks.clear()
+        table.rows = table.bytes = 0
+
+    def _ids(self, table: _Table, found: Images) -> pa.Array:
+        if table.key:
+            return document_ids(found.rows, found.schema, table.key)
+        first = table.numbered
+        table.numbered += found.rows.num_rows
+        return pa.array([f"{self._unique}-{number}" for number in range(first, table.numbered)], pa.string())
+
+    def _write(self, body: bytes, count: int) -> list[int]:
+        start = self._file.tell()
+        self._file.write(body)
+        return [start, len(body), count]
+
+
+def write_bodies(
+    directory: Path,
+    task: TaskAttempt,
+    blocks: Iterator[ChangeBlock],
+    make_writer: Callable[[Any], BodyWriter],
+) -> list[Prepared]:
+    """Write the blocks of a task and sync the file; no rows, no file.
+
+    Handles are JSON: `{"file": "12/0-3.ndjson", "flushes": [[[offset, bytes, documents], ...], ...], "version": n}`.
+    """
+    path = batch_folder(directory, task.batch) / f"{task.partition}-{task.attempt}.ndjson"
+    try:
+        with new_file(path) as file:
+            writer = make_writer(file)
+            for block in blocks:
+                writer.add(block)
+            writer.flush()
+        if not writer.tables:
+            path.unlink()
+    except OSError as error:
+        hint = "free some space in the state directory, or choose another --state-dir"
+        raise SinkError(f"cannot stage documents: {error.strerror or error}", where=str(path), hint=hint) from error
+    return [
+        Prepared(
+            table,
+            task.partition,
+            {"file": f"{task.batch}/{path.name}", "flushes": held.flushes, "version": held.place.version},
+            inserts=held.counts[0],
+            updates=held.counts[1],
+            deletes=held.counts[2],
+            counts=held.left_out,
+        )
+        for table, held in writer.tables.items()
+    ]
+
+
+def read_flushes(directory: Path, prepared: Prepared) -> Iterator[list[bytes]]:
+    """The bodies of each flush, in order. Raises SinkError when the file is missing or not whole."""
+    path = directory / "staging" / prepared.handle["file"]
+    try:
+        with path.open("rb") as file:
+            for flush in prepared.handle["flushes"]:
+                yield [_read(file, offset, length) for offset, length, _ in flush]
+    except OSError as error:
+        hint = "the decided batch cannot be sent; restore the state directory from a backup"
+        raise SinkError(f"staged documents cannot be read: {error}", where=str(path), hint=hint) from error
+
+
+def staged_path(directory: Path, prepared: Prepared) -> Path:
+    """The file that a handle is about."""
+    return directory / "staging" / str(prepared.handle["file"])
+
+
+def _read(file: Any, offset: int, length: int) -> bytes:
+    file.seek(offset)
+    body = bytes(file.read(length))
+    if len(body) != length:
+        raise OSError(f"the file ends inside of the body at byte {offset}")
+    return body
+
+
+def _cut(texts: pa.Array, most: int) -> Iterator[tuple[bytes, int]]:
+    """Bodies of about `most` bytes, and how many rows are in each."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    data = memoryview(texts.buffers()[2])
+    first = 0
+    while first < len(texts):
+        last = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
+        last = min(max(last, first + 1), len(texts))
+        yield bytes(data[int(offsets[first]) : int(offsets[last])]), last - first
+        first = last
+
+
+def _refuse_null_keys(block: ChangeBlock) -> None:
+    names = [name.lower() for name in block.schema.names]
+    for name in block.schema.primary_key:
+        if block.rows.column(names.index(name.lower())).null_count:
+            hint = "correct the value at the source and start anew after it, or leave the table out (tables.exclude)"
+            reason = f"a value of the key column {name} is NULL (zero dates become NULL), and a key cannot be"
+            raise SinkError(reason, where=str(block.table), hint=hint)
+
+
+def tables_in_order(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
+    """The handles of each table, in the order of the log."""
+    found: dict[TableId, list[Prepared]] = {}
+    for handle in prepared:
+        found.setdefault(handle.table, []).append(handle)
+    return [sorted(handles, key=lambda handle: handle.partition) for handles in found.values()]

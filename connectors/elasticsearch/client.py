@@ -1,0 +1,146 @@
+"""Requests to a cluster: hosts in turn, TLS, login, time limits; errors of a sink. Driver and executors.
+
+No official client talks to both products, so this is a page over urllib3.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+import urllib3
+
+from cdc.errors import SinkError, SinkUnavailable
+from cdc.flow.retry import RetryPolicy
+
+_AGAIN = frozenset({408, 429, 502, 503, 504})
+_DENIED = frozenset({401, 403})
+_LONGEST_ANSWER = 2_000
+
+
+class Answer(Exception):
+    """An answer that says no. `status` is HTTP's, `kind` the server's word, `reason` its text."""
+
+    def __init__(self, status: int, kind: str, reason: str) -> None:
+        super().__init__(f"{reason or kind} (HTTP {status})")
+        self.status, self.kind, self.reason = status, kind, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who asks: headers of every request. Not shown."""
+
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Client:
+    """One cluster. Picklable; the pool of connections is made where it is used. Thread safe."""
+
+    hosts: tuple[str, ...]
+    login: Login
+    connections: int = 3
+    timeout_s: float = 120.0
+    ca: str | None = None
+    verify: bool = True
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_pool"}
+
+    def ask(self, method: str, path: str, body: Any = None, *, wait: bool = True) -> Any:
+        """The JSON of an answer; `body` is sent as JSON. A cluster that is away is waited for, unless told not to.
+
+        Raises Answer for a no, SinkError for a login that is refused, SinkUnavailable.
+        """
+        text = None if body is None else json.dumps(body).encode()
+        return self.send(method, path, text, "application/json", wait=wait)
+
+    def send(self, method: str, path: str, body: bytes | None, kind: str, *, wait: bool = True) -> Any:
+        """As `ask`, with a body that is text already."""
+
+        def once() -> Any:
+            return self._once(method, path, body, kind)
+
+        return self.retry.call(once, "a request to the sink") if wait else once()
+
+    @cached_property
+    def _pool(self) -> urllib3.PoolManager:
+        secure: dict[str, Any] = {"cert_reqs": "CERT_REQUIRED" if self.verify else "CERT_NONE", "ca_certs": self.ca}
+        timeout = urllib3.Timeout(connect=min(self.timeout_s, 10.0), read=self.timeout_s)
+        if not self.verify:
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        return urllib3.PoolManager(maxsize=self.connections, timeout=timeout, retries=False, **secure)
+
+    def _once(self, method: str, path: str, body: bytes | None, kind: str) -> Any:
+        last: SinkUnavailable | None = None
+        for host in _TURN.hosts(self.hosts):
+            try:
+                answer = self._pool.request(
+                    method, f"{host}{path}", body=body, headers={**self.login.headers, "Content-Type": kind},
+                    redirect=False,
+                )  # fmt: skip
+            except urllib3.exceptions.HTTPError as error:
+                last = SinkUnavailable(f"no answer: {_plain(error)}", where=host, hint="does the server run there?")
+                _TURN.failed(host)
+                continue
+            return self._judged(host, answer.status, answer.data)
+        raise last or SinkUnavailable("no host is named", hint="name one in sink.hosts")
+
+    def _judged(self, host: str, status: int, data: bytes) -> Any:
+        try:
+            found = json.loads(data) if data else {}
+        except ValueError:
+            hint = "check sink.hosts: another program may listen there"
+            said = f"what answers is no Elasticsearch and no OpenSearch (HTTP {status})"
+            raise SinkError(said, where=host, hint=hint) from None
+        if 200 <= status < 300:
+            return found
+        kind, reason = _reason(found)
+        if status in _AGAIN:
+            raise SinkUnavailable(f"{reason or kind or 'busy'} (HTTP {status})", where=host)
+        if status in _DENIED and kind not in ("cluster_block_exception", "index_closed_exception"):
+            hint = "check sink.username, sink.password or sink.api-key, and the privileges of that user"
+            raise SinkError(f"access denied: {reason or kind} (HTTP {status})", where=host, hint=hint)
+        raise Answer(status, kind, reason)
+
+
+class _Turn:
+    """The host that answered last goes first."""
+
+    def __init__(self) -> None:
+        self._lock, self._bad = threading.Lock(), dict[str, int]()
+
+    def hosts(self, hosts: Iterable[str]) -> list[str]:
+        with self._lock:
+            return sorted(hosts, key=lambda host: self._bad.get(host, 0))
+
+    def failed(self, host: str) -> None:
+        with self._lock:
+            self._bad[host] = self._bad.get(host, 0) + 1
+
+
+_TURN = _Turn()
+
+
+def _reason(found: Any) -> tuple[str, str]:
+    """The server's word and text for an error."""
+    error = found.get("error") if isinstance(found, dict) else None
+    if isinstance(error, dict):
+        return str(error.get("type") or ""), str(error.get("reason") or "")[:_LONGEST_ANSWER]
+    return "", str(error or "")[:_LONGEST_ANSWER]
+
+
+def _plain(error: Exception) -> str:
+    """Without the address and the object's name that urllib3 puts before the reason."""
+    return str(error).rpartition(": ")[2][:300]
+
+
+def name_of(index: str) -> str:
+    """An index or alias name as part of a path."""
+    return quote(index, safe="")

@@ -1,0 +1,129 @@
+"""What is in the cluster: the indexes behind aliases, and the pipeline's own document. Driver, and executors to look.
+
+The document of a pipeline is in the index `cdc-commits`: its last batch, as the version of the document too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from connectors.elasticsearch.client import Answer, Client, name_of
+from connectors.elasticsearch.indexes import Index, Request, highest_numbers, index_of
+from connectors.elasticsearch.mapping import Names
+
+COMMITS = "cdc-commits"
+_NO_UNSIGNED_LONG = "No handler for type [unsigned_long]"
+_AT_ONCE = 50
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One cluster, as one pipeline sees it."""
+
+    client: Client
+    names: Names
+    pipeline: str
+
+    def product(self, *, wait: bool = True) -> tuple[str, str]:
+        """`opensearch` or `elasticsearch`, and its version. Raises SinkError for another server."""
+        try:
+            found = self.client.ask("GET", "/", wait=wait)
+            number = str(found["version"]["number"])
+        except (Answer, KeyError, TypeError) as error:
+            hint = "check sink.hosts: another program may listen there"
+            raise SinkError(f"what answers is no Elasticsearch and no OpenSearch: {error}", hint=hint) from None
+        return str(found["version"].get("distribution", "elasticsearch")), number
+
+    def indexes(self, tables: Sequence[TableId]) -> dict[TableId, Index]:
+        """The indexes behind the aliases of these tables. Raises SinkError for one that somebody else has made."""
+        found: dict[TableId, Index] = {}
+        aliases = {self.names.alias(table): table for table in tables}
+        for name, definition in self._definitions(list(aliases)).items():
+            for alias in [one for one in definition.get("aliases", {}) if one in aliases]:
+                index = index_of(name, definition)
+                if index is None:
+                    hint = "delete the alias, or set index.prefix so that the names differ"
+                    raise SinkError(f"the alias {alias} leads to {name}, which no pipeline has made", hint=hint)
+                found[aliases[alias]] = index
+            if name in aliases:
+                hint = "delete or reindex it, or set index.prefix so that the names differ"
+                said = f"{name} is an index, and no alias: no pipeline has made it"
+                raise SinkError(said, where=str(aliases[name]), hint=hint)
+        return found
+
+    def _definitions(self, names: Sequence[str]) -> dict[str, Any]:
+        """The indexes and aliases of these names that exist, by the indexes' names."""
+        found: dict[str, Any] = {}
+        for start in range(0, len(names), _AT_ONCE):
+            some = ",".join(name_of(name) for name in names[start : start + _AT_ONCE])
+            found |= self.client.ask("GET", f"/{some}?ignore_unavailable=true&allow_no_indices=true")
+        return found
+
+    def highest(self, tables: Sequence[TableId]) -> dict[str, int]:
+        """The highest number of an index of each table's alias, whatever leads to it."""
+        found = {}
+        for table in tables:
+            alias = self.names.alias(table)
+            try:
+                rows = self.client.ask(
+                    "GET", f"/_cat/indices/{name_of(alias)}-*?format=json&h=index&expand_wildcards=all"
+                )
+            except Answer as error:
+                if error.status != 404:
+                    raise
+                rows = []
+            found[alias] = highest_numbers([str(row["index"]) for row in rows], alias)
+        return found
+
+    def carry_out(self, request: Request) -> None:
+        """Send a request that changes indexes. One that is repeated after a lost answer finds its work done.
+
+        A server without unsigned_long gets keywords instead. Raises Answer.
+        """
+        try:
+            self.client.ask(request.method, request.path, request.body)
+        except Answer as error:
+            gone = request.method == "DELETE" and error.status == 404
+            there = request.method == "PUT" and error.kind == "resource_already_exists_exception"
+            if gone or there:
+                return
+            if _NO_UNSIGNED_LONG not in error.reason:
+                raise
+            self.client.ask(request.method, request.path, _with_keywords(request.body))
+
+    def refresh(self, tables: Sequence[TableId]) -> None:
+        """Let searches find what is in."""
+        for table in dict.fromkeys(tables):
+            self.client.ask("POST", f"/{name_of(self.names.alias(table))}/_refresh")
+
+    def last_batch(self) -> int:
+        """The last batch of the pipeline that is in, -1 when none is."""
+        try:
+            found = self.client.ask("GET", f"/{COMMITS}/_doc/{name_of(self.pipeline)}")
+        except Answer as error:
+            if error.status == 404:
+                return -1
+            raise SinkError(str(error), where=COMMITS) from None
+        return int(found["_source"]["batch"])
+
+    def note_batch(self, batch: int) -> None:
+        """A batch of the pipeline is in."""
+        path = f"/{COMMITS}/_doc/{name_of(self.pipeline)}?version={batch + 1}&version_type=external_gte"
+        try:
+            self.client.ask("PUT", path, {"pipeline": self.pipeline, "batch": batch})
+        except Answer as error:
+            hint = "end the other run of this pipeline" if error.status == 409 else ""
+            raise SinkError(str(error), where=COMMITS, hint=hint) from None
+
+
+def _with_keywords(body: Any) -> Any:
+    """The mapping with keywords for unsigned_long."""
+    if isinstance(body, dict):
+        if body.get("type") == "unsigned_long":
+            return {"type": "keyword"}
+        return {name: _with_keywords(value) for name, value in body.items()}
+    return body

@@ -1,0 +1,156 @@
+"""Rows as the text of bulk requests: an action line and a document line each. Pure, column by column.
+
+Document ids of a key:
+
+| key | id |
+|---|---|
+| one column | its text |
+| several columns, and a text that is empty or begins with `[` | JSON array of the texts: `["a_b","c"]` |
+| longer than 512 bytes | `sha256:` and the digest of the above |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.errors import SinkError
+from cdc.schema import Kind, TableId, TableSchema
+from connectors.shared.arrow_text.arrow_text import base64, decimals, escaped, not_finite, spans
+
+LONGEST_ID = 512
+"""Bytes of an id, as the servers limit it."""
+
+_ESCAPES = (
+    ("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"),
+    *((chr(code), f"\\u{code:04x}") for code in range(32) if chr(code) not in "\n\r\t"),
+)  # fmt: skip
+_SPECIAL = r'[\x00-\x1f"\\]'
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where documents of a table go.
+
+    Attributes:
+        alias: the alias that they are written through.
+        version: of all documents of one part of a batch.
+        texts: columns that are texts in documents although they are numbers: the server has no field for them.
+        objects: JSON columns whose value is put into the document; the others are texts.
+    """
+
+    table: TableId
+    alias: str
+    version: int
+    texts: frozenset[str] = frozenset()
+    objects: frozenset[str] = frozenset()
+
+
+def document_ids(rows: pa.RecordBatch, schema: TableSchema, key: Sequence[str]) -> pa.Array:
+    """The id of each row's document, a string array."""
+    names = [name.lower() for name in rows.schema.names]
+    columns = [rows.column(names.index(name.lower())) for name in key]
+    texts = [_plain(values) for values in columns]
+    if len(texts) == 1:
+        ids = texts[0]
+        odd = pc.or_(pc.equal(ids, ""), pc.or_(pc.starts_with(ids, "["), pc.starts_with(ids, "sha256:")))
+        if pc.any(odd).as_py():
+            ids = pc.if_else(odd, _arrays(texts), ids)
+    else:
+        ids = _arrays(texts)
+    long = pc.greater(pc.binary_length(ids), LONGEST_ID)
+    if pc.any(long).as_py():
+        ids = pa.array([_hashed(text) for text in ids.to_pylist()], pa.string())
+    return ids
+
+
+def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.ndarray, place: Place) -> pa.Array:
+    """A text for each row: the action, and the document unless the row is gone. Each line ends with a line feed.
+
+    `gone` is bool[n]. Raises SinkError for a number that JSON has not.
+    """
+    head = f'"_index":{json.dumps(place.alias)},"version":{place.version},"version_type":"external_gte","_id":'
+    quoted_ids = _quoted(ids)
+    made = pc.binary_join_element_wise(
+        f'{{"index":{{"require_alias":true,{head}', quoted_ids, "}}\n", _documents(rows, schema, place), "\n", ""
+    )
+    if gone.any():
+        deletes = pc.binary_join_element_wise(f'{{"delete":{{{head}', quoted_ids, "}}\n", "")
+        made = pc.if_else(pa.array(gone), deletes, made)
+    return made
+
+
+def _documents(rows: pa.RecordBatch, schema: TableSchema, place: Place) -> pa.Array:
+    """The JSON object of each row."""
+    fields = []
+    for values, column in zip(rows.columns, schema.columns, strict=True):
+        text = pc.fill_null(_value(values, column.name, column.type.kind, place), "null")
+        fields.append(pc.binary_join_element_wise(f"{json.dumps(column.name, ensure_ascii=False)}:", text, ""))
+    inner = pc.binary_join_element_wise(*fields, ",") if len(fields) > 1 else fields[0]
+    return pc.binary_join_element_wise("{", inner, "}", "")
+
+
+def _value(values: pa.Array, name: str, kind: Kind, place: Place) -> pa.Array:
+    """The JSON text of each value."""
+    if kind is Kind.JSON and name in place.objects:
+        return values
+    if pa.types.is_boolean(values.type):
+        return pc.if_else(values, "true", "false")
+    if pa.types.is_floating(values.type):
+        bad = not_finite(values)
+        if bad is not None:
+            hint = "leave such rows out with a filter, or make them NULL with a projection"
+            raise SinkError(f"{bad} is no JSON number", where=f"{place.table}.{name}", hint=hint)
+        return pc.cast(values, pa.string())
+    if pa.types.is_list(values.type):
+        texts = [None if item is None else json.dumps(item) for item in values.to_pylist()]
+        return pa.array(texts, pa.string())
+    if pa.types.is_integer(values.type) and name not in place.texts:
+        return pc.cast(values, pa.string())
+    plain = _plain(values)
+    clean = not (pa.types.is_string(values.type))
+    return pc.binary_join_element_wise('"', plain, '"', "") if clean else _quoted(plain)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """The text of each value: what ids are made of, and what stands in quotes."""
+    kind = values.type
+    if pa.types.is_string(kind):
+        return values
+    if pa.types.is_decimal(kind):
+        return decimals(values)
+    if pa.types.is_duration(kind):
+        return spans(values)
+    if pa.types.is_timestamp(kind):
+        text = pc.strftime(values.cast(pa.timestamp("us")), "%Y-%m-%dT%H:%M:%S")
+        return pc.binary_join_element_wise(text, "Z", "") if kind.tz is not None else text
+    if pa.types.is_binary(kind):
+        return base64(values)
+    if pa.types.is_boolean(kind):
+        return pc.if_else(values, "true", "false")
+    return pc.cast(values, pa.string())
+
+
+def _quoted(text: pa.Array) -> pa.Array:
+    """JSON strings (RFC 8259 section 7)."""
+    if pc.any(pc.match_substring_regex(text, _SPECIAL)).as_py():
+        text = escaped(text, _ESCAPES)
+    return pc.binary_join_element_wise('"', text, '"', "")
+
+
+def _arrays(texts: Sequence[pa.Array]) -> pa.Array:
+    """The texts of each row as a JSON array."""
+    inner = pc.binary_join_element_wise(*map(_quoted, texts), ",") if len(texts) > 1 else _quoted(texts[0])
+    return pc.binary_join_element_wise("[", inner, "]", "")
+
+
+def _hashed(text: str | None) -> str | None:
+    if text is None or len(text.encode()) <= LONGEST_ID:
+        return text
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,298 @@
+"""Schema changes as requests: an index `orders-000001` behind the alias `orders` for each table. Pure.
+
+What cannot be changed of a field (its type, its name, the key that ids are made of) is refused as curable: the engine
+reads the table again into a shadow index, and one alias update puts that in the place of the old one. The mapping's
+`_meta` has the table's schema and the pipeline that writes it:
+
+    {"cdc": {"table": "shop.orders", "schema": {...}, "pipeline": "...", "epoch": 1}}
+
+A pipeline with new state numbers its batches from the start again; it raises `epoch`, so its documents win over those
+of the one before. A plan starts from what is there, so of a change that a crash cut off only the rest is planned again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.apply import apply_change
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    AlterPrimaryKey,
+    AlterTableComment,
+    CreateShadow,
+    CreateTable,
+    DropColumn,
+    DropShadow,
+    DropTable,
+    RenameColumn,
+    RenameTable,
+    SchemaChange,
+    SwapShadow,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.schema_json import schema_from_json, schema_to_json
+from connectors.elasticsearch.client import name_of
+from connectors.elasticsearch.mapping import FieldRules, Names, check_field, same_field
+
+_NUMBER = re.compile(r"-(\d{6})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request that changes indexes; `body` is sent as JSON."""
+
+    method: str
+    path: str
+    body: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index that the sink has made, as its mapping has it."""
+
+    name: str
+    table: TableId
+    schema: TableSchema
+    pipeline: str
+    epoch: int
+    fields: Mapping[str, Any]
+
+    @property
+    def number(self) -> int:
+        """The number at the end of its name."""
+        match = _NUMBER.search(self.name)
+        return int(match[1]) if match else 0
+
+    def meta(self) -> dict[str, Any]:
+        """What its mapping says of it."""
+        schema = schema_to_json(self.schema)
+        return {"cdc": {"table": str(self.table), "schema": schema, "pipeline": self.pipeline, "epoch": self.epoch}}
+
+
+def index_of(name: str, definition: Mapping[str, Any]) -> Index | None:
+    """The index of an answer to `GET /name`; None for one that somebody else has made."""
+    mappings = definition.get("mappings", {})
+    meta = mappings.get("_meta", {}).get("cdc")
+    if meta is None:
+        return None
+    schema = schema_from_json(meta["schema"])
+    fields = mappings.get("properties", {})
+    return Index(name, TableId.parse(meta["table"]), schema, str(meta["pipeline"]), int(meta["epoch"]), fields)
+
+
+class IndexPlanner:
+    """Plans changes one after another.
+
+    Args:
+        there: the indexes that are behind the aliases of the tables concerned, and of their shadows.
+        highest: the highest number of an index of each alias, as far as there is any.
+        shadow_of: the table id of a table's shadow.
+        settings: of new indexes.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        rules: FieldRules,
+        pipeline: str,
+        there: Mapping[TableId, Index],
+        highest: Mapping[str, int],
+        shadow_of: Any,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._names, self._rules, self._pipeline, self._settings = names, rules, pipeline, settings
+        self._there, self._highest, self._shadow_of = dict(there), dict(highest), shadow_of
+
+    def plan(self, change: SchemaChange) -> list[Request]:
+        """The requests that are missing for a change. Raises ChangeRefused."""
+        return list(self._requests(change))
+
+    def _requests(self, change: SchemaChange) -> Iterator[Request]:
+        match change:
+            case CreateTable(table=table, schema=schema):
+                yield from self._create(table, schema)
+            case CreateShadow(table=table, schema=schema):
+                yield from self._drop_shadow(table)
+                found = schema or self._index(table).schema
+                yield from self._new(self._shadow_of(table), self._names.alias(table), found, table)
+            case SwapShadow(table=table):
+                yield from self._swap(table)
+            case DropShadow(table=table):
+                yield from self._drop_shadow(table)
+            case TruncateTable(table=table):
+                yield from self._drop_shadow(table)
+                yield from self._truncate(table)
+            case DropTable(table=table):
+                yield from self._drop_shadow(table)
+                yield from self._drop(table)
+            case RenameTable(table=table, new_table=new_table):
+                yield from self._drop_shadow(table)
+                yield from self._rename(table, new_table)
+            case _:
+                yield from self._alter(change)
+
+    def _create(self, table: TableId, schema: TableSchema) -> Iterator[Request]:
+        actual = self._there.get(table)
+        if actual is None:
+            yield from self._new(table, self._names.alias(table), schema, table)
+            return
+        if actual.table != table:
+            reason = f"the index {actual.name} is that of {actual.table}: names are in lower case"
+            raise ChangeRefused(reason, where=str(table), hint="give one of them another name with a route")
+        if tuple(actual.schema.primary_key) != tuple(schema.primary_key):
+            reason = f"the index {actual.name} is by the key ({', '.join(actual.schema.primary_key)})"
+            raise ChangeRefused(reason, where=str(table), hint="delete the index, or set index.prefix", curable=True)
+        new = self._rules.fields(table, schema)
+        for name, field in new.items():
+            if name in actual.fields and not same_field(actual.fields[name], field):
+                raise self._cannot(table, name, f"is {actual.fields[name].get('type')} there", field)
+        taken = replace(actual, schema=schema)
+        if actual.pipeline != self._pipeline:
+            taken = replace(taken, pipeline=self._pipeline, epoch=actual.epoch + 1)
+        missing = {name: field for name, field in new.items() if name not in actual.fields}
+        if missing or taken != actual:
+            yield self._mapping(table, replace(taken, fields={**actual.fields, **missing}), missing)
+
+    def _new(self, table: TableId, alias: str, schema: TableSchema, named: TableId) -> Iterator[Request]:
+        """A new index, named by `alias`; the alias of `table` leads to it, its mapping says that it is `named`'s."""
+        self._highest[alias] = self._highest.get(alias, 0) + 1
+        before = self._there.get(named)
+        epoch = before.epoch if before is not None and before.pipeline == self._pipeline else 1
+        fields = self._rules.fields(named, schema)
+        name = self._names.index(alias, self._highest[alias])
+        index = Index(name, named, schema, self._pipeline, epoch, fields)
+        self._there[table] = index
+        mappings = {"dynamic": "strict", "_meta": index.meta(), "properties": fields}
+        body = {"settings": dict(self._settings), "mappings": mappings, "aliases": {self._alias(table): {}}}
+        yield Request("PUT", f"/{name_of(name)}", body)
+
+    def _swap(self, table: TableId) -> Iterator[Request]:
+        shadow = self._there.pop(self._shadow_of(table), None)
+        if shadow is None:  # it has taken the table's place before a crash
+            return
+        actions: list[dict[str, Any]] = [
+            {"remove": {"index": shadow.name, "alias": self._alias(self._shadow_of(table))}},
+            {"add": {"index": shadow.name, "alias": self._alias(table)}},
+        ]
+        old = self._there.get(table)
+        if old is not None:
+            actions.append({"remove_index": {"index": old.name}})
+        yield Request("POST", "/_aliases", {"actions": actions})
+        self._there[table] = shadow
+
+    def _truncate(self, table: TableId) -> Iterator[Request]:
+        old = self._there.get(table)
+        if old is None:
+            return
+        between = self._shadow_of(table)
+        yield from self._new(between, self._names.alias(table), old.schema, table)
+        yield from self._swap(table)
+
+    def _drop(self, table: TableId) -> Iterator[Request]:
+        old = self._there.pop(table, None)
+        if old is not None:
+            yield Request("DELETE", f"/{name_of(old.name)}")
+
+    def _drop_shadow(self, table: TableId) -> Iterator[Request]:
+        yield from self._drop(self._shadow_of(table))
+
+    def _rename(self, table: TableId, new_table: TableId) -> Iterator[Request]:
+        old, taken = self._there.get(table), self._there.get(new_table)
+        if old is None and taken is not None:
+            return
+        old = self._index(table)
+        if taken is not None:
+            reason = f"cannot be renamed to {new_table}: the index {taken.name} exists"
+            raise ChangeRefused(reason, where=str(table), hint="delete that index, or route one of them elsewhere")
+        renamed = replace(old, table=new_table)
+        yield self._mapping(table, renamed, {})
+        actions = [
+            {"remove": {"index": old.name, "alias": self._alias(table)}},
+            {"add": {"index": old.name, "alias": self._alias(new_table)}},
+        ]
+        yield Request("POST", "/_aliases", {"actions": actions})
+        del self._there[table]
+        self._there[new_table] = renamed
+
+    def _alter(self, change: SchemaChange) -> Iterator[Request]:
+        """Changes of columns and comments."""
+        table = change.table
+        actual = self._index(table)
+        match change:
+            case AddColumn(column=column):
+                if column.name in actual.schema.names:
+                    return
+                check_field(table, column.name)
+                field = self._rules.field(table, column)
+                there = actual.fields.get(column.name)
+                if there is not None:
+                    reason = "was dropped before, and older documents still have its values"
+                    raise self._cannot(table, column.name, reason, field)
+                if column.default is not None:
+                    reason = f"comes with the default {column.default!r}, which documents that are there do not have"
+                    raise self._cannot(table, column.name, reason, field)
+                after = self._after(actual, change)
+                yield self._mapping(
+                    table, replace(after, fields={**actual.fields, column.name: field}), {column.name: field}
+                )
+                return
+            case AlterColumnType(column=column):
+                field = self._rules.field(table, column)
+                if not same_field(actual.fields.get(column.name, {}), field):
+                    raise self._cannot(table, column.name, f"is {actual.fields[column.name].get('type')} there", field)
+            case RenameColumn(old_name=name, new_name=new_name):
+                if name not in actual.schema.names and new_name in actual.schema.names:
+                    return
+                raise self._cannot(table, name, f"cannot be renamed to {new_name}", {})
+            case AlterPrimaryKey(primary_key=key):
+                if tuple(key) == tuple(actual.schema.primary_key):
+                    return
+                reason = "ids of documents are made of the key, which changes"
+                raise ChangeRefused(reason, where=str(table), hint="the table is read again", curable=True)
+            case DropColumn(name=name):
+                if name not in actual.schema.names:
+                    return
+                if name in actual.schema.primary_key:
+                    reason = f"ids of documents are made of the column {name}, which is dropped"
+                    raise ChangeRefused(reason, where=str(table), hint="the table is read again", curable=True)
+            case AlterTableComment():
+                pass
+        after = self._after(actual, change)
+        if after != actual:
+            yield self._mapping(table, after, {})
+
+    def _after(self, actual: Index, change: SchemaChange) -> Index:
+        schema = apply_change(actual.schema, change)
+        return actual if schema is None else replace(actual, schema=schema)
+
+    def _mapping(self, table: TableId, index: Index, fields: Mapping[str, Any]) -> Request:
+        self._there[table] = index
+        return Request("PUT", f"/{name_of(index.name)}/_mapping", {"_meta": index.meta(), "properties": dict(fields)})
+
+    def _index(self, table: TableId) -> Index:
+        found = self._there.get(table)
+        if found is None:
+            hint = "it was deleted or renamed in the cluster; `cdc resync` copies the table anew"
+            raise ChangeRefused("there is no index", where=str(table), hint=hint)
+        return found
+
+    def _alias(self, table: TableId) -> str:
+        return self._names.alias(table)
+
+    def _cannot(self, table: TableId, name: str, reason: str, field: Mapping[str, Any]) -> ChangeRefused:
+        wanted = f", {field['type']} is wanted" if field else ""
+        hint = "the table is read again into a new index"
+        return ChangeRefused(f"column {name} {reason}{wanted}", where=str(table), hint=hint, curable=True)
+
+
+def highest_numbers(names: Sequence[str], alias: str) -> int:
+    """The highest number of indexes of an alias among these names; 0 when there is none."""
+    numbers = [int(found[1]) for name in names if (found := _NUMBER.search(name)) and name[: found.start()] == alias]
+    return max(numbers, default=0)

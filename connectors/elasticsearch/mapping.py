@@ -1,0 +1,143 @@
+"""Index names, and fields of documents: this tool's types to the server's. Pure.
+
+| type | field | in the document |
+|---|---|---|
+| integers | long; BIGINT UNSIGNED unsigned_long, or keyword where the server has none | number, or its text |
+| DECIMAL | keyword, or double | text with every digit |
+| FLOAT, DOUBLE | float, double | number; NaN and Infinity are refused |
+| BOOLEAN | boolean | true, false |
+| CHAR, VARCHAR, STRING | keyword, text or both | text |
+| DATE | date | `2024-05-31` |
+| TIMESTAMP | date | `2024-05-31T10:00:00.123456`; searched to the millisecond |
+| TIMESTAMP_LTZ | date | the same in UTC with `Z` |
+| TIME | keyword | `-838:59:59.000000` |
+| JSON | object that is not searched, flattened, or text | the value |
+| BINARY, VARBINARY, BYTES, GEOMETRY | binary | base64 |
+| VECTOR | array of floats that is not searched | numbers |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc.errors import ChangeRefused
+from cdc.schema import Column, DataType, Kind, TableId, TableSchema
+
+_DATES = "strict_date_optional_time||uuuu-MM-dd||uuuu-MM-dd'T'HH:mm:ss.SSSSSS||uuuu-MM-dd'T'HH:mm:ss.SSSSSSX"
+_LONGEST_NAME = 255
+_FORBIDDEN = re.compile(r'[ "*\\<|,>/?#:]')
+_LONG = frozenset(
+    {
+        Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TINYINT_UNSIGNED, Kind.SMALLINT_UNSIGNED,
+        Kind.INT_UNSIGNED,
+    }
+)  # fmt: skip
+_TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
+_BINARY = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Index names of tables."""
+
+    prefix: str = ""
+    suffix: str = ""
+
+    def alias(self, table: TableId) -> str:
+        """The name that readers and the sink use: lower case. Raises ChangeRefused for what no index can be called."""
+        name = f"{self.prefix}{table}{self.suffix}".lower()
+        too_long = len(name.encode()) > _LONGEST_NAME - 12
+        if _FORBIDDEN.search(name) or name[0] in "-_+" or name in (".", "..") or too_long:
+            hint = 'give it another name with a route: lower case, none of " * \\ < | , > / ? # : and no space'
+            raise ChangeRefused(f"no index can be called {name!r}", where=str(table), hint=hint)
+        return name
+
+    def index(self, alias: str, number: int) -> str:
+        """An index behind the alias."""
+        return f"{alias}-{number:06}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRules:
+    """How columns become fields; columns are named `db.table.column`."""
+
+    text_as: str = "keyword"
+    text_columns: frozenset[str] = frozenset()
+    unindexed: frozenset[str] = frozenset()
+    decimal_as: str = "keyword"
+    json_as: str = "disabled"
+    ignore_above: int = 8191
+    ignore_malformed: bool = False
+    flattened: str = "flattened"
+    unsigned_long: bool = True
+
+    def field(self, table: TableId, column: Column) -> dict[str, Any]:
+        """The field of a column."""
+        name = f"{table}.{column.name}"
+        found = self._field(column.type, words=name in self.text_columns)
+        if name in self.unindexed and found["type"] not in ("object", "binary"):
+            found = {key: value for key, value in found.items() if key not in ("ignore_above", "fields")}
+            found["index"] = False
+            if found["type"] in ("keyword", "long", "double", "float", "boolean", "date", "unsigned_long"):
+                found["doc_values"] = False
+        return found
+
+    def _field(self, kind: DataType, *, words: bool) -> dict[str, Any]:
+        malformed = {"ignore_malformed": True} if self.ignore_malformed else {}
+        if kind.kind in _LONG:
+            return {"type": "long", **malformed}
+        if kind.kind is Kind.BIGINT_UNSIGNED:
+            return {"type": "unsigned_long", **malformed} if self.unsigned_long else self._keyword()
+        if kind.kind is Kind.DECIMAL:
+            return {"type": "double", **malformed} if self.decimal_as == "double" else self._keyword()
+        if kind.kind in (Kind.FLOAT, Kind.DOUBLE):
+            return {"type": kind.kind.value.lower(), **malformed}
+        if kind.kind is Kind.BOOLEAN:
+            return {"type": "boolean"}
+        if kind.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
+            return {"type": "date", "format": _DATES, **malformed}
+        if kind.kind in _BINARY:
+            return {"type": "binary"}
+        if kind.kind is Kind.JSON:
+            return self._json()
+        if kind.kind is Kind.VECTOR:
+            return {"type": "float", "index": False, "doc_values": False}
+        if kind.kind in _TEXTS:
+            return self._text("text" if words else self.text_as)
+        return self._keyword()
+
+    def _keyword(self) -> dict[str, Any]:
+        return {"type": "keyword", "ignore_above": self.ignore_above}
+
+    def _text(self, how: str) -> dict[str, Any]:
+        if how == "keyword":
+            return self._keyword()
+        return {"type": "text"} if how == "text" else {**self._keyword(), "fields": {"words": {"type": "text"}}}
+
+    def _json(self) -> dict[str, Any]:
+        if self.json_as == "flattened":
+            return {"type": self.flattened}
+        return {"type": "object", "enabled": False} if self.json_as == "disabled" else {"type": "text"}
+
+    def fields(self, table: TableId, schema: TableSchema) -> dict[str, Any]:
+        """Those of all columns. Raises ChangeRefused for names that no field can have."""
+        found = {}
+        for column in schema.columns:
+            check_field(table, column.name)
+            found[column.name] = self.field(table, column)
+        return found
+
+
+def check_field(table: TableId, name: str) -> None:
+    """Raise ChangeRefused for a column name that means something else in a document."""
+    if "." in name or not name.strip() or name.startswith("_"):
+        reason = f"column {name!r}: a dot makes an object of a field, and names that begin with _ are the server's"
+        raise ChangeRefused(reason, where=str(table), hint="give the column another name with a projection")
+
+
+def same_field(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    """Whether a field that is there is the one that is wanted, as far as it can never be changed."""
+    return bool(left.get("type", "object") == right.get("type", "object"))

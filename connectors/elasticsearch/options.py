@@ -1,0 +1,186 @@
+"""Options of the sink `elasticsearch`; those that Flink CDC has are named as there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator
+
+from cdc.options import (
+    AnyCase,
+    AtLeast,
+    AtMost,
+    Duration,
+    Field,
+    FilePath,
+    Line,
+    OptionError,
+    Remark,
+    SecretStr,
+    SinkOptions,
+    Size,
+)
+
+_HOST = re.compile(r"(?:(https?)://)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?/?")
+_PART = re.compile(r"[a-z0-9._-]*")
+_LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[::1\]")
+_BATCHES = "a batch is a range of the source's log; its bodies are sent as they are, see sink.bulk.size"
+INDEX_SETTINGS = "index.settings."
+
+
+def _check_hosts(text: str) -> str:
+    if not text.strip() or any(_HOST.fullmatch(part.strip()) is None for part in re.split("[,;]", text)):
+        raise OptionError("must be addresses such as http://host:9200, further ones after a comma")
+    return text
+
+
+def _check_part(text: str) -> str:
+    if _PART.fullmatch(text) is None:
+        raise OptionError("may have lower-case letters, digits, dots, hyphens and underscores")
+    return text
+
+
+IndexPart = Annotated[str, AfterValidator(_check_part)]
+
+
+class ElasticsearchSinkOptions(SinkOptions):
+    """Writes documents into Elasticsearch 7 to 9 or OpenSearch 2 and 3: one index behind an alias for each table."""
+
+    implementation: ClassVar[str] = "connectors.elasticsearch.sink:ElasticsearchSink"
+    drafted: ClassVar[dict[str, str]] = {"hosts": "http://127.0.0.1:9200"}
+    prefixes: ClassVar[dict[str, str]] = {
+        INDEX_SETTINGS: "a setting of new indexes, such as `index.settings.number_of_shards: 3`"
+    }
+    flink_only: ClassVar[dict[str, str]] = {
+        "version": "the server says which it is",
+        "batch.size.max": _BATCHES,
+        "batch.size.max.bytes": _BATCHES,
+        "inflight.requests.max": "see sink.connections",
+        "buffered.requests.max": _BATCHES,
+        "buffer.time.max.ms": _BATCHES,
+        "record.size.max.bytes": "the server says what it does not take",
+        "sharding.suffix.separator": "there is no sharding.suffix.key in this version",
+    }
+
+    type: Literal["elasticsearch"] = Field(description="Connector name.")
+    hosts: Annotated[Line, AfterValidator(_check_hosts)] = Field(
+        description="Addresses of the cluster, `https://host:9200`, further ones after a comma. Each is tried in turn."
+    )
+    username: Line | None = Field(None, description="User, for basic authentication.")
+    password: SecretStr | None = Field(
+        None, description="Password of the user; take it from `${NAME}` or `${file:path}`."
+    )
+    api_key: SecretStr | None = Field(
+        None, alias="api-key", description="API key as the server gave it (base64), instead of user and password."
+    )
+    tls_ca: FilePath | None = Field(
+        None, alias="tls.ca", description="PEM file of the authority that signed the servers' certificates."
+    )
+    tls_verify: bool = Field(True, alias="tls.verify", description="Whether certificates of https hosts are verified.")
+    index_prefix: IndexPart = Field("", alias="index.prefix", description="Put before each index name.")
+    index_suffix: IndexPart = Field("", alias="index.suffix", description="Put behind each index name.")
+    text_as: Annotated[Literal["keyword", "text", "both"], AnyCase] = Field(
+        "keyword",
+        alias="mapping.text",
+        description="Fields of text columns: `keyword` (whole values), `text` (words) or `both` (also `name.words`).",
+    )
+    text_fields: str = Field(
+        "",
+        alias="mapping.text-columns",
+        description="Columns whose fields are words, `db.table.column`, further ones after a comma; `mapping.text` "
+        "holds for the others.",
+    )
+    unindexed: str = Field(
+        "",
+        alias="mapping.unindexed-columns",
+        description="Columns that are kept in documents and not searched, `db.table.column`, after commas.",
+    )
+    decimal_as: Annotated[Literal["keyword", "double"], AnyCase] = Field(
+        "keyword",
+        alias="mapping.decimal",
+        description="Fields of DECIMAL columns. The document has every digit in both cases.",
+    )
+    json_as: Annotated[Literal["disabled", "flattened", "text"], AnyCase] = Field(
+        "disabled",
+        alias="mapping.json",
+        description="Fields of JSON columns: `disabled` keeps objects without searching them, `flattened` searches "
+        "their leaves (flat_object in OpenSearch), `text` keeps the text.",
+    )
+    ignore_above: int = Field(
+        8191,
+        alias="mapping.ignore-above",
+        ge=1,
+        le=32766,
+        description="Longest keyword that is searched, in characters; longer values are in the document only.",
+    )
+    ignore_malformed: bool = Field(
+        False,
+        alias="mapping.ignore-malformed",
+        description="Whether values that a field cannot hold are kept in the document without being searched.",
+    )
+    keyless_changes: Annotated[Literal["fail", "skip"], AnyCase] = Field(
+        "fail",
+        alias="sink.keyless-changes",
+        description="What becomes of updates and deletes of tables without a key, whose documents cannot be found: the "
+        "run stops, or they are left out and counted.",
+    )
+    refresh: Annotated[Literal["false", "true"], AnyCase] = Field(
+        "false",
+        alias="sink.refresh",
+        description="Whether a batch's documents are found by searches when it is committed (`true`), or when the "
+        "server's refresh_interval says.",
+    )
+    bulk_bytes: Size = Field(
+        5 << 20, alias="sink.bulk.size", ge=1 << 10, le=90 << 20, description="Size of one bulk request."
+    )
+    connections: int = Field(
+        3, alias="sink.connections", ge=1, le=32, description="Bulk requests that are under way at the same time."
+    )
+    request_timeout_s: Annotated[Duration, AtLeast("1 s"), AtMost("1 d")] = Field(
+        120.0, alias="request.timeout", description="How long one request may take."
+    )
+    retry_timeout_s: Annotated[Duration, AtLeast("0 s"), AtMost("30 d")] = Field(
+        600.0,
+        alias="retry-timeout",
+        description="How long a cluster may be away, or refuse in a way that passes (429, 503), before the run stops.",
+    )
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """`http://host:port` of each host."""
+        found = []
+        for part in re.split("[,;]", self.hosts):
+            match = _HOST.fullmatch(part.strip())
+            if match is not None:
+                found.append(f"{match[1] or 'http'}://{match[2]}:{match[3] or 9200}")
+        return tuple(found)
+
+    def places(self) -> tuple[str, ...]:
+        """The hosts."""
+        return self.addresses
+
+    def problems(self) -> Iterator[Remark]:
+        """A password that anybody could read on the way, and credentials that do not go together."""
+        yield from super().problems()
+        if self.api_key is not None and self.username is not None:
+            yield Remark("api-key", "stands beside username", "give one of the two")
+        if (self.username is None) != (self.password is None):
+            missing = "password" if self.password is None else "username"
+            yield Remark(missing, "is missing", "give both, or neither")
+        secret = self.api_key is not None or self.password is not None
+        plain = [one for one in self.addresses if one.startswith("http://") and not _LOOPBACK.search(one)]
+        if secret and plain:
+            hint = "write https:// before the host"
+            yield Remark("hosts", f"{plain[0]} would get the password without TLS", hint)
+
+    def warnings(self) -> Iterator[Remark]:
+        """Certificates that nobody looks at."""
+        yield from super().warnings()
+        if not self.tls_verify and any(one.startswith("https://") for one in self.addresses):
+            yield Remark("tls.verify", "is false: whoever answers gets the documents", "name the authority in tls.ca")
+
+    def settings(self) -> dict[str, Any]:
+        """Settings of new indexes by their own names."""
+        return {name.removeprefix(INDEX_SETTINGS): text for name, text in self.passed.items()}

@@ -1,0 +1,130 @@
+"""Documents of a table read back for `cdc verify`: from `_source`, which has every value as it was sent."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.block import arrow_type
+from cdc.errors import SinkError
+from cdc.schema import Kind, TableSchema
+from connectors.elasticsearch.client import Answer, Client, name_of
+from connectors.elasticsearch.documents import document_ids
+from connectors.shared.arrow_text.arrow_text import decimals
+
+_PAGE = 5_000
+_KEYS_AT_ONCE = 1_000
+_BYTES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
+
+
+class Documents:
+    """See `cdc.sink.StoredTable`. A DECIMAL outside of the key is a text; of JSON the value counts."""
+
+    def __init__(self, client: Client, alias: str, schema: TableSchema) -> None:
+        self._client, self._alias, self._schema = client, alias, schema
+        self.arrow = pa.schema(
+            [pa.field(column.name, _arrow(column.name, column.type, schema)) for column in schema.columns]
+        )
+
+    def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        """All documents through one scroll, or those of these keys by their ids."""
+        pages = self._scrolled() if keys is None else self._looked_up(keys)
+        for page in pages:
+            if page:
+                yield self._batch(page)
+
+    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """What the documents hold of rows."""
+        columns = [self._held(values, index) for index, values in enumerate(rows.columns)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+    def _held(self, values: pa.Array, index: int) -> pa.Array:
+        column, wanted = self._schema.columns[index], self.arrow.field(index).type
+        if column.type.kind is Kind.JSON:
+            return pa.array([None if text is None else _json(text) for text in values.to_pylist()], pa.string())
+        if pa.types.is_floating(wanted):
+            return pc.add(values, pa.scalar(0.0, wanted))  # -0.0 is read back as the number 0
+        if values.type == wanted:
+            return values
+        return decimals(values) if pa.types.is_decimal(values.type) else values.cast(wanted)
+
+    def _scrolled(self) -> Iterator[list[dict[str, Any]]]:
+        path = f"/{name_of(self._alias)}"
+        self._ask("POST", f"{path}/_refresh")
+        found = self._ask("POST", f"{path}/_search?scroll=5m", {"size": _PAGE, "sort": ["_doc"]})
+        try:
+            while found["hits"]["hits"]:
+                yield [hit["_source"] for hit in found["hits"]["hits"]]
+                found = self._ask("POST", "/_search/scroll", {"scroll": "5m", "scroll_id": found["_scroll_id"]})
+        finally:
+            self._ask("DELETE", "/_search/scroll", {"scroll_id": [found["_scroll_id"]]})
+
+    def _looked_up(self, keys: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
+        for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
+            some = keys.slice(start, _KEYS_AT_ONCE)
+            ids = document_ids(some, self._schema, self._schema.primary_key).to_pylist()
+            found = self._ask("POST", f"/{name_of(self._alias)}/_mget", {"ids": ids})
+            yield [item["_source"] for item in found["docs"] if item.get("found")]
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        try:
+            return self._client.ask(method, path, body)
+        except Answer as error:
+            raise SinkError(str(error), where=self._alias) from None
+
+    def _batch(self, documents: list[dict[str, Any]]) -> pa.RecordBatch:
+        columns = []
+        for column, field in zip(self._schema.columns, self.arrow, strict=True):
+            values = [_value(document.get(column.name), column.type.kind) for document in documents]
+            columns.append(_as(values, field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+
+def _arrow(name: str, kind: Any, schema: TableSchema) -> pa.DataType:
+    """Decimals are texts but in keys; all other types are those of the pipeline."""
+    if kind.kind is Kind.DECIMAL and name not in schema.primary_key:
+        return pa.string()
+    return arrow_type(kind)
+
+
+def _value(value: Any, kind: Kind) -> Any:
+    if value is None:
+        return None
+    if kind is Kind.JSON:
+        return _json(value) if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return base64.b64decode(value) if kind in _BYTES else value
+
+
+def _as(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Values of documents in the column's type."""
+    if pa.types.is_timestamp(kind):
+        texts = pa.array([None if value is None else str(value).removesuffix("Z") for value in values], pa.string())
+        return (
+            texts.cast(pa.timestamp("us")).cast(kind)
+            if kind.tz is None
+            else texts.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+        )
+    if pa.types.is_duration(kind):
+        return pa.array([None if value is None else _span(str(value)) for value in values], pa.int64()).view(kind)
+    if pa.types.is_date(kind) or pa.types.is_decimal(kind) or pa.types.is_uint64(kind):
+        return pa.array([None if value is None else str(value) for value in values], pa.string()).cast(kind)
+    return pa.array(values, kind)
+
+
+def _span(text: str) -> int:
+    """Microseconds of `-838:59:59.000000`."""
+    hours, minutes, seconds = text.lstrip("-").split(":")
+    whole, _, fraction = seconds.partition(".")
+    size = ((int(hours) * 60 + int(minutes)) * 60 + int(whole)) * 1_000_000 + int(fraction.ljust(6, "0") or 0)
+    return -size if text.startswith("-") else size
+
+
+def _json(text: str) -> str | None:
+    """The value of a JSON text in one spelling; a document has no field for `null`, as for NULL."""
+    value = json.loads(text)
+    return None if value is None else json.dumps(value, sort_keys=True)

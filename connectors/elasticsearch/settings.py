@@ -1,0 +1,47 @@
+"""What the options say, as the parts of the sink take it."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+from cdc.flow.retry import RetryPolicy
+from connectors.elasticsearch.client import Client, Login
+from connectors.elasticsearch.mapping import FieldRules
+from connectors.elasticsearch.options import ElasticsearchSinkOptions
+
+
+def client_of(options: ElasticsearchSinkOptions, retry: RetryPolicy) -> Client:
+    """The cluster of the options."""
+    headers = {}
+    if options.api_key is not None:
+        headers["Authorization"] = f"ApiKey {options.api_key.get_secret_value()}"
+    elif options.username is not None and options.password is not None:
+        pair = f"{options.username}:{options.password.get_secret_value()}"
+        headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+    return Client(
+        options.addresses,
+        Login(headers),
+        connections=options.connections,
+        timeout_s=options.request_timeout_s,
+        ca=options.tls_ca,
+        verify=options.tls_verify,
+        retry=retry,
+    )
+
+
+def rules_of(options: ElasticsearchSinkOptions, product: str) -> FieldRules:
+    """How columns become fields, for a product."""
+    return FieldRules(
+        text_as=options.text_as,
+        text_columns=_names(options.text_fields),
+        unindexed=_names(options.unindexed),
+        decimal_as=options.decimal_as,
+        json_as=options.json_as,
+        ignore_above=options.ignore_above,
+        ignore_malformed=options.ignore_malformed,
+        flattened="flat_object" if product == "opensearch" else "flattened",
+    )
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(",") if part.strip())

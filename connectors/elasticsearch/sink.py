@@ -1,0 +1,195 @@
+"""The sink `elasticsearch`: executors write finished bulk bodies, the driver sends those of a decided batch in order.
+
+Readers see the documents of a batch as they arrive. Sending again changes nothing: each document has an external
+version made of the pipeline's epoch, the batch and its part, and an older image never takes the place of a newer one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from cdc.block import ChangeBlock
+from cdc.errors import ChangeRefused, SinkError
+from cdc.evolution.journal import Journal
+from cdc.faults import reached
+from cdc.finding import Finding, error, ok, warning
+from cdc.flow.retry import RetryPolicy
+from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
+from cdc.sink import Prepared, Sink, StoredTable, TaskAttempt
+from cdc.source import Context
+from connectors.elasticsearch.bodies import BodyWriter, read_flushes, staged_path, tables_in_order, write_bodies
+from connectors.elasticsearch.bulk import Sender, version
+from connectors.elasticsearch.client import Answer, Client
+from connectors.elasticsearch.cluster import Cluster
+from connectors.elasticsearch.documents import Place
+from connectors.elasticsearch.indexes import IndexPlanner
+from connectors.elasticsearch.mapping import Names
+from connectors.elasticsearch.options import ElasticsearchSinkOptions
+from connectors.elasticsearch.read_back import Documents
+from connectors.elasticsearch.settings import client_of, rules_of
+from connectors.shared.last_image.last_image import KeylessChanges
+from connectors.shared.staging.stage import batch_folder, staged_until
+
+
+class ElasticsearchSink(Sink):
+    """Writes documents into one cluster. Picklable; connections are opened when they are needed."""
+
+    def __init__(self, options: ElasticsearchSinkOptions, context: Context) -> None:
+        self._options, self._pipeline, self._store = options, context.pipeline, context.store
+        retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
+        self._client: Client = client_of(options, retry)
+        self._names = Names(options.index_prefix, options.index_suffix)
+        self._cluster = Cluster(self._client, self._names, self._pipeline)
+
+    def check(self) -> None:
+        """Ask the cluster what it is. Driver. Raises SinkError."""
+        self._cluster.product(wait=False)
+
+    def last_batch(self) -> int:
+        """The batch that the pipeline's own document tells of. Driver."""
+        return self._cluster.last_batch()
+
+    def missing(self, tables: Sequence[TableId]) -> list[TableId]:
+        """Tables without an index. Driver."""
+        found = self._cluster.indexes(tables)
+        return [table for table in tables if table not in found]
+
+    def describe(self, table: TableId) -> TableSchema | None:
+        """The table as its index's mapping has it. Driver."""
+        found = self._cluster.indexes([table]).get(table)
+        return None if found is None else found.schema
+
+    def statements(self, changes: Sequence[SchemaChange]) -> list[str]:
+        """The requests that `apply` would send now. Driver."""
+        planner = self._planner(changes)
+        return [f"{request.method} {request.path}" for change in changes for request in planner.plan(change)]
+
+    def beside(self, table: TableId) -> TableId:
+        """The table id that a shadow index's alias is named by. Pure."""
+        return shadow_of(table)
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        """Carry out schema changes in order, each from the indexes as they are. Driver."""
+        journal = Journal(self._store, batch, changes)
+        left = changes[journal.done :]
+        if not left:
+            return
+        planner = self._planner(left)
+        planned = [planner.plan(change) for change in left]
+        for change, requests in zip(left, planned, strict=True):
+            for request in requests:
+                try:
+                    self._cluster.carry_out(request)
+                except Answer as refused:
+                    raise ChangeRefused(str(refused), where=str(change.table), hint="see the cluster's log") from None
+                reached("mid-apply", batch)
+            journal.note(journal.done + 1)
+
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Write the bodies of the task's documents into one synced file. Executor."""
+        found: dict[TableId, Place] = {}
+
+        def place(table: TableId) -> Place:
+            if table not in found:
+                found[table] = self._place(table, task)
+            return found[table]
+
+        def writer(file: Any) -> BodyWriter:
+            unique = f"{self._pipeline}-{task.batch}-{task.partition}"
+            keyless = KeylessChanges(self._options.keyless_changes)
+            return BodyWriter(file, place, keyless, self._options.bulk_bytes, unique)
+
+        prepared = write_bodies(self._directory, task, blocks, writer)
+        if prepared:
+            self._store.keep(staged_path(self._directory, prepared[0]))
+        return prepared
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
+        """Send all bodies, table by table in the order of the log. Driver; sending again changes nothing.
+
+        Raises SinkError for a document that the cluster refuses, SinkUnavailable when it stays away.
+        """
+        if batch > self._cluster.last_batch():
+            sender = Sender(self._client, self._options.connections)
+            for handles in tables_in_order(prepared):
+                highest = max((handle.handle["version"] for handle in handles), default=0)
+                for handle in handles:
+                    for bodies in read_flushes(self._directory, handle):
+                        sender.send(bodies, highest)
+                        reached("mid-commit", batch)
+            if self._options.refresh == "true":
+                self._cluster.refresh([handle.table for handle in prepared])
+            self._cluster.note_batch(batch)
+        for folder in staged_until(self._directory, batch):
+            self._store.drop(folder)
+        return {}
+
+    def abort(self, batch: int) -> None:
+        """Remove the bodies of a batch that was never decided. Driver."""
+        self._store.drop(batch_folder(self._directory, batch))
+
+    def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
+        """The documents of a table. Any process."""
+        found = self._cluster.indexes([table]).get(table)
+        if found is None:
+            return None
+        if not schema.primary_key:
+            return "a table without a key: its documents only grow"
+        return Documents(self._client, self._names.alias(table), schema)
+
+    def examine(self) -> Iterator[Finding]:
+        """What the cluster is, its health, and how long it remembers deletes."""
+        product, number = self._cluster.product(wait=False)
+        yield ok("version", f"{product} {number}")
+        try:
+            health = self._client.ask("GET", "/_cluster/health", wait=False)
+        except Answer as refused:
+            yield error("health", str(refused), "grant the user the cluster privilege `monitor`")
+            return
+        status = str(health["status"])
+        if status == "red":
+            yield warning(
+                "health", "the cluster is red: some shards take no documents", "see _cluster/allocation/explain"
+            )
+        else:
+            yield ok("health", f"the cluster is {status}, {health['number_of_nodes']} nodes")
+
+    def _planner(self, changes: Sequence[SchemaChange]) -> IndexPlanner:
+        tables = list(dict.fromkeys(change.table for change in changes))
+        tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
+        wanted = [*tables, *(shadow_of(table) for table in tables)]
+        there, highest = self._cluster.indexes(wanted), self._cluster.highest(tables)
+        rules = rules_of(self._options, self._cluster.product()[0])
+        return IndexPlanner(self._names, rules, self._pipeline, there, highest, shadow_of, self._options.settings())
+
+    def _place(self, table: TableId, task: TaskAttempt) -> Place:
+        index = self._cluster.indexes([table]).get(table)
+        if index is None:
+            hint = "it was deleted or renamed in the cluster; `cdc resync` copies the table anew"
+            raise SinkError("there is no index", where=str(table), hint=hint)
+        if index.pipeline != self._pipeline:
+            hint = "end this one; of two pipelines only the one that began last writes a table's index"
+            raise SinkError(f"the index {index.name} was taken by another pipeline", where=str(table), hint=hint)
+        fields = {name: field.get("type", "object") for name, field in index.fields.items()}
+        return Place(
+            table,
+            self._names.alias(table),
+            version(index.epoch, task.batch, task.partition),
+            texts=frozenset(name for name, kind in fields.items() if kind == "keyword"),
+            objects=frozenset(name for name, kind in fields.items() if kind in ("object", "flattened", "flat_object")),
+        )
+
+    @property
+    def _directory(self) -> Path:
+        """Of the machine that this is asked on."""
+        return self._store.bulk("")
+
+
+def shadow_of(table: TableId) -> TableId:
+    """The table id of a table's shadow: one of its own for each table, always the same."""
+
+    digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
+    return TableId(table.database, f"cdc_shadow_{digest}")

@@ -1,0 +1,85 @@
+"""Texts of values, column by column. Pure; NULL stays NULL.
+
+Arrays in, string arrays of the same length out.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_MICROSECONDS = 1_000_000
+
+
+def escaped(text: pa.Array, escapes: Sequence[tuple[str, str]]) -> pa.Array:
+    """Each letter as its escape, in this order. Most columns have nothing to escape, and cost a search each."""
+    for letter, escape in escapes:
+        if pc.any(pc.match_substring(text, letter)).as_py():
+            text = pc.replace_substring(text, letter, escape)
+    return text
+
+
+def spans(values: pa.Array) -> pa.Array:
+    """`-838:59:59.000000` of durations in microseconds."""
+    number = values.view(pa.int64())
+    sign = pc.if_else(pc.less(number, 0), "-", "")
+    size = pc.abs(number)
+    seconds = pc.divide(size, _MICROSECONDS)
+    minutes, hours = pc.divide(seconds, 60), pc.divide(seconds, 3600)
+    parts = (
+        (hours, 2),
+        (pc.subtract(minutes, pc.multiply(hours, 60)), 2),
+        (pc.subtract(seconds, pc.multiply(minutes, 60)), 2),
+        (pc.subtract(size, pc.multiply(seconds, _MICROSECONDS)), 6),
+    )
+    texts = [pc.utf8_lpad(pc.cast(part, pa.string()), width, "0") for part, width in parts]
+    clock = pc.binary_join_element_wise(*texts[:3], ":")
+    return pc.binary_join_element_wise(sign, clock, ".", texts[3], "")
+
+
+def decimals(values: pa.Array) -> pa.Array:
+    """Every digit of decimal128 values, never an exponent: `-0.0000000001`."""
+    scale = values.type.scale
+    whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), values.buffers(), -1, values.offset)
+    digits = pc.cast(whole, pa.string())
+    if scale <= 0:
+        return digits
+    negative = pc.starts_with(digits, "-")
+    bare = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), scale + 1, "0")
+    point = pc.binary_join_element_wise(
+        pc.utf8_slice_codeunits(bare, 0, -scale), pc.utf8_slice_codeunits(bare, -scale), "."
+    )
+    return pc.binary_join_element_wise(pc.if_else(negative, "-", ""), point, "")
+
+
+def hexadecimal(values: pa.Array) -> pa.Array:
+    """The bytes of binary values, or of lists of 32-bit floats, as hexadecimal digits."""
+    data: Any
+    if pa.types.is_list(values.type):
+        offsets, width = values.offsets.to_numpy(), 4
+        data = np.ascontiguousarray(values.values.to_numpy(zero_copy_only=False))
+    else:
+        offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+        data, width = values.buffers()[2] or b"", 1
+    starts = offsets.astype(np.int64) * width
+    text = binascii.hexlify(memoryview(data).cast("B")[int(starts[0]) : int(starts[-1])]) if len(values) else b""
+    places = ((starts - starts[0]) * 2).astype(np.int32) if len(values) else np.zeros(1, np.int32)
+    made = pa.StringArray.from_buffers(len(values), pa.py_buffer(places), pa.py_buffer(text))
+    return pc.if_else(pc.is_valid(values), made, pa.scalar(None, pa.string())) if values.null_count else made
+
+
+def base64(values: pa.Array) -> pa.Array:
+    """The bytes of binary values in base64, with padding (RFC 4648 section 4)."""
+    return pa.array([None if item is None else b64encode(item).decode() for item in values.to_pylist()], pa.string())
+
+
+def not_finite(values: pa.Array) -> float | None:
+    """The first NaN or infinity of a column of floats, None when there is none."""
+    bad = pc.fill_null(pc.invert(pc.is_finite(values)), False)
+    return float(values.filter(bad)[0].as_py()) if pc.any(bad).as_py() else None

@@ -1,0 +1,222 @@
+"""What users of an Elasticsearch or OpenSearch sink rely on besides what every sink does. Real servers."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from search_harness import Harness
+from servers import own_search
+
+from cdc.block import ChangeBlock
+from cdc.errors import SinkError
+from cdc.schema import Column, CreateShadow, CreateTable, DataType, RenameTable, SwapShadow, TableId, TableSchema
+from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.testing.blocks import block
+from cdc_services.search.server import SearchServer
+from connectors.elasticsearch.bodies import read_flushes
+from connectors.elasticsearch.bulk import items, version
+
+pytestmark = pytest.mark.slow
+
+ID, NAME = Column("id", DataType.parse("INT"), nullable=False), Column("name", DataType.parse("VARCHAR(20)"))
+USERS = TableId("shop", "Users")
+SCHEMA = TableSchema((ID, NAME), ("id",))
+
+
+@pytest.fixture(params=["opensearch", "elasticsearch"])
+def server(request: pytest.FixtureRequest) -> SearchServer:
+    found: SearchServer = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def harness(server: SearchServer, tmp_path: Path) -> Harness:
+    made = Harness(server, tmp_path, f"pipeline-{tmp_path.name}")
+    made.clear()
+    return made
+
+
+@pytest.fixture
+def own() -> Iterator[SearchServer]:
+    """A server of this test's own: kills and restarts are welcome."""
+    with own_search("opensearch") as server:
+        yield server
+
+
+def commit(sink: Sink, batch: int, *blocks: ChangeBlock) -> None:
+    sink.commit(batch, prepared(sink, batch, *blocks))
+
+
+def prepared(sink: Sink, batch: int, *blocks: ChangeBlock, partition: int = 0) -> list[Prepared]:
+    return list(sink.prepare(TaskAttempt(batch, partition, 0), iter(blocks)))
+
+
+def users(*changes: tuple[str, int, str | None]) -> ChangeBlock:
+    return block(USERS, SCHEMA, [(kind, {"id": id_, "name": name}) for kind, id_, name in changes])
+
+
+def names(harness: Harness) -> dict[str, Any]:
+    return {id_: found["name"] for id_, found in (harness.documents(USERS) or {}).items()}
+
+
+def test_a_table_is_an_index_behind_an_alias_in_lower_case(harness: Harness) -> None:
+    """With the fields of its columns, and no others."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    found = harness.server.ask("GET", "/shop.users")
+    assert list(found) == ["shop.users-000001"]
+    mapping = found["shop.users-000001"]["mappings"]
+    assert mapping["dynamic"] == "strict"
+    assert mapping["properties"]["name"] == {"type": "keyword", "ignore_above": 8191}
+
+
+def test_an_index_that_is_deleted_is_not_made_with_guessed_types(harness: Harness) -> None:
+    """Also when it goes between the preparation of a batch and its commit."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    handles = prepared(sink, 0, users(("+I", 1, "a"), ("-D", 2, "b")))
+    harness.server.ask("DELETE", "/shop.users-000001")
+    with pytest.raises(SinkError, match=r"no such index|alias"):
+        sink.commit(0, handles)
+    assert harness.documents(USERS) is None
+
+
+def test_a_batch_that_is_sent_again_changes_nothing(harness: Harness) -> None:
+    """Not even one whose parts delete and insert the same keys."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    commit(sink, 0, users(("+I", 1, "a"), ("+I", 2, "b")))
+    handles = [
+        *prepared(sink, 1, users(("-D", 1, "a"), ("-U", 2, "b"), ("+U", 2, "c"))),
+        *prepared(sink, 1, users(("+I", 1, "z"), ("-D", 2, "c")), partition=1),
+    ]
+    bodies = [list(read_flushes(sink._directory, handle)) for handle in handles]
+    sink.commit(1, handles)
+    assert names(harness) == {"1": "z"}
+    for flushes in bodies:  # as a driver does that died before it could note the batch
+        for flush in flushes:
+            harness.sink()._client.send("POST", "/_bulk", b"".join(flush), "application/x-ndjson")
+            again = names(harness)
+            assert again == {"1": "z"}
+
+
+def test_a_delete_stays_a_delete_when_the_node_restarts_before_a_late_repeat(own: SearchServer, tmp_path: Path) -> None:
+    """Tombstones die with the node: the late request must not come from this pipeline at all."""
+    harness = Harness(own, tmp_path)
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    old = prepared(sink, 0, users(("+I", 1, "a")))
+    sink.commit(0, old)
+    commit(sink, 1, users(("-D", 1, "a")))
+    own.kill9()
+    own.start()
+    later = harness.sink()
+    assert later.last_batch() == 1
+    later.commit(0, old)
+    assert names(harness) == {}
+    commit(later, 2, users(("+I", 3, "c")))
+    assert names(harness) == {"3": "c"}
+
+
+def test_a_pipeline_that_begins_anew_wins_over_its_former_self(harness: Harness, tmp_path: Path) -> None:
+    """Its batches have small numbers again."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    for batch in range(3):
+        commit(sink, batch, users(("+I", 1, f"old {batch}")))
+    anew = Harness(harness.server, tmp_path / "anew", "another pipeline").sink()
+    anew.apply(0, [CreateTable(USERS, SCHEMA)])
+    commit(anew, 0, users(("+I", 1, "new")))
+    assert names(harness) == {"1": "new"}
+    with pytest.raises(SinkError, match="another pipeline"):
+        commit(sink, 3, users(("+I", 1, "zombie")))
+    assert names(harness) == {"1": "new"}
+
+
+def test_readers_never_find_an_empty_or_half_index(harness: Harness) -> None:
+    """A re-snapshot fills an index of its own, with other columns; one alias update puts it in the old one's place."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    commit(sink, 0, users(("+I", 1, "a")))
+    title = TableSchema((ID, replace(NAME, name="title")), ("id",))
+    sink.apply(1, [CreateShadow(USERS, title)])
+    copied = block(sink.beside(USERS), title, [("+I", {"id": 1, "title": "A"})])
+    commit(sink, 1, copied)
+    assert harness.documents(USERS) == {"1": {"id": 1, "name": "a"}}
+    sink.apply(2, [SwapShadow(USERS)])
+    sink.commit(2, [])
+    assert harness.documents(USERS) == {"1": {"id": 1, "title": "A"}}
+    assert list(harness.server.ask("GET", "/shop.users*")) == ["shop.users-000002"]
+
+
+def test_a_table_that_takes_a_former_name_has_an_index_of_its_own(harness: Harness) -> None:
+    """The renamed table keeps its index, whose name is the former one's."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    commit(sink, 0, users(("+I", 1, "a")))
+    sink.apply(1, [RenameTable(USERS, TableId("shop", "people")), CreateTable(USERS, SCHEMA)])
+    commit(sink, 1, users(("+I", 2, "b")))
+    assert names(harness) == {"2": "b"}
+    assert harness.documents(TableId("shop", "people")) == {"1": {"id": 1, "name": "a"}}
+
+
+@pytest.mark.parametrize("key", [("a_b", "c"), ("a", "b_c"), ("", "["), ('"', "\\\n"), ("x" * 300, "y" * 300)])
+def test_composite_keys_are_never_mistaken_for_each_other(harness: Harness, key: tuple[str, str]) -> None:
+    """Whatever is in them, and however long they are."""
+    left, right = (Column(name, DataType.parse("VARCHAR(400)"), nullable=False) for name in ("l", "r"))
+    schema = TableSchema((left, right, ID), ("l", "r"))
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, schema)])
+    keys = [key, ("a_b", "x"), ("a", "b_x"), ("a_b_x", "")]
+    rows = [("+I", {"l": left_, "r": right_, "id": number}) for number, (left_, right_) in enumerate(keys)]
+    commit(sink, 0, block(USERS, schema, rows))
+    assert len(harness.documents(USERS) or {}) == len(keys)
+    commit(sink, 1, block(USERS, schema, [("-D", {"l": key[0], "r": key[1], "id": 0})]))
+    assert sorted(found["id"] for found in (harness.documents(USERS) or {}).values()) == [1, 2, 3]
+
+
+def test_a_document_that_is_refused_stops_the_run_with_the_server_s_words(harness: Harness) -> None:
+    """And goes in once the mapping takes it."""
+    schema = TableSchema((ID, Column("at", DataType.parse("TIMESTAMP"))), ("id",))
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, replace(schema, columns=(ID, Column("at", DataType.parse("BIGINT")))))])
+    rows = [("+I", {"id": 1, "at": None})]
+    handles = prepared(sink, 0, block(USERS, TableSchema((ID, Column("at", DataType.parse("STRING"))), ("id",)),
+                                      [("+I", {"id": 1, "at": "no number"})]))  # fmt: skip
+    with pytest.raises(SinkError, match=r"document 1 is refused.*at"):
+        sink.commit(0, handles)
+    commit(sink, 0, block(USERS, TableSchema((ID, Column("at", DataType.parse("BIGINT"))), ("id",)), rows))
+    assert harness.documents(USERS) == {"1": {"id": 1, "at": None}}
+
+
+def test_a_busy_node_s_documents_are_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """429 for a request larger than the node has memory for just now: the pipeline waits, and loses nothing."""
+    installation = own_search("opensearch")
+    with installation as server:
+        harness = Harness(server, tmp_path)
+        sink = harness.sink(**{"sink.bulk.size": "2 kb", "sink.connections": "8", "retry-timeout": "60 s"})
+        sink.apply(0, [CreateTable(USERS, SCHEMA)])
+        server.ask("PUT", "/shop.users-000001/_settings", {"index": {"blocks.write": True}})
+        handles = prepared(sink, 0, users(*(("+I", number, "x" * 15) for number in range(200))))
+        with pytest.raises(SinkError, match="blocked"):
+            sink.commit(0, handles)
+        server.ask("PUT", "/shop.users-000001/_settings", {"index": {"blocks.write": False}})
+        sink.commit(0, handles)
+        assert len(harness.documents(USERS) or {}) == 200
+
+
+def test_versions_rise_with_batches_and_parts() -> None:
+    """And stay below what the servers take."""
+    order = [version(1, 0, 0), version(1, 0, 9), version(1, 1, 0), version(1, 2**36 - 1, 2**16 - 1), version(2, 0, 0)]
+    assert order == sorted(order)
+    assert version(2**10 - 1, 2**36 - 1, 2**16 - 1) < 2**62
+    with pytest.raises(SinkError):
+        version(2**10, 0, 0)
+
+
+def test_items_of_a_body_are_told_apart() -> None:
+    """A delete has one line, an index two."""
+    body = b'{"delete":{"_id":"1"}}\n{"index":{"_id":"2"}}\n{"delete":1}\n{"delete":{"_id":"3"}}\n'
+    assert [len(item.split(b"\n")) - 1 for item in items(body)] == [1, 2, 1]
