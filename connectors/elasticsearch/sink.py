@@ -6,10 +6,9 @@ version made of the pipeline's epoch, the batch and its part, and an older image
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, SinkError
@@ -17,8 +16,8 @@ from cdc.evolution.journal import Journal
 from cdc.faults import reached
 from cdc.finding import Finding, error, ok, warning
 from cdc.flow.retry import RetryPolicy
-from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, StoredTable, TaskAttempt
+from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, shadow_of
+from cdc.sink import Delivery, KeylessRows, Prepared, Sink, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.elasticsearch.bodies import BodyWriter, read_flushes, staged_path, tables_in_order, write_bodies
 from connectors.elasticsearch.bulk import Sender, version
@@ -37,6 +36,10 @@ from connectors.shared.staging.stage import batch_folder, staged_until
 class ElasticsearchSink(Sink):
     """Writes documents into one cluster. Picklable; connections are opened when they are needed."""
 
+    delivery: ClassVar[Delivery] = Delivery.IDEMPOTENT
+    keyless: ClassVar[KeylessRows] = KeylessRows.INSERTS
+    shadows: ClassVar[bool] = True
+
     def __init__(self, options: ElasticsearchSinkOptions, context: Context) -> None:
         self._options, self._pipeline, self._store = options, context.pipeline, context.store
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
@@ -48,11 +51,11 @@ class ElasticsearchSink(Sink):
         """Ask the cluster what it is. Driver. Raises SinkError."""
         self._cluster.product(wait=False)
 
-    def last_batch(self) -> int:
+    def last_committed_batch(self) -> int:
         """The batch that the pipeline's own document tells of. Driver."""
         return self._cluster.last_batch()
 
-    def missing(self, tables: Sequence[TableId]) -> list[TableId]:
+    def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
         """Tables without an index. Driver."""
         found = self._cluster.indexes(tables)
         return [table for table in tables if table not in found]
@@ -62,14 +65,10 @@ class ElasticsearchSink(Sink):
         found = self._cluster.indexes([table]).get(table)
         return None if found is None else found.schema
 
-    def statements(self, changes: Sequence[SchemaChange]) -> list[str]:
+    def plan_text(self, changes: Sequence[SchemaChange]) -> list[str]:
         """The requests that `apply` would send now. Driver."""
         planner = self._planner(changes)
         return [f"{request.method} {request.path}" for change in changes for request in planner.plan(change)]
-
-    def beside(self, table: TableId) -> TableId:
-        """The table id that a shadow index's alias is named by. Pure."""
-        return shadow_of(table)
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the indexes as they are. Driver."""
@@ -127,7 +126,7 @@ class ElasticsearchSink(Sink):
             self._store.drop(folder)
         return {}
 
-    def abort(self, batch: int) -> None:
+    def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the bodies of a batch that was never decided. Driver."""
         self._store.drop(batch_folder(self._directory, batch))
 
@@ -186,10 +185,3 @@ class ElasticsearchSink(Sink):
     def _directory(self) -> Path:
         """Of the machine that this is asked on."""
         return self._store.bulk("")
-
-
-def shadow_of(table: TableId) -> TableId:
-    """The table id of a table's shadow: one of its own for each table, always the same."""
-
-    digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
-    return TableId(table.database, f"cdc_shadow_{digest}")

@@ -113,7 +113,7 @@ def test_a_delete_stays_a_delete_when_the_node_restarts_before_a_late_repeat(own
     own.kill9()
     own.start()
     later = harness.sink()
-    assert later.last_batch() == 1
+    assert later.last_committed_batch() == 1
     later.commit(0, old)
     assert names(harness) == {}
     commit(later, 2, users(("+I", 3, "c")))
@@ -142,7 +142,7 @@ def test_readers_never_find_an_empty_or_half_index(harness: Harness) -> None:
     commit(sink, 0, users(("+I", 1, "a")))
     title = TableSchema((ID, replace(NAME, name="title")), ("id",))
     sink.apply(1, [CreateShadow(USERS, title)])
-    copied = block(sink.beside(USERS), title, [("+I", {"id": 1, "title": "A"})])
+    copied = block(sink.shadow(USERS), title, [("+I", {"id": 1, "title": "A"})])
     commit(sink, 1, copied)
     assert harness.documents(USERS) == {"1": {"id": 1, "name": "a"}}
     sink.apply(2, [SwapShadow(USERS)])
