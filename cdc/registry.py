@@ -10,12 +10,6 @@ from cdc.options import Options
 
 Role = Literal["source", "sink"]
 
-PLANNED: dict[Role, tuple[str, ...]] = {
-    "source": (),
-    "sink": ("elasticsearch",),
-}
-"""Connectors that later versions will have, for the error about their names."""
-
 
 class UnknownConnector(KeyError):
     """No connector of that name; the text lists those there are."""

@@ -77,6 +77,7 @@ CONTRACTS = (
     "evolution.rules",
     "evolution.operations",
     "evolution.api_sink",
+    "evolution.apply",
     "evolution.table_sink",
     "evolution.steps",
     "evolution.table",

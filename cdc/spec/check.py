@@ -386,9 +386,5 @@ def _given(node: Node) -> Any:
 def _known(role: Role, node: Scalar) -> str:
     names = registry.names(role)
     there_is = f"there is: {', '.join(names)}"
-    if node.written.strip().lower() in registry.PLANNED[role]:
-        return f"it is planned, and not in this version; {there_is}"
-    if planned := registry.PLANNED[role]:
-        there_is = f"{there_is}; planned: {', '.join(planned)}"
     meant = nearest(node.written, names)
     return f"did you mean `{meant}`? {there_is}" if meant else there_is

@@ -30,6 +30,7 @@ from cdc.schema import (
     DropShadow,
     DropTable,
     RenameColumn,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     SwapShadow,
@@ -251,6 +252,10 @@ class IndexPlanner:
                 if name not in actual.schema.names and new_name in actual.schema.names:
                     return
                 raise self._cannot(table, name, f"cannot be renamed to {new_name}", {})
+            case RenameColumns(names=names):
+                left = [(old, new) for old, new in names if old != new]
+                said = ", ".join(f"{old} to {new}" for old, new in left)
+                raise self._cannot(table, left[0][0], f"cannot be renamed ({said})", {})
             case AlterPrimaryKey(primary_key=key):
                 if tuple(key) == tuple(actual.schema.primary_key):
                     return
@@ -264,6 +269,8 @@ class IndexPlanner:
                     raise ChangeRefused(reason, where=str(table), hint="the table is read again", curable=True)
             case AlterTableComment():
                 pass
+            case _:
+                raise ChangeRefused(f"{type(change).__name__} is not known here", where=str(table))
         after = self._after(actual, change)
         if after != actual:
             yield self._mapping(table, after, {})

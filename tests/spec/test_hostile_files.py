@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from cdc import registry
 from cdc.errors import PatternTimeout, SpecError
 from cdc.pattern import PatternError, TablePattern
 from cdc.schema import TableId
@@ -258,17 +257,6 @@ def test_a_pattern_that_goes_back_and_forth_without_end_is_stopped() -> None:
 def test_patterns_mean_the_same_however_they_are_compared(text: str, name: str) -> None:
     expected = re.fullmatch(text.replace(r"\.", "."), name, re.IGNORECASE) is not None
     assert TablePattern(f"shop.{text}").matches(TableId("shop", name)) is expected
-
-
-def test_planned_connectors_are_those_of_the_readme() -> None:
-    rows = re.findall(r"^\| (`[^|]+)\|([^|]*)\|([^|]*)\| planned \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    sinks = [name for names, _, sink, *_ in rows for name in re.findall(r"`([a-z-]+)`", names) if sink.strip()]
-    sources = [name for names, source, *_ in rows for name in re.findall(r"`([a-z-]+)`", names) if source.strip()]
-    assert {"sink": tuple(sorted(sinks)), "source": tuple(sorted(sources))} == registry.PLANNED
-    for name in sinks:
-        message = said(SOUND.replace("type: values", f"type: {name}"))
-        there = "doris, duckdb, kafka, mysql, oceanbase, paimon, starrocks, values"
-        assert f"it is planned, and not in this version; there is: {there}" in message
 
 
 def test_many_rules_for_many_tables_are_compared_once() -> None:
