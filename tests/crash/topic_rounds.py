@@ -8,7 +8,7 @@ SIGTERM; what still runs then is killed. Between lives a topic may get another p
 keys move.
 
 In the end the topics hold each change of the log once, and the tables in DuckDB equal those of the server. A seed ends
-without that where the broker has lost the end of a transaction when it was killed (`docs/kafka.md`), and says so.
+without that where the broker has lost the end of a transaction when it was killed (`docs/kafka-sink.md`), and says so.
 """
 
 from __future__ import annotations
