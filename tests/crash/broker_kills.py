@@ -7,8 +7,8 @@ again, as Spark and the driver do, and the batch is committed. In the end a `rea
 change once and in the order of its key, and each schema change once. A step takes 3 to 10 seconds. `--seed` is what
 `make chaos` does: a few steps at random.
 
-A broker that is killed may lose the end of a transaction which its coordinator has committed (`docs/kafka-sink.md`). What
-is open in that way is aborted as an administrator would do it, and said; its batch is left out of the comparison,
+A broker that is killed may lose the end of a transaction which its coordinator has committed (`docs/kafka-sink.md`).
+What is open in that way is aborted as an administrator would do it, and said; its batch is left out of the comparison,
 and no other.
 """
 
