@@ -10,7 +10,7 @@ table held before this pipeline (`base`). They are the same in a replay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,23 +49,13 @@ def write_files(
         rows: the table's columns, in its order and types; each key once.
         delete: bool[n], rows that are gone; for a table without a key none is.
     """
-    return list(_files(table, partition, bucket, [_with_system_columns(table, rows, delete, sequence)]))
+    return list(written_files(table, partition, bucket, [_with_system_columns(table, rows, delete, sequence)]))
 
 
-def rewrite_files(
-    table: Any, partition: tuple[Any, ...], bucket: int, batches: Iterator[pa.RecordBatch], sequence: int, level: int
-) -> list[Any]:
-    """Write rows of a bucket anew that come merged and sorted by key; returns metadata of files on one level.
-
-    The rows stream: about one file's are in memory.
-    """
-    made = (_with_system_columns(table, rows, np.zeros(rows.num_rows, bool), sequence) for rows in batches)
-    return [replace(file, level=level, file_source=1) for file in _files(table, partition, bucket, made)]
-
-
-def _files(table: Any, partition: tuple[Any, ...], bucket: int, batches: Any) -> Iterator[Any]:
+def written_files(table: Any, partition: tuple[Any, ...], bucket: int, pieces: Iterable[pa.Table]) -> Iterator[Any]:
+    """Write rows that have their system columns and are sorted by key over all pieces; metadata of the files."""
     writer = _writer(table, partition, bucket)
-    for rows in batches:
+    for rows in pieces:
         yield from writer.files(rows)
     yield from writer.finished()
 

@@ -22,6 +22,7 @@ from connectors.paimon.load import Loader
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.schemas import PaimonSchemas
 from connectors.paimon.tables import Tables
+from connectors.paimon.upkeep.upkeep import Upkeep
 from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import SendLimits, send
 
@@ -43,6 +44,7 @@ class PaimonSink(TableSink[str]):
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
         self._commits = Commits(self._tables, self._user, options.threads, retry)
         self._attempts = Attempts(context.store)
+        self._upkeep = Upkeep(self._tables, self._pipeline, self._user, options.compact_files)
 
     def check(self) -> None:
         """The packages are there, and the catalog answers. Driver."""
@@ -82,6 +84,12 @@ class PaimonSink(TableSink[str]):
         keep = frozenset(path.rsplit("/", 1)[1] for handle in prepared for path in handle.handle["files"])
         self._remove(self._attempts.repeated(batch), f"cdc-{self._pipeline}-b{batch}-", keep)
         self._attempts.forget(0, batch)
+        if self._options.compaction == "own":
+            self._upkeep.after_commit(list(dict.fromkeys(handle.table for handle in prepared)))
+
+    def compact(self, table: TableId) -> str:
+        """Merge the files and manifests of a table, let old snapshots expire, and say what was done. Driver."""
+        return self._upkeep.compact(table)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the files of this batch and of later ones that were never decided. Driver."""

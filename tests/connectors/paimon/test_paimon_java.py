@@ -41,6 +41,8 @@ from cdc.schema import (
 from cdc.sink import TaskAttempt
 from cdc.testing.blocks import Row, block
 from cdc.testing.sink_conformance import VALUES
+from connectors.paimon.tables import live_files
+from connectors.paimon.upkeep import tiers
 
 pytestmark = pytest.mark.slow
 T = TableId("shop", "orders")
@@ -111,10 +113,11 @@ def _changes(
     make: Callable[[random.Random], Row],
     model: dict[tuple[Any, ...], Row],
     number: int,
+    steps: int = 40,
 ) -> ChangeBlock:
     """A block of changes, carried out on the model too: the source's rows by their key."""
     changes: list[tuple[str, Row]] = []
-    for step in range(40):
+    for step in range(steps):
         made = {
             "day": chance.choice(["", "mon", "tue"]),
             "b": None,
@@ -137,6 +140,38 @@ def _changes(
 
 def _text(row: Row) -> Row:
     return {name: None if value is None else str(value) for name, value in row.items()}
+
+
+@pytest.mark.parametrize(("kind", "ratio"), [("INT", 2), ("VARCHAR(9)", 0)])
+def test_a_random_history_with_own_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, ratio: int
+) -> None:
+    """Every second commit merges files, with all that are there or with none of a deeper level: deletes stay so."""
+    monkeypatch.setattr(tiers, "RATIO", ratio)
+    lake = PaimonHarness(tmp_path, {"sink.buckets": "2", "sink.compaction.files": "2"})
+    key, make = KEYS[kind]
+    columns = [column(name, kind if name == "a" else "STRING" if name in ("b", "day") else "INT") for name in COLUMNS]
+    schema = TableSchema(tuple(columns), key)
+    chance, model = random.Random(kind), dict[tuple[Any, ...], Row]()
+    sink, levels = lake.sink(), set[int]()
+    sink.apply(0, [CreateTable(T, schema)])
+    with Judge({"warehouse": lake.options.catalog_options()["warehouse"]}) as judge:
+        for batch in range(14):
+            steps = 40 if batch % 5 == 0 else 3
+            blocks = [_changes(chance, schema, make, model, batch, steps)]
+            sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0), iter(blocks)))
+            files = [entry.file for entry in live_files(lake.catalog, lake.table(T))]
+            levels |= {file.level for file in files}
+            assert len(files) <= 20
+            wanted = sorted(map(_text, model.values()), key=str)
+            assert sorted(map(_text, lake.rows(T) or []), key=str) == wanted
+            assert batch % 3 or sorted(judge.rows("shop", "orders"), key=str) == wanted
+        sink.compact(T)
+        assert sorted(judge.rows("shop", "orders"), key=str) == wanted
+    assert levels == ({0, 5} if ratio else {0, 1, 2, 3, 4, 5})
+
+
+COLUMNS = ("day", "b", "a", "c", "v")
 
 
 def test_every_type(lake: PaimonHarness, judge: Judge) -> None:

@@ -1,0 +1,1 @@
+"""What keeps a table fast while it is written to: files are merged, manifests too, old snapshots expire."""

@@ -1,0 +1,171 @@
+"""Manifests and snapshots of a table kept few. Driver.
+
+Each commit adds a manifest; small ones are merged into one in a snapshot that changes no row. Snapshots expire as
+Java's do: the files that they alone hold go, then their manifests, then they themselves. The newest snapshot with a
+batch of the pipeline stays: it says which batch is in. Nothing expires in a table with tags, branches or consumers:
+they hold files.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from connectors.paimon.library import Catalog
+from connectors.paimon.tables import LakeTable
+from connectors.paimon.upkeep.publishing import COMPACT, NO_IDENTIFIER, publish
+
+log = logging.getLogger(__name__)
+
+MOST_MANIFESTS = 30
+_SMALL_BYTES = 4 << 20
+_AT_ONCE = 500
+_HOUR_S = 3600.0
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": _HOUR_S, "d": 86_400.0}
+
+
+def merge_manifests(catalog: Catalog, table: LakeTable, user: str, *, least: int = MOST_MANIFESTS) -> bool:
+    """Put small manifests together when there are too many; whether a snapshot was made."""
+    from pypaimon.manifest.manifest_file_manager import ManifestFileManager
+    from pypaimon.manifest.manifest_list_manager import ManifestListManager
+    from pypaimon.manifest.schema.file_entry import FileEntry
+
+    newest = table.library.snapshot_manager().get_latest_snapshot()
+    lists, files = ManifestListManager(table.library), ManifestFileManager(table.library)
+    there = lists.read_all(newest)
+    small = [item for item in there if item.file_size < _SMALL_BYTES]
+    if len(small) < least:
+        return False
+    entries = FileEntry.merge_entries(
+        entry for item in small for entry in files.read(item.file_name, drop_stats=False, file_size=item.file_size)
+    )
+    name = uuid4()
+    made = files.rolling_write(entries, table.library.options.manifest_target_size(), f"manifest-{name}")
+    base, delta = f"manifest-list-{name}-0", f"manifest-list-{name}-1"
+    base_size = lists.write(base, [*(item for item in there if item not in small), *made])
+    snapshot = replace(
+        newest, id=newest.id + 1, schema_id=table.library.table_schema.id, base_manifest_list=base,
+        base_manifest_list_size=base_size, delta_manifest_list=delta, delta_manifest_list_size=lists.write(delta, []),
+        changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None,
+        delta_record_count=0, commit_user=user, commit_identifier=NO_IDENTIFIER, commit_kind=COMPACT,
+        time_millis=int(time.time() * 1000), properties=None, uuid=str(uuid4()),
+    )  # fmt: skip
+    if publish(catalog, table, newest, snapshot):
+        return True
+    log.info("%s: another commit came first, manifests are merged later", table.id)
+    return False
+
+
+def expire_snapshots(table: LakeTable, batches_of: str, *, now: float | None = None) -> int:
+    """Remove snapshots that are older than the table's options keep them; how many.
+
+    Args:
+        batches_of: commit user whose newest snapshot stays.
+        now: seconds since the epoch.
+    """
+    manager = table.library.snapshot_manager()
+    newest = manager.get_latest_snapshot()
+    if newest is None or _held(table):
+        return 0
+    first = _earliest(manager, newest.id)
+    end = _end(table, manager, first, newest.id, batches_of, time.time() if now is None else now)
+    if end <= first:
+        return 0
+    _remove(table, manager, first, end)
+    return end - first
+
+
+def _held(table: LakeTable) -> bool:
+    files, root = table.library.file_io, table.library.table_path
+    for folder in ("tag", "branch", "consumer"):
+        place = f"{root}/{folder}"
+        if files.exists(place) and list(files.list_status(place)):
+            log.debug("%s: nothing expires, it has a %s", table.id, folder)
+            return True
+    return False
+
+
+def _earliest(manager: Any, newest: int) -> int:
+    """The first of the snapshots that are there without a gap."""
+    first = newest
+    while first > 1 and newest - first < 100_000 and manager.file_io.exists(manager.get_snapshot_path(first - 1)):
+        first -= 1
+    return first
+
+
+def _end(table: LakeTable, manager: Any, first: int, newest: int, batches_of: str, now: float) -> int:
+    """The first snapshot that stays."""
+    least = max(1, int(table.options.get("snapshot.num-retained.min", 10)))
+    most = int(table.options.get("snapshot.num-retained.max", 2**31 - 1))
+    oldest = now - _seconds(table.options.get("snapshot.time-retained", "1 h"))
+    for number in range(first, min(newest - least + 1, first + _AT_ONCE)):
+        snapshot = manager.get_snapshot_by_id(number)
+        young = snapshot is not None and snapshot.time_millis / 1000 > oldest
+        kept = snapshot is not None and (
+            snapshot.changelog_manifest_list or _is_last(manager, snapshot, newest, batches_of)
+        )
+        if kept or (young and newest - number < most):
+            return number
+    return max(first, min(newest - least + 1, first + _AT_ONCE))
+
+
+def _is_last(manager: Any, snapshot: Any, newest: int, user: str) -> bool:
+    """Whether it is the newest snapshot of the user."""
+    if snapshot.commit_user != user:
+        return False
+    later = (manager.get_snapshot_by_id(number) for number in range(snapshot.id + 1, newest + 1))
+    return not any(other is not None and other.commit_user == user for other in later)
+
+
+def _remove(table: LakeTable, manager: Any, first: int, end: int) -> None:
+    """Files that snapshots before `end` alone hold, their manifests, the snapshots; may be cut off and done again."""
+    from pypaimon.manifest.manifest_file_manager import ManifestFileManager
+    from pypaimon.manifest.manifest_list_manager import ManifestListManager
+
+    lists, files, io = ManifestListManager(table.library), ManifestFileManager(table.library), table.library.file_io
+    stays = manager.get_snapshot_by_id(end)
+    if stays is None:
+        return
+    kept = _names(lists, stays)
+    live = {entry.file.file_name for entry in files.read_entries_parallel(lists.read_all(stays))}
+    for number in range(first + 1, end + 1):
+        snapshot = manager.get_snapshot_by_id(number)
+        for manifest in lists.read_delta(snapshot) if snapshot is not None else ():
+            for entry in files.read(manifest.file_name, file_size=manifest.file_size):
+                if entry.kind == 1 and entry.file.file_name not in live:
+                    io.delete_quietly(_path(table, entry))
+    root = f"{table.library.table_path}/manifest"
+    for number in range(first, end):
+        snapshot = manager.get_snapshot_by_id(number)
+        if snapshot is not None:
+            for name in _names(lists, snapshot) - kept:
+                io.delete_quietly(f"{root}/{name}")
+            io.delete_quietly(manager.get_snapshot_path(number))
+    io.write_file(f"{manager.snapshot_dir}/EARLIEST", str(end), True)
+
+
+def _names(lists: Any, snapshot: Any) -> set[str]:
+    """Its manifest lists and the manifests in them."""
+    names = {snapshot.base_manifest_list, snapshot.delta_manifest_list}
+    return names | {item.file_name for item in lists.read_all(snapshot)}
+
+
+def _path(table: LakeTable, entry: Any) -> str:
+    from pypaimon.utils.file_store_path_factory import canonical_data_file_path
+
+    partition = tuple(entry.partition.values)
+    return str(
+        entry.file.external_path
+        or canonical_data_file_path(table.library, partition, entry.bucket, entry.file.file_name)
+    )
+
+
+def _seconds(text: str) -> float:
+    number, _, unit = text.strip().replace("min", " min").partition(" ")
+    if not unit:
+        digits = number.rstrip("abcdefghijklmnopqrstuvwxyz")
+        number, unit = digits, number[len(digits) :] or "ms"
+    return float(number) * _UNITS.get(unit.strip(), _HOUR_S)

@@ -1,0 +1,98 @@
+"""Files of a bucket read, merged and written as new ones. Driver.
+
+Files are read as Parquet, with the system columns, so each row keeps its sequence number and deletes stay as long as
+older files are left that they may be about. A file has the columns of the schema that it was written with: they are
+found by the ids of their fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from connectors.paimon.columns import converted
+from connectors.paimon.file_writer import DELETE, written_files
+from connectors.paimon.rows import plain
+from connectors.paimon.tables import LakeTable
+from connectors.paimon.types import arrow_type
+
+SEQUENCE, KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
+_ROWS = 1 << 20
+
+
+def merged(table: LakeTable, entry: Any, files: Sequence[Any], prefix: str, *, level: int, last: bool) -> list[Any]:
+    """Metadata of new files that hold the newest image of each key of these files.
+
+    Args:
+        entry: a manifest entry of the bucket, for its partition.
+        files: oldest first; of images with one sequence number that of the later file counts.
+        last: nothing older is in the bucket, so deletes are left out.
+    """
+    library = table.library.copy({"data-file.prefix": prefix})
+    whole = pa.concat_tables([_read(table, entry, file) for file in files])
+    if table.keys:
+        whole = _newest(whole, [f"_KEY_{name}" for name in table.library.trimmed_primary_keys])
+        if last:
+            whole = whole.filter(pc.not_equal(whole.column(KIND), DELETE))
+    pieces: Iterator[pa.Table] = (whole.slice(at, _ROWS) for at in range(0, whole.num_rows, _ROWS))
+    made = written_files(library, tuple(entry.partition.values), entry.bucket, pieces)
+    return [replace(file, level=level if table.keys else 0, file_source=1) for file in made]
+
+
+def _newest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The last image of each key, sorted by key."""
+    order = [rows.column(name) for name in keys]
+    names = [str(place) for place in range(len(keys))]
+    numbered = pa.table([*order, rows.column(SEQUENCE), pa.array(np.arange(rows.num_rows))], [*names, "s", "n"])
+    indices = pc.sort_indices(numbered, [(name, "ascending") for name in (*names, "s", "n")])
+    rows = rows.take(indices)
+    if rows.num_rows < 2:
+        return rows
+    ends = np.zeros(rows.num_rows, bool)
+    ends[-1] = True
+    for name in keys:
+        column = rows.column(name).combine_chunks()
+        ends[:-1] |= ~pc.equal(column[:-1], column[1:]).to_numpy(zero_copy_only=False)
+    return rows.filter(pa.array(ends))
+
+
+def _read(table: LakeTable, entry: Any, file: Any) -> pa.Table:
+    """A file's rows with the columns of the table's schema now, and the system columns of a table with a key."""
+    from pypaimon.utils.file_store_path_factory import canonical_data_file_path
+
+    partition = tuple(entry.partition.values)
+    path = file.external_path or canonical_data_file_path(table.library, partition, entry.bucket, file.file_name)
+    with table.library.file_io.new_input_stream(path) as stream:
+        there = pq.read_table(stream)
+    there = pa.Table.from_batches([plain(batch) for batch in there.to_batches()] or [plain(_empty(there))])
+    old = {field.id: field.name for field in table.library.schema_manager.get_schema(file.schema_id).fields}
+    arrays, fields = [], []
+    for name, source, kind in _wanted(table, old):
+        values = pa.nulls(there.num_rows, kind) if source is None else there.column(source)
+        chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+        arrays.append(pa.chunked_array([converted(chunk, kind) for chunk in chunks], kind))
+        fields.append(pa.field(name, kind, not name.startswith("_") and name not in table.keys))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _wanted(table: LakeTable, old: dict[int, str]) -> Iterator[tuple[str, str | None, pa.DataType]]:
+    """Name, name in the file, and type of each column; a column that the file has not is None."""
+    types = {column.name: arrow_type(column.type) for column in table.columns}
+    ids = {field.name: field.id for field in table.library.fields}
+    if table.keys:
+        for name in table.library.trimmed_primary_keys:
+            yield f"_KEY_{name}", f"_KEY_{old[ids[name]]}", types[name]
+        yield SEQUENCE, SEQUENCE, pa.int64()
+        yield KIND, KIND, pa.int8()
+    for name, kind in types.items():
+        yield name, old.get(ids[name]), kind
+
+
+def _empty(table: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)

@@ -1,0 +1,94 @@
+"""A snapshot of merged files or manifests, published only where nobody was faster. Driver.
+
+The Rust package commits no compaction, and the Python one publishes by a rename that is not conditional on every file
+system. So the snapshot's file is made here: by a link on a local disk, by a conditional put on S3, by the catalog
+itself where it has versions (REST).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from connectors.paimon.library import Catalog
+from connectors.paimon.tables import LakeTable
+
+COMPACT = "COMPACT"
+NO_IDENTIFIER = 2**63 - 1
+
+
+def committer(catalog: Catalog, table: LakeTable, user: str) -> Any:
+    """The library's commit, which publishes by `publish`."""
+    from pypaimon.write.file_store_commit import FileStoreCommit
+
+    return FileStoreCommit(_publisher(catalog, table), table.library, user)
+
+
+def publish(catalog: Catalog, table: LakeTable, base: Any, snapshot: Any) -> bool:
+    """Publish a snapshot behind `base`; False when there is one already."""
+    with _publisher(catalog, table) as made:
+        return bool(made.commit(base.uuid, snapshot, []))
+
+
+def _publisher(catalog: Catalog, table: LakeTable) -> Any:
+    scheme = urlsplit(table.library.table_path).scheme
+    if table.library.catalog_environment.supports_version_management or scheme not in ("", "file", "s3", "s3a"):
+        return table.library.new_snapshot_commit()
+    from pypaimon.snapshot.renaming_snapshot_commit import RenamingSnapshotCommit
+
+    class Conditional(RenamingSnapshotCommit):  # type: ignore[misc]
+        """As the library's, but that the file is made only where there is none."""
+
+        def commit(self, base_snapshot_uuid: str | None, snapshot: Any, statistics: Sequence[Any]) -> bool:
+            from pypaimon.common.json_util import JSON
+
+            path = self.snapshot_manager.get_snapshot_path(snapshot.id)
+            if not create(catalog, path, JSON.to_json(snapshot, indent=2).encode()):
+                return False
+            self._commit_latest_hint(snapshot.id)
+            return True
+
+    return Conditional(table.library.snapshot_manager())
+
+
+def create(catalog: Catalog, path: str, content: bytes) -> bool:
+    """Make a file with this content, whole; False when there is one of its name."""
+    parts = urlsplit(path)
+    if parts.scheme in ("s3", "s3a"):
+        return _put(catalog, parts.netloc, parts.path.lstrip("/"), content)
+    place = path.removeprefix("file://")
+    part = f"{place}.{uuid4().hex}.tmp"
+    try:
+        with open(part, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(part, place)
+    except FileExistsError:
+        return False
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)
+    return True
+
+
+def _put(catalog: Catalog, bucket: str, key: str, content: bytes) -> bool:
+    from obstore import put
+    from obstore.exceptions import AlreadyExistsError, PreconditionError
+    from obstore.store import S3Store
+
+    given = catalog.options
+    names = {"s3.endpoint": "endpoint", "s3.access-key": "access_key_id", "s3.secret-key": "secret_access_key",
+             "s3.region": "region", "s3.session.token": "session_token"}  # fmt: skip
+    config: Any = {ours: given[name] for name, ours in names.items() if name in given}
+    config["virtual_hosted_style_request"] = given.get("s3.path-style-access", "false").lower() != "true"
+    plain = config.get("endpoint", "").startswith("http://")
+    store = S3Store(bucket, config=config, client_options={"allow_http": plain})
+    try:
+        put(store, key, content, mode="create")
+    except (AlreadyExistsError, PreconditionError):
+        return False
+    return True

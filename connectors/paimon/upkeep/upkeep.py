@@ -1,0 +1,112 @@
+"""When a table is looked after, and what is done then: behind commits of the pipeline, or all at once. Driver.
+
+What goes wrong here fails no batch: it is told, and tried again at the next turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from connectors.paimon.library import Catalog
+from connectors.paimon.tables import LakeTable, Tables, live_files
+from connectors.paimon.upkeep.manifests import MOST_MANIFESTS, expire_snapshots, merge_manifests
+from connectors.paimon.upkeep.merging import merged
+from connectors.paimon.upkeep.publishing import COMPACT, NO_IDENTIFIER, committer
+from connectors.paimon.upkeep.tiers import LEVELS, Merge, chosen, small_files
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Upkeep:
+    """Looks after the tables of a pipeline.
+
+    Args:
+        user: commit user of the pipeline's batches.
+        files: how many files of about one size a bucket may have; a table is looked at once in so many commits.
+    """
+
+    tables: Tables
+    pipeline: str
+    user: str
+    files: int
+    _commits: dict[TableId, int] = field(default_factory=dict)
+
+    def after_commit(self, committed: Sequence[TableId]) -> None:
+        """Look after those of the tables whose turn it is; never raises for a table."""
+        for table in committed:
+            # Tables begin at different counts, so that not all have their turn at one commit.
+            start = zlib.crc32(str(table).encode()) % self.files
+            self._commits[table] = count = self._commits.get(table, start) + 1
+            if count % self.files == 0:
+                self._look_after(table)
+
+    def compact(self, table: TableId) -> str:
+        """Merge all that can be merged, and say what was done. Raises SinkError."""
+        return self._done(self.tables.get(table), least=1, whole=True, manifests=2)
+
+    def _look_after(self, name: TableId) -> None:
+        try:
+            table = self.tables.find(name)
+            if table is not None:
+                done = self._done(table, least=self.files, whole=False, manifests=MOST_MANIFESTS)
+                log.info("%s: %s", name, done)
+        except SinkError as error:
+            log.warning("%s is not compacted now: %s", name, error)
+
+    def _done(self, table: LakeTable, *, least: int, whole: bool, manifests: int) -> str:
+        catalog = self.tables.catalog
+        with catalog.guard(str(table.id)):
+            number = compact_buckets(catalog, table, self.user, self.pipeline, least=least, whole=whole)
+            fewer = (
+                merge_manifests(catalog, table, f"{self.user}-compact", least=manifests)
+                if number or _any(table)
+                else False
+            )
+            gone = expire_snapshots(table, self.user)
+        return f"{number} files merged, {'manifests merged, ' if fewer else ''}{gone} snapshots expired"
+
+
+def _any(table: LakeTable) -> bool:
+    return table.library.snapshot_manager().get_latest_snapshot() is not None
+
+
+def compact_buckets(catalog: Catalog, table: LakeTable, user: str, pipeline: str, *, least: int, whole: bool) -> int:
+    """Merge files of each bucket, all in one snapshot; how many went into it. Raises what the library raises."""
+    buckets: dict[Any, list[Any]] = {}
+    for entry in live_files(catalog, table, whole=True):
+        buckets.setdefault((tuple(entry.partition.values), entry.bucket), []).append(entry)
+    changes: list[Any] = []
+    for entries in buckets.values():
+        merge = _merge(table, [entry.file for entry in entries], least, whole=whole)
+        if merge is not None:
+            changes += _changes(table, entries, merge, f"cdc-{pipeline}-compact-")
+    if not changes:
+        return 0
+    committer(catalog, table, f"{user}-compact")._try_commit(
+        commit_kind=COMPACT, commit_identifier=NO_IDENTIFIER, commit_entries_plan=lambda _: changes,
+        detect_conflicts=True,
+    )  # fmt: skip
+    return sum(entry.kind for entry in changes)
+
+
+def _merge(table: LakeTable, files: Sequence[Any], least: int, *, whole: bool) -> Merge | None:
+    if table.keys:
+        return chosen(files, least, whole=whole)
+    target = table.library.options.target_file_size(False)
+    found = small_files(files, max(2, least), target)
+    return Merge(found, LEVELS, last=True) if found else None
+
+
+def _changes(table: LakeTable, entries: Sequence[Any], merge: Merge, prefix: str) -> list[Any]:
+    """Manifest entries: the merged files go, those that were written come."""
+    old = {file.file_name for file in merge.files}
+    gone = [replace(entry, kind=1) for entry in entries if entry.file.file_name in old]
+    made = merged(table, gone[0], merge.files, prefix, level=merge.level, last=merge.last)
+    return [*gone, *(replace(gone[0], kind=0, file=file) for file in made)]
