@@ -256,7 +256,7 @@ def test_a_copy_takes_the_place_of_its_table(lake: PaimonHarness, judge: Judge) 
     schema = TableSchema((column("id", "INT"), column("a", "INT")), ("id",))
     run = History(lake, schema)
     run.batch([CreateTable(T, schema)], *({"id": number, "a": 0} for number in range(50)))
-    shadow = lake.sink().beside(T)
+    shadow = lake.sink().shadow(T)
     run.batch([CreateShadow(T)], *({"id": number, "a": 1} for number in range(10, 40)), table=shadow)
     assert len(by_id(judge)) == 50
     before = lake.table(T).library.snapshot_manager().get_latest_snapshot().id
