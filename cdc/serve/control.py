@@ -68,6 +68,23 @@ class RunView:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTotals:
+    """All runs that are over, also those that the history does not keep any more."""
+
+    runs: int = 0
+    failed: int = 0
+    rows: int = 0
+    batches: int = 0
+
+    def with_run(self, run: RunView) -> RunTotals:
+        """With one more; a skipped one is none."""
+        if run.outcome == "skipped":
+            return self
+        failed = self.failed + (run.outcome in ("failed", "lost"))
+        return RunTotals(self.runs + 1, failed, self.rows + run.rows, self.batches + run.batches)
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineView:
     """One pipeline of the folder at one moment.
 
@@ -82,6 +99,7 @@ class PipelineView:
         last_error: what the last run failed with, until one has committed a batch, or come to its end.
         file_errors: what is wrong with the file as it is now, while an earlier version of it goes on; empty when sound.
         attention: why it needs a person (`cdc.serve.attention`), in a few words; empty when it does not.
+        totals: of all runs, with the one under way.
         state_dir: where it keeps its state; the status document is there.
         spec: the options in force, JSON values; secrets are masked.
     """
@@ -99,6 +117,7 @@ class PipelineView:
     last_error: ErrorView | None = None
     file_errors: Sequence[str] = ()
     attention: str = ""
+    totals: RunTotals = RunTotals()
     spec: Mapping[str, object] = field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
-from cdc.serve.control import ErrorView, RunView
+from cdc.serve.control import ErrorView, RunTotals, RunView
 from cdc.state.store import RESTORE, LocalStore
 
 FILE_NAME = "runs.json"
@@ -27,6 +27,7 @@ class History:
         self._held = False
         self._running: RunView | None = None
         self._finished = ""
+        self._totals = RunTotals()
 
     @property
     def held(self) -> bool:
@@ -47,6 +48,8 @@ class History:
             try:
                 self._runs = tuple(_run(fields) for fields in document["runs"])
                 self._held, self._finished = bool(document.get("held", False)), str(document.get("finished", ""))
+                totals = document.get("totals")
+                self._totals = _summed(self._runs) if totals is None else RunTotals(**totals)
                 running = document.get("running")
                 self._running = None if running is None else _run(running)
             except (KeyError, TypeError) as error:
@@ -69,15 +72,23 @@ class History:
         self._running = run
         self._write()
 
-    def lose(self, alive_s: float) -> RunView | None:
+    def lose(self, alive_s: float, rows: int = 0, batches: int = 0) -> RunView | None:
         """Keep a run that ended without a word, when nothing runs; None when there is none. `alive_s` is when it was
-        last seen alive. Raises StateError."""
+        last seen alive, and what it had done by then. Raises StateError."""
         self.runs()
         if self._running is None:
             return None
-        lost = replace(self._running, ended_s=max(alive_s, self._running.started_s), outcome="lost")
+        lost = replace(
+            self._running, ended_s=max(alive_s, self._running.started_s), outcome="lost", rows=rows, batches=batches
+        )
         self.add(lost)
         return lost
+
+    @property
+    def totals(self) -> RunTotals:
+        """All runs that are over."""
+        self.runs()
+        return self._totals
 
     @property
     def finished(self) -> str:
@@ -87,11 +98,15 @@ class History:
 
     def _append(self, run: RunView) -> None:
         self._runs = (*reversed(self.runs()), run)[-self._kept :]
+        self._totals = self._totals.with_run(run)
 
     def _write(self) -> None:
         runs = [asdict(each) for each in self._runs or ()]
         running = None if self._running is None else asdict(self._running)
-        document = {"held": self._held, "finished": self._finished, "running": running, "runs": runs}
+        document = {
+            "held": self._held, "finished": self._finished, "totals": asdict(self._totals), "running": running,
+            "runs": runs,
+        }  # fmt: skip
         self._store.write_json(FILE_NAME, document, indent=1)
 
     def last_begun_s(self) -> float | None:
@@ -103,6 +118,13 @@ class History:
         """Whether the last run went on until the server ended: it neither finished nor failed."""
         last = next((run for run in self.runs() if run.outcome != "skipped"), None)
         return last is not None and last.outcome in ("stopped", "lost")
+
+
+def _summed(runs: Sequence[RunView]) -> RunTotals:
+    totals = RunTotals()
+    for run in runs:
+        totals = totals.with_run(run)
+    return totals
 
 
 def _run(fields: dict[str, Any]) -> RunView:

@@ -32,7 +32,7 @@ from cdc.serve.host import Host
 from cdc.serve.log_file import LogFile
 from cdc.serve.times import Times
 from cdc.spec.life import restart_policy
-from cdc.status.file import FILE_NAME
+from cdc.status.file import FILE_NAME, last_status
 
 if TYPE_CHECKING:
     from cdc.job.control import Control
@@ -112,8 +112,10 @@ class Keeper:
         """A run of an earlier server that was killed goes into the history."""
         if self._after is not None:
             return
-        last_seen = self.root / FILE_NAME
-        lost = self._history.lose(last_seen.stat().st_mtime if last_seen.exists() else 0.0)
+        seen = last_status(self.root)
+        path = self.root / FILE_NAME
+        rows, batches = (0, 0) if seen is None else (seen.totals.rows, seen.batches_total)
+        lost = self._history.lose(path.stat().st_mtime if path.exists() else 0.0, rows, batches)
         if lost is not None:
             self._say("the run before ended without a word: the server was killed, or its machine failed", "warning")
 
@@ -138,10 +140,11 @@ class Keeper:
             running, due, control = self._run, self._due, self._control
             error, state, waiting = self._last_error, self._state, self._waiting
             count = self._restarts.count
-        runs = list(self._history.runs())
+        runs, totals = list(self._history.runs()), self._history.totals
         if running is not None and control is not None:
             now = control.progress.snapshot()
             runs.insert(0, replace(running, rows=now.rows, batches=now.batches))
+            totals = totals.with_run(runs[0])
             error = None if now.batches else error
         spec = self.spec
         return PipelineView(
@@ -149,7 +152,7 @@ class Keeper:
             state_dir=str(self.root), schedule=spec.pipeline.schedule or "",
             next_run_s=due.at_s if due is not None and running is None else None, runs=runs, restarts=count,
             last_error=error, file_errors=self.file_errors, spec=self._shown,
-            attention=reason(state, runs, waiting, time.time()),
+            attention=reason(state, runs, waiting, time.time()), totals=totals,
         )  # fmt: skip
 
     def start(self) -> None:

@@ -17,6 +17,7 @@
     <state>/control/              requests to the run (drain, stop)
     <state>/notices.jsonl         what the source has met, and in notices_told.json how much of it was told
     <state>/status.json           what the last run did and how it is, for people and other tools (`cdc.status`)
+    <state>/history.jsonl         lag and rates by the minute, for a week, for the web page
     <state>/snapshot.json         how far the copying of tables is, for other tools to read
 
 Only the user who runs the pipeline can read it: rows wait in it.

@@ -23,7 +23,18 @@ from cdc.state.store import LocalStore
 FORMAT = 1
 FILE = "savepoint.json"
 _STATE = "state"
-_OF_A_RUN = (".bulk", ".store", "control", "lock", "run.log", "run.log.1", "runs.json", "status.json", "snapshot.json")
+_OF_A_RUN = (
+    ".bulk",
+    ".store",
+    "control",
+    "history.jsonl",
+    "lock",
+    "run.log",
+    "run.log.1",
+    "runs.json",
+    "status.json",
+    "snapshot.json",
+)
 _PIPELINE = "pipeline.json"
 
 

@@ -20,6 +20,7 @@ from cdc.flow.progress import BatchReport, Progress
 from cdc.source import TableProgress
 from cdc.status.events import EventFile
 from cdc.status.file import BEAT_S, LIVING, beat, last_status, write_status
+from cdc.status.history import HistoryFile
 from cdc.status.model import SchemaTotals, State, Status
 from cdc.status.recorder import Recorder, told_error
 
@@ -84,6 +85,7 @@ class Recording:
         self._held, self._held_now = held, HeldTables()
         self._copies: dict[str, str] = {}
         self._warned: set[str] = set()
+        self._history = HistoryFile(root)
         self.status = first
         """The document as it was written last."""
 
@@ -171,6 +173,7 @@ class Recording:
         elif now - self._beat_s >= BEAT_S:
             self._try(lambda: beat(self._root))
             self._beat_s = now
+        self._try(lambda: self._history.add(self.status, time.time()))
         took = self._clock() - now
         self._next_s = now + max(WRITE_S, took / _SHARE)
 

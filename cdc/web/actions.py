@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cdc.errors import BadRequest
+from cdc.errors import BadRequest, CdcError
 from cdc.serve.control import Control
 from cdc.web.verifying import Verifications
 
@@ -94,3 +94,18 @@ ACTIONS: Mapping[str, Action] = {
     "resume": Action(_resume, "Copy a paused table anew, and go on with it", ("table",)),
     "verify": Action(_verify, "Compare its sink with its source, beside everything else; one comparison at a time"),
 }
+
+
+def act_on_several(desk: Desk, what: str, names: Sequence[str]) -> str:
+    """Do something to each of these pipelines; a sentence about all, with why some refused."""
+    if not names:
+        raise BadRequest("no pipeline is chosen", hint="choose some in the list first")
+    done, refused = 0, list[str]()
+    for name in names:
+        try:
+            ACTIONS[what].carry_out(desk, name, {})
+            done += 1
+        except CdcError as error:
+            refused.append(f"{name}: {error.message}")
+    said = f"{what}: {done} of {len(names)} pipelines"
+    return f"{said}. Not: {'; '.join(refused)}" if refused else f"{said}."

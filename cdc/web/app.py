@@ -26,18 +26,21 @@ from cdc.serve.hints import for_a_server
 from cdc.status.metrics import CONTENT_TYPE, metrics_text
 from cdc.status.schemas import schema_history
 from cdc.web import pages
-from cdc.web.actions import ACTIONS, Desk
+from cdc.web.actions import ACTIONS, Desk, act_on_several
 from cdc.web.api import Api, name_in, plan_text
 from cdc.web.detail import detail
 from cdc.web.guard import API, Guard, Logins, same_site_path
 from cdc.web.layout import Visitor, link
 from cdc.web.overview import overview
+from cdc.web.plots import RANGES
 from cdc.web.settings import WebSettings
 from cdc.web.verifying import Verifications
 from cdc.web.views import Views
 
 _LOG_LINES: Final = 40
 _MOST_SAID: Final = 100
+_MOST_CHOSEN: Final = 2_000
+"""Fields of a form: the list of pipelines has one for each that is chosen."""
 _STATUS: Final[Mapping[type[CdcError], int]] = {PipelineUnknown: 404, TableUnknown: 404, NotNow: 409, BadRequest: 400}
 """What an error is answered with; others are 502: the source, the sink or the state said no."""
 
@@ -58,6 +61,7 @@ def make_app(control: Control, settings: WebSettings) -> Starlette:
             Route(f"/schemas/{one}", site.schemas),
             Route(f"/plan/{one}", site.plan),
             Route(f"/actions/{one}", site.act, methods=["POST"]),
+            Route("/bulk", site.bulk, methods=["POST"]),
             Route("/login", site.login, methods=["GET", "POST"]),
             Route("/logout", site.logout, methods=["POST"]),
             Route("/metrics", lambda request: Response(metrics(), media_type=CONTENT_TYPE)),
@@ -86,7 +90,8 @@ class Site:
 
     def overview(self, request: Request) -> Response:
         """All pipelines."""
-        return HTMLResponse(overview(self._views.all(), self._visitor(request)))
+        said = self._said.pop(request.query_params.get("said", ""), "")
+        return HTMLResponse(overview(self._views.all(), self._visitor(request), said))
 
     def detail(self, request: Request) -> Response:
         """One pipeline."""
@@ -94,9 +99,10 @@ class Site:
         number = int(asked["page"][:6]) if asked.get("page", "").isascii() and asked.get("page", "").isdigit() else 0
         shown, log = self._views.one(name), self._desk.control.log(name, _LOG_LINES)
         verified = self._desk.verifications.of(name)
+        span = asked.get("range", "") if asked.get("range", "") in RANGES else "20min"
         said = self._said.pop(asked.get("said", ""), "")
         return HTMLResponse(
-            detail(shown, self._visitor(request), asked.get("q", "")[:200], number, log, said, verified)
+            detail(shown, self._visitor(request), asked.get("q", "")[:200], number, log, said, verified, span)
         )
 
     def schemas(self, request: Request) -> Response:
@@ -118,11 +124,25 @@ class Site:
         if what not in ACTIONS:
             raise BadRequest(f"there is no action {what!r}", where=name)
         said = await run_in_threadpool(ACTIONS[what].carry_out, self._desk, name, _of_action(fields))
+        return RedirectResponse(f"{link(name)}?said={self._keep_word(said)}", 303)
+
+    async def bulk(self, request: Request) -> Response:
+        """Start or stop the pipelines that are chosen in the list, and go back to it with a word about each kind."""
+        body = await request.body()
+        fields = await self._form(request)
+        what, names = fields.get("action", ""), _all(body, "name")
+        if what not in ("start", "stop"):
+            raise BadRequest(f"there is no action {what!r} for several pipelines")
+        said = await run_in_threadpool(act_on_several, self._desk, what, names)
+        return RedirectResponse(f"/?said={self._keep_word(said)}", 303)
+
+    def _keep_word(self, said: str) -> str:
+        """Keep a sentence for the page that comes next; what names it in the address."""
         while len(self._said) > _MOST_SAID:
             del self._said[next(iter(self._said))]
         word = secrets.token_urlsafe(9)
         self._said[word] = said
-        return RedirectResponse(f"{link(name)}?said={word}", 303)
+        return word
 
     async def login(self, request: Request) -> Response:
         """Ask for the token, and begin a session when it is right."""
@@ -184,4 +204,9 @@ def _of_action(fields: Mapping[str, str]) -> Mapping[str, str]:
 def _fields(body: bytes) -> dict[str, str]:
     """The fields of a form; of one that comes twice the first counts."""
     text = body.decode("utf-8", "replace")
-    return {name: values[0] for name, values in parse_qs(text, max_num_fields=20).items()}
+    return {name: values[0] for name, values in parse_qs(text, max_num_fields=_MOST_CHOSEN).items()}
+
+
+def _all(body: bytes, name: str) -> list[str]:
+    """Every value of a field that may come several times; the list of pipelines has no more."""
+    return parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MOST_CHOSEN).get(name, [])

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlencode
+from pathlib import Path
 
-from cdc.serve.control import LogLine, PipelineView
-from cdc.status.model import Status, Table
-from cdc.web.drawing import data_path, legend, phase_bar, plot, rate_axis
+from cdc.serve.control import LogLine, PipelineView, RunTotals
+from cdc.status.model import Status
+from cdc.web.drawing import data_path, legend, phase_bar
+from cdc.web.file_text import file_text
 from cdc.web.html import Child, Markup, el
-from cdc.web.layout import Visitor, action, badge, error_card, link, live, page, row, table, tile
+from cdc.web.layout import RUNNING, Visitor, action, badge, error_card, link, live, page, row, table, tile
+from cdc.web.plots import plots
+from cdc.web.tables import tables
 from cdc.web.verifying import Compared
 from cdc.web.views import Shown
-from cdc.web.words import ago, count, lag, percent, rate, seconds, size_text, when
+from cdc.web.words import ago, clock, count, lag, rate, seconds, size_text, when
 
-PAGE_ROWS = 25
-"""Tables on one page."""
 _BATCHES = 20
 _ERRORS = 5
 
@@ -29,34 +30,37 @@ def detail(
     log: Sequence[LogLine],
     said: str = "",
     verified: Compared | None = None,
+    span: str = "20min",
 ) -> str:
-    """The whole page. `query` and `number` say which tables; `said` is what was asked for just now."""
+    """The whole page. `query` and `number` say which tables, `span` which range of the plots; `said` is what was asked
+    for just now."""
     view, status = shown.view, shown.status
     parts: list[Child] = [
         el("div", el("h1", view.name), live("state", badge(view.state), _timing(view)), class_="title"),
         el("p", said, class_="said", role="status") if said else None,
-        _actions(view, visitor),
+        live("actions", _actions(view, visitor)),
         live("problems", _problems(shown, visitor)),
         live("path", _path(shown)),
     ]
     if status is not None:
         parts += [
             live("tiles", _tiles(shown, status), tag="dl", class_="tiles"),
-            el("div", _plots(status), class_="two"),
+            plots(view.name, status, Path(view.state_dir), span, query),
         ]
     parts.append(live("verify", _verified(verified)))
     errors = [error_card(error) for error in shown.errors[:_ERRORS]]
     parts.append(el("section", el("h2", "Last errors"), live("errors", errors or _none())))
     if status is not None:
         parts += [
-            _tables(view.name, status, query, number),
+            tables(view.name, status, visitor, query, number, span),
             el("section", el("h2", "Batches"), legend(), live("batches", _batches(status))),
             el("section", el("h2", "Schema changes"), live("changes", _changes(status)), _more(view.name)),
         ]
     parts += [
         live("notices", _notices(status)),
         el("section", el("h2", "Runs"), live("runs", _runs(view))),
-        el("section", el("h2", "Log"), live("log", _log(log))),
+        el("section", el("h2", "Log ", el("small", "times are UTC")), live("log", _log(log))),
+        el("section", el("h2", "File ", el("small", view.file)), _file(view), id="file"),
     ]
     return page(view.name, visitor, parts, crumbs=[(view.name, link(view.name))])
 
@@ -83,21 +87,22 @@ def _actions(view: PipelineView, visitor: Visitor) -> Child:
     if visitor.read_only:
         return el("div", schemas, class_="actions")
     name = view.name
-
-    def field(label: str) -> Markup:
-        return el("input", name="table", required=True, placeholder="database.table", aria_label=label)
-
+    if view.state in RUNNING:
+        life: list[Child] = [
+            action(visitor, name, "stop", "Stop", ask=f"Stop {name} after its running batch?"),
+            action(visitor, name, "drain", "Drain and stop", ask=f"Stop {name} once all of the log is committed?"),
+        ]
+    else:
+        stop = action(visitor, name, "stop", "Stop", ask=f"Begin no run of {name} until it is started?")
+        life = [action(visitor, name, "start", "Start"), stop if view.state in ("waiting", "scheduled") else None]
     return el(
         "div",
-        action(visitor, name, "start", "Start"),
-        action(visitor, name, "stop", "Stop", ask=f"Stop {name} after its running batch?"),
-        action(visitor, name, "drain", "Drain and stop", ask=f"Stop {name} once all of the log is committed?"),
+        life,
         action(visitor, name, "savepoint", "Savepoint"),
-        action(visitor, name, "resync", "Resync", field("Table to copy anew"), ask="Copy this table anew?"),
-        action(visitor, name, "pause", "Pause", field("Table to pause"), ask="Leave this table as it is in the sink?"),
         action(visitor, name, "verify", "Verify"),
         plan,
         schemas,
+        el("a", "File", href="#file", class_="button"),
         class_="actions", role="group", aria_label="Actions",
     )  # fmt: skip
 
@@ -180,8 +185,13 @@ def _tiles(shown: Shown, status: Status) -> list[Child]:
             "bad" if schema.failed else "",
         ),
         tile("Dead letters", count(status.dead_letters), "rows of this run", "warn" if status.dead_letters else ""),
+        tile("Rows, all runs", count(shown.view.totals.rows), _runs_told(shown.view.totals)),
         tile("Starts", count(status.runs), f"{status.restarts} after a failure"),
     ]  # fmt: skip
+
+
+def _runs_told(totals: RunTotals) -> str:
+    return f"{totals.runs:,} run{'' if totals.runs == 1 else 's'}, {totals.failed:,} failed"
 
 
 def _last_batch(status: Status) -> str:
@@ -189,69 +199,6 @@ def _last_batch(status: Status) -> str:
         return "none yet"
     last = status.batches[-1]
     return f"last took {seconds(last.duration_s)}, {ago(last.committed_s)}"
-
-
-def _plots(status: Status) -> list[Child]:
-    now = time.time()
-    behind = plot(status.points, [("lag", lambda point: point.lag_s)], "Lag", lag, now)
-    lines = [("read", lambda p: p.read_per_s), ("written", lambda p: p.written_per_s)]
-    through = plot(status.points, lines, "Rows per second", rate_axis, now)
-    keys = el("span", el("i", class_="key read"), "read", el("i", class_="key written"), "written", class_="legend")
-    return [
-        el("section", el("h2", "Lag"), live("plot-lag", behind)),
-        el("section", el("h2", "Rows per second ", keys), live("plot-rows", through)),
-    ]
-
-
-def _tables(name: str, status: Status, query: str, number: int) -> Markup:
-    found = [each for each in status.tables if query.casefold() in each.table.casefold()]
-    last = max(0, (len(found) - 1) // PAGE_ROWS)
-    number = min(max(0, number), last)
-    shown = found[number * PAGE_ROWS : (number + 1) * PAGE_ROWS]
-    field = el("input", type="search", name="q", value=query, placeholder="Filter tables", aria_label="Filter tables")
-    form = el("form", field, el("button", "Filter"), method="get", action=link(name), class_="bar")
-    heads = ("Table", "Read", "Written", "Now", "Inserts", "Updates", "Deletes", "Last change", "Copy")
-    numbers = (1, 2, 3, 4, 5, 6)
-    rows = [_table_row(each, numbers) for each in shown]
-    return el(
-        "section",
-        el("h2", f"Tables ({len(status.tables):,})"),
-        form,
-        live("tables", table("Tables", heads, rows, numbers=numbers)),
-        _pager(query, number, last) if last else None,
-    )
-
-
-def _table_row(each: Table, numbers: Sequence[int]) -> Markup:
-    w = each.written
-    return row(
-        each.table, count(each.read), count(w.rows), rate(each.written_per_s), count(w.inserts), count(w.updates),
-        count(w.deletes), when(each.last_change_s), _copy(each), numbers=numbers,
-    )  # fmt: skip
-
-
-def _copy(each: Table) -> Child:
-    copy = each.copy
-    if copy is None:
-        return "–"
-    done = copy.state == "done"
-    share = 100 if done else percent(copy.rows, copy.estimated_rows)
-    eta = f", {seconds(copy.eta_s)} left" if copy.eta_s else ""
-    said = f"{copy.state}, {count(copy.rows)} rows" if done else f"{copy.state}, {share} %{eta}"
-    bar = el("progress", value=share, max=100, aria_label=f"{each.table}: {share} percent copied")
-    return [bar, " ", el("span", said, title=copy.why or None), el("small", copy.why) if copy.why else None]
-
-
-def _pager(query: str, number: int, last: int) -> Markup:
-    def to(page_number: int, label: str) -> Markup:
-        if not 0 <= page_number <= last:
-            return el("span", label, class_="dim")
-        return el("a", label, href="?" + urlencode({"q": query, "page": page_number}))
-
-    return el(
-        "nav", to(number - 1, "Previous"), f"page {number + 1} of {last + 1}", to(number + 1, "Next"), class_="pager",
-        aria_label="Pages of tables",
-    )  # fmt: skip
 
 
 def _batches(status: Status) -> Markup:
@@ -301,10 +248,19 @@ def _log(lines: Sequence[LogLine]) -> Markup:
     if not lines:
         return _none()
     shown = [
-        el("li", when(each.at_s), " ", el("b", each.level, class_=each.level), " ", each.message, _fields(each.fields))
+        el("li", clock(each.at_s), " ", el("b", each.level, class_=each.level), " ", each.message, _fields(each.fields))
         for each in reversed(lines)
     ]
     return el("ol", shown, class_="log", tabindex="0", aria_label="Log, newest first")
+
+
+def _file(view: PipelineView) -> Markup:
+    """The file as it is now, which may not be the version that runs."""
+    changed = None
+    if view.file_errors:
+        changed = el("p", "This text has mistakes; what runs is the version before.", class_="warn")
+    text = el("pre", file_text(Path(view.file)), class_="text", tabindex="0", aria_label="Pipeline file")
+    return el("div", changed, text)
 
 
 def _fields(fields: Mapping[str, object]) -> str:

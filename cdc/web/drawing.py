@@ -15,17 +15,24 @@ Value = Callable[[Point], float | None]
 
 
 def plot(
-    points: Sequence[Point], lines: Sequence[tuple[str, Value]], label: str, unit: Callable[[float], str], now_s: float
+    points: Sequence[Point],
+    lines: Sequence[tuple[str, Value]],
+    label: str,
+    unit: Callable[[float], str],
+    now_s: float,
+    begin_s: float,
+    measure: str,
 ) -> Markup:
-    """Lines over time, with three marks on the left; each line's class is its name."""
+    """Lines from a time to now, with three marks on the left; each line's class is its name. The script shows values
+    under the pointer, in `measure`: it knows the scale by the attributes."""
     if not points:
         return el("p", "Nothing to plot yet.", class_="empty")
-    begin, end = points[0].at_s, max(now_s, points[-1].at_s, points[0].at_s + 60)
+    begin, end = min(begin_s, points[0].at_s), max(now_s, points[-1].at_s, begin_s + 60)
     top = max((value(point) or 0.0 for point in points for _, value in lines), default=0.0) or 1.0
     right, height = _WIDTH - _LEFT - 6, _HEIGHT - _BOTTOM - 8
 
     def place(at_s: float, number: float) -> str:
-        return f"{_LEFT + right * (at_s - begin) / (end - begin):.1f},{8 + height * (1 - number / top):.1f}"
+        return f"{_LEFT + right * (at_s - begin) / (end - begin):.1f},{8 + height * (1 - number / top):.2f}"
 
     parts: list[Child] = []
     for share in (0.0, 0.5, 1.0):
@@ -40,7 +47,13 @@ def plot(
                 el("polyline", points=Markup(" ".join(place(*each) for each in stretch)), class_=f"line {name}")
             )
     last = [f"{name} {unit(value(points[-1]) or 0.0)}" for name, value in lines]
-    return svg(_WIDTH, _HEIGHT, parts, label=f"{label}: now {', '.join(last)}, at most {unit(top)}", class_="plot")
+    told = f"{label}: now {', '.join(last)}, at most {unit(top)}"
+    drawn = svg(_WIDTH, _HEIGHT, parts, label=told, class_="plot")
+    return el(
+        "div", drawn, class_="hover", tabindex="0", role="group", aria_label=f"{label}: arrow keys show values",
+        data_begin=begin, data_end=end, data_top=top, data_left=_LEFT, data_right=_LEFT + right, data_height=height,
+        data_measure=measure,
+    )  # fmt: skip
 
 
 def _stretches(points: Sequence[Point], value: Value, end: float) -> list[list[tuple[float, float]]]:

@@ -16,6 +16,9 @@ TONES = {
     "stopping": "busy", "waiting": "warn", "failed": "bad", "invalid": "bad", "lost": "bad", "ended": "calm",
 }  # fmt: skip
 
+RUNNING = ("starting", "running", "stopping")
+"""States of a pipeline that has a run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
@@ -76,32 +79,45 @@ def tile(label: str, value: Child, about: Child = "", tone: str = "") -> Markup:
     )
 
 
-def table(caption: str, heads: Sequence[str], rows: Iterable[Markup], *, numbers: Sequence[int] = ()) -> Markup:
-    """A table; `numbers` are the columns that hold numbers."""
+def table(
+    caption: str, heads: Sequence[str], rows: Iterable[Markup], *, numbers: Sequence[int] = (), cards: bool = False
+) -> Markup:
+    """A table; `numbers` are the columns that hold numbers. With `cards` its rows are cards on a phone, for which their
+    cells need labels."""
     head = el("tr", (el("th", h, scope="col", class_="n" if i in numbers else None) for i, h in enumerate(heads)))
     body = list(rows)
     if not body:
         return el("p", "None.", class_="empty")
     return el(
-        "div", el("table", el("caption", caption, class_="unseen"), el("thead", head), el("tbody", body)),
+        "div", el(
+            "table", el("caption", caption, class_="unseen"), el("thead", head), el("tbody", body),
+            class_="cards" if cards else None,
+        ),
         class_="wide", role="region", aria_label=caption, tabindex="0",
     )  # fmt: skip
 
 
-def row(*cells: Child, numbers: Sequence[int] = (), head: bool = True) -> Markup:
-    """A row; its first cell is its head."""
+def row(*cells: Child, numbers: Sequence[int] = (), head: bool = True, labels: Sequence[str] = ()) -> Markup:
+    """A row; its first cell is its head. `labels` are the heads of the columns, where the table has `cards`."""
     first = el("th", cells[0], scope="row") if head else el("td", cells[0])
-    rest = (el("td", cell, class_="n" if i in numbers else None) for i, cell in enumerate(cells[1:], 1))
+    rest = (
+        el("td", cell, class_="n" if i in numbers else None, data_label=labels[i] if labels else None)
+        for i, cell in enumerate(cells[1:], 1)
+    )
     return el("tr", first, rest)
 
 
-def action(visitor: Visitor, name: str, what: str, label: str, *fields: Child, ask: str = "") -> Markup:
-    """A button that does something to a pipeline; the script asks `ask` before."""
+def action(
+    visitor: Visitor, name: str, what: str, label: str, *fields: Child, ask: str = "", about: str = ""
+) -> Markup:
+    """A button that does something to a pipeline; the script asks `ask` before. `about` is said with its label to those
+    who do not see where it is."""
     hidden = (
         el("input", type="hidden", name=key, value=value)
         for key, value in (("csrf", visitor.form_token), ("action", what))
     )
-    button = el("button", label, type="submit", class_=f"do {what}")
+    named = f"{label} {about}" if about else None
+    button = el("button", label, type="submit", class_=f"do {what}", aria_label=named)
     return el("form", hidden, fields, button, method="post", action=link(name, "actions"), data_ask=ask or None)
 
 

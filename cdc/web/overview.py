@@ -1,7 +1,8 @@
-"""The page of all pipelines."""
+"""The page of all pipelines: a table that the script filters and sorts, and what can be done to several at once."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from cdc.web.drawing import spark
@@ -10,23 +11,25 @@ from cdc.web.layout import Visitor, badge, link, live, page, tile
 from cdc.web.views import Shown
 from cdc.web.words import ago, count, lag, percent, rate
 
-_HEADS = ("Pipeline", "State", "Path", "Lag", "Written", "", "Rows", "Tables", "Last")
+_HEADS = (
+    ("Pipeline", "name", ""), ("State", "state", ""), ("Path", "", "path"), ("Lag", "lag", "n"),
+    ("Written", "rate", "n"), ("", "", "sparkline"), ("Rows", "rows", "n"), ("Tables", "tables", "n"),
+    ("Last", "", "last"),
+)  # fmt: skip
+"""Heads of columns, the key that the script sorts by, and the class."""
 
 
-def overview(pipelines: Sequence[Shown], visitor: Visitor) -> str:
-    """All pipelines in one table, and their sums. What asks for attention comes first."""
+def overview(pipelines: Sequence[Shown], visitor: Visitor, said: str = "") -> str:
+    """All pipelines in one table, and their sums. What needs attention comes first."""
     ordered = sorted(pipelines, key=lambda shown: (not shown.view.attention, shown.view.name))
-    field = el(
-        "input", type="search", id="filter", placeholder="Filter by name", aria_label="Filter pipelines by name",
-        autocomplete="off", data_filter="pipelines",
-    )  # fmt: skip
     return page(
         "Pipelines",
         visitor,
         el("h1", "Pipelines"),
+        el("p", said, class_="said", role="status") if said else None,
         live("sums", _sums(pipelines), tag="dl", class_="tiles"),
-        el("div", field, class_="bar"),
-        _table(ordered),
+        _tools(visitor, pipelines),
+        _table(ordered, visitor),
     )
 
 
@@ -43,32 +46,85 @@ def _sums(pipelines: Sequence[Shown]) -> list[Child]:
     ]
 
 
-def _table(pipelines: Sequence[Shown]) -> Markup:
+def _tools(visitor: Visitor, pipelines: Sequence[Shown]) -> Markup:
+    """Filters, and buttons for the pipelines that are chosen."""
+    field = el(
+        "input", type="search", id="filter", placeholder="Filter by name", aria_label="Filter pipelines by name",
+        autocomplete="off", data_filter="pipelines",
+    )  # fmt: skip
+    states = Counter(shown.view.state for shown in pipelines)
+    options = [el("option", "All states", value="")]
+    options.append(el("option", "Need attention", value="attention"))
+    options += [el("option", state, value=state) for state in sorted(states)]
+    state = el("select", options, id="state", aria_label="Filter pipelines by state")
+    lags = [("Any lag", ""), ("Lag over 10 s", "10"), ("Lag over 1 min", "60"), ("Lag over 10 min", "600")]
+    least = el("select", [el("option", name, value=s) for name, s in lags], id="least-lag", aria_label="Filter by lag")
+    bulk: Child = None
+    if not visitor.read_only:
+        bulk = el(
+            "form",
+            el("input", type="hidden", name="csrf", value=visitor.form_token),
+            el("output", "none chosen", id="chosen", class_="dim"),
+            el("button", "Start", name="action", value="start"),
+            el("button", "Stop", name="action", value="stop", class_="do stop"),
+            method="post", action="/bulk", id="bulk", class_="bulk", role="group", aria_label="Chosen pipelines",
+            data_ask="Do this to the chosen pipelines?",
+        )  # fmt: skip
+    return el("div", field, state, least, bulk, class_="bar tools")
+
+
+def _table(pipelines: Sequence[Shown], visitor: Visitor) -> Markup:
     if not pipelines:
         return el("p", "No pipelines in the folder yet: put a pipeline file there.", class_="empty")
-    heads = el(
-        "tr", (el("th", head, scope="col", class_="n" if i in (3, 4, 6, 7) else None) for i, head in enumerate(_HEADS))
-    )
-    body = el("tbody", (_row(shown) for shown in pipelines), id="pipelines")
+    heads = [_head(*each) for each in _HEADS]
+    if not visitor.read_only:
+        every = el("input", type="checkbox", id="every", aria_label="Choose all pipelines that are shown")
+        heads.insert(0, el("th", every, scope="col", class_="choose"))
+    body = el("tbody", (_row(shown, visitor) for shown in pipelines), id="pipelines")
     caption = el("caption", "All pipelines", class_="unseen")
-    inner = el("table", caption, el("thead", heads), body, class_="pipelines")
+    inner = el("table", caption, el("thead", el("tr", heads)), body, class_="pipelines")
     return el("div", inner, class_="wide", role="region", aria_label="All pipelines", tabindex="0")
 
 
-def _row(shown: Shown) -> Markup:
+def _head(name: str, key: str, class_: str) -> Markup:
+    label: Child = el("button", name, type="button", class_="sort", data_sort=key) if key else name
+    return el("th", label, scope="col", class_=class_ or None, aria_sort="none" if key else None)
+
+
+def _row(shown: Shown, visitor: Visitor) -> Markup:
     view, status = shown.view, shown.status
-    name = el("th", el("a", view.name, href=link(view.name)), scope="row")
+    chosen = el(
+        "input", type="checkbox", name="name", value=view.name, form="bulk", aria_label=f"Choose {view.name}",
+        disabled=view.state == "invalid",
+    )  # fmt: skip
     cells = [
-        el("td", badge(view.state)),
+        el("td", badge(view.state), _attention(shown), class_="state"),
         el("td", f"{view.source} → {view.sink}" if view.source else "–", class_="dim path"),
-        el("td", lag(shown.lag_s), class_="n"),
-        el("td", rate(shown.written_per_s) if shown.live else "–", class_="n"),
-        el("td", spark(status.points, "rows written over time") if status and status.points else None),
-        el("td", count(status.totals.rows) if status else "–", class_="n"),
-        el("td", _tables(shown), class_="n"),
+        el("td", lag(shown.lag_s), class_="n lag"),
+        el("td", rate(shown.written_per_s) if shown.live else "–", class_="n rate"),
+        el(
+            "td", spark(status.points, "rows written over time") if status and status.points else None,
+            class_="sparkline",
+        ),
+        el("td", count(status.totals.rows) if status else "–", class_="n rows"),
+        el("td", _tables(shown), class_="n tables"),
         el("td", _last(shown), class_="dim last"),
-    ]
-    return el("tr", name, cells, data_live=f"p-{view.name}")
+    ]  # fmt: skip
+    choose = None if visitor.read_only else el("td", chosen, class_="choose")
+    name = el("th", el("a", view.name, href=link(view.name)), scope="row")
+    return el(
+        "tr", choose, name, cells, data_live=f"p-{view.name}", data_state=view.state,
+        data_attention="1" if view.attention else "", data_lag=-1.0 if shown.lag_s is None else shown.lag_s,
+        data_rate=shown.written_per_s, data_rows=status.totals.rows if status else 0,
+        data_tables=len(status.tables) if status else 0,
+    )  # fmt: skip
+
+
+def _attention(shown: Shown) -> Child:
+    view = shown.view
+    if not view.attention or view.state in ("invalid", "failed"):  # says it already
+        return None
+    return [" ", el("span", view.attention, class_="badge bad")]
 
 
 def _tables(shown: Shown) -> Child:
@@ -85,7 +141,7 @@ def _tables(shown: Shown) -> Child:
 def _last(shown: Shown) -> Child:
     view, status = shown.view, shown.status
     if view.file_errors:
-        return el("span", view.file_errors[0], class_="bad")
+        return el("span", view.file_errors[0], class_="bad", title=view.file_errors[0])
     if view.state in ("failed", "waiting", "invalid") and view.last_error is not None:
         return el("span", view.last_error.message, class_="bad", title=view.last_error.hint or None)
     if status is not None and status.paused:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from fake_control import HOSTILE, FakeControl, shop, status, told, view
 
+from cdc.status.model import Lag
 from cdc.web.server import WebServer
 from cdc.web.settings import WebSettings
 
@@ -118,6 +121,132 @@ def test_the_page_follows_and_leaves_what_one_types(page: playwright.Page, addre
     playwright.expect(page.get_by_role("link", name="nightly")).to_be_hidden()
 
 
+def rows(page: playwright.Page) -> list[str]:
+    """The pipelines that the list shows, in its order."""
+    found = page.locator("#pipelines tr:not([hidden]) th").all_inner_texts()
+    return [name for name in found if "script" not in name]
+
+
+def test_the_list_is_filtered_and_sorted_and_the_address_keeps_it(
+    page: playwright.Page, address: str, control: FakeControl, tmp_path: Path
+) -> None:
+    for name, lag_s in (("slow", 700.0), ("quick", 0.2)):
+        control.put(view(name, tmp_path))
+        told(control, name, status(name, 3, lag=Lag(lag_s, 1, 1, lag_s)))
+    page.goto(address)
+    page.get_by_label("Filter pipelines by state").select_option("attention")
+    assert rows(page) == ["billing"]
+    page.get_by_label("Filter pipelines by state").select_option("running")
+    page.get_by_role("button", name="Lag", exact=True).click()
+    assert rows(page) == ["slow", "shop", "quick"]
+    page.get_by_role("button", name="Lag", exact=True).press("Enter")
+    assert rows(page) == ["quick", "shop", "slow"]
+    page.get_by_label("Filter by lag").select_option("600")
+    assert rows(page) == ["slow"]
+    page.reload()
+    assert rows(page) == ["slow"]
+    playwright.expect(page.get_by_role("columnheader", name="Lag")).to_have_attribute("aria-sort", "ascending")
+
+
+def test_several_pipelines_are_started_at_once_with_the_keyboard_alone(
+    page: playwright.Page, address: str, control: FakeControl
+) -> None:
+    page.goto(address)
+    start = page.get_by_role("group", name="Chosen pipelines").get_by_role("button", name="Start")
+    playwright.expect(start).to_be_disabled()
+    for name in ("billing", "nightly"):
+        page.get_by_label(f"Choose {name}").press("Space")
+    told(control, "shop", status("shop", 3, written_per_s=78.0))
+    page.get_by_label("Filter pipelines by name").focus()
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="shop", exact=True))
+    playwright.expect(row).to_contain_text("78 rows/s")
+    playwright.expect(page.get_by_text("2 chosen")).to_be_visible()
+    page.once("dialog", lambda dialog: dialog.accept())
+    start.press("Enter")
+    playwright.expect(page.get_by_text("start: 2 of 2 pipelines.")).to_be_visible()
+    assert sorted(control.asked) == [("start", "billing"), ("start", "nightly")]
+
+
+def test_each_table_has_its_actions_and_a_running_pipeline_no_start(
+    page: playwright.Page, address: str, control: FakeControl
+) -> None:
+    page.goto(f"{address}pipelines/shop")
+    playwright.expect(page.get_by_role("button", name="Start", exact=True)).to_have_count(0)
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Resync shop.table_003").click()
+    playwright.expect(page.get_by_text("shop.table_003 will be copied anew.")).to_be_visible()
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Pause shop.table_004").press("Enter")
+    playwright.expect(page.get_by_text("shop.table_004 is paused.")).to_be_visible()
+    assert control.asked == [("resync", "shop", "shop.table_003"), ("pause", "shop", "shop.table_004")]
+    page.goto(f"{address}pipelines/billing")
+    playwright.expect(page.get_by_role("button", name="Start", exact=True)).to_be_visible()
+    playwright.expect(page.get_by_role("button", name="Drain and stop")).to_have_count(0)
+
+
+def test_plots_show_values_under_the_pointer_and_by_arrow_keys_over_a_range(
+    page: playwright.Page, address: str, control: FakeControl
+) -> None:
+    now = time.time()
+    folder = Path(control.pipeline("shop").state_dir)
+    lines = [json.dumps([now - 60 * minute, minute, 10.0, 20.0]) for minute in range(170, 0, -1)]
+    (folder / "history.jsonl").write_text("\n".join(lines) + "\n")
+    page.goto(f"{address}pipelines/shop")
+    page.get_by_role("link", name="3 h", exact=True).click()
+    playwright.expect(page.get_by_role("link", name="3 h", exact=True)).to_have_attribute("aria-current", "true")
+    plot = page.get_by_role("group", name="Lag: arrow keys show values")
+    plot.press("ArrowLeft")
+    playwright.expect(plot.locator(".tip")).to_contain_text(re.compile(r"^\d\d:\d\d:\d\d UTC: lag (1\.0 s|99\d ms)$"))
+    for _ in range(62):
+        plot.press("ArrowLeft")
+    playwright.expect(plot.locator(".tip")).to_contain_text(re.compile(r": lag 15\d\.\d s$"))
+    rates = page.get_by_role("group", name="Rows per second: arrow keys show values")
+    box = rates.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    playwright.expect(rates.locator(".tip")).to_contain_text("read 10 rows/s, written 20 rows/s")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 960, 1440])
+def test_nothing_is_cut_off_or_wraps_at_any_width(
+    page: playwright.Page, address: str, width: int, scheme: str, control: FakeControl
+) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": width, "height": 844})
+    for path in ("", "pipelines/shop", "pipelines/billing", "schemas/shop"):
+        page.goto(address + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        wrapped = page.evaluate(
+            """[...document.querySelectorAll("button, .button, .badge, thead th, td.n, dd:not(.about), h2, .ranges a")]
+            .filter((e) => e.offsetParent && !/script/.test(e.innerText)).filter((e) => {
+              const range = document.createRange(); range.selectNodeContents(e);
+              const boxes = [...range.getClientRects()].filter((box) => box.width > 1);
+              return boxes.some((box) => box.top >= boxes[0].bottom - 1); })
+            .map((e) => e.className + ": " + e.innerText.slice(0, 60))"""
+        )
+        assert width < 960 or wrapped == [], path
+        if folder := os.environ.get("CDC_SCREENSHOTS"):
+            name = path.replace("/", "-") or "overview"
+            page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
+
+
+def test_on_a_phone_the_list_is_cards_with_targets_for_a_thumb(page: playwright.Page, address: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(address)
+    card = page.get_by_role("row").filter(has=page.get_by_role("link", name="shop", exact=True))
+    playwright.expect(card).to_contain_text("running")
+    playwright.expect(card.get_by_role("cell", name="Lag 1.4 s")).to_be_visible()
+    box = card.bounding_box()
+    assert box is not None
+    assert (box["x"] >= 0, box["x"] + box["width"] <= 390) == (True, True)
+    page.goto(f"{address}pipelines/shop")
+    for name in ("Stop", "Drain and stop", "Savepoint", "Verify"):
+        button = page.get_by_role("button", name=name, exact=True).bounding_box()
+        assert button is not None
+        assert button["height"] >= 36
+
+
 def test_hostile_names_do_nothing_in_a_browser(page: playwright.Page, address: str) -> None:
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
@@ -138,7 +267,7 @@ def test_all_of_it_can_be_reached_by_keyboard(page: playwright.Page, address: st
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.innerText || document.activeElement.ariaLabel"))
     assert reached[0] == "Skip to content"
-    buttons = ["Start", "Stop", "Drain and stop", "Savepoint"]
+    buttons = ["Stop", "Drain and stop", "Savepoint", "Verify"]
     assert [name for name in reached if name in buttons] == buttons
     unnamed = page.evaluate(
         """[...document.querySelectorAll("a, button, input:not([type=hidden]), svg[role=img], [tabindex='0']")]

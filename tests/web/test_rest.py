@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,16 +14,20 @@ import pytest
 from fake_control import FakeControl, fake, form, shop, status, told, view
 from web_client import TestClient
 
+from cdc import web
 from cdc.errors import SinkError
 from cdc.flow.pausing import TableRequests
 from cdc.schema import TableId
+from cdc.serve.control import RunTotals
 from cdc.state.store import LocalStore
+from cdc.status.model import PHASES
 from cdc.web import api
 from cdc.web.actions import ACTIONS
 from cdc.web.app import make_app
 from cdc.web.guard import API_HEADER
 from cdc.web.layout import link
 from cdc.web.settings import WebSettings
+from cdc.web.words import clock
 
 BASE = "/api/v1/pipelines"
 SENT = {API_HEADER: "1"}
@@ -119,6 +127,66 @@ def test_a_table_is_paused_and_resumed(client: TestClient, control: FakeControl,
     assert answer.json()["message"] == f"shop.orders is {what}d."
     assert control.asked == [(what, "shop", "shop.orders")]
     assert client.post(f"{BASE}/shop/{what}", headers=SENT).json()["error"]["message"] == "no table was named"
+
+
+def test_several_are_started_and_those_that_refuse_are_named(client: TestClient, control: FakeControl) -> None:
+    token = form(client.get("/pipelines/nightly").text, "start")["csrf"]
+    control.put(replace(control.pipeline("billing"), state="stopped"))
+    fields = {"csrf": token, "action": "stop", "name": ["shop", "billing", "gone"]}
+    page = client.post("/bulk", data=fields).text
+    assert "stop: 1 of 3 pipelines. Not: billing: it is stopped already; gone: there is no such pipeline" in page
+    assert control.asked == [("stop", "shop")]
+    assert client.post("/bulk", data={"action": "start", "name": "shop"}).status_code == 409, "without the token"
+    assert client.post("/bulk", data={**fields, "action": "resync"}).status_code == 400
+    assert client.post("/bulk", data={"csrf": token, "action": "start"}).status_code == 400
+    assert len(control.asked) == 1
+
+
+def test_the_page_has_the_file_without_its_secrets_and_totals_over_runs(
+    client: TestClient, control: FakeControl
+) -> None:
+    Path(control.pipeline("shop").file).write_text("source:\n  type: mysql\n  password: hunter2\n")
+    control.put(replace(control.pipeline("shop"), totals=RunTotals(1234, 5, 7_000_000, 99)))
+    page = client.get("/pipelines/shop").text
+    assert "password: ********" in page
+    assert "hunter2" not in page
+    assert '7.0 M</dd><dd class="about">1,234 runs, 5 failed' in page
+
+
+def test_times_of_the_log_are_times_of_the_clock() -> None:
+    now = datetime(2026, 11, 26, 8, 30, tzinfo=UTC).timestamp()
+    assert ">08:29:57</time>" in clock(now - 3, now)
+    assert ">Nov 25 23:59:59</time>" in clock(datetime(2026, 11, 25, 23, 59, 59, tzinfo=UTC).timestamp(), now)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_colours_of_phases_can_be_told_apart(scheme: str) -> None:
+    sheet = (Path(web.__file__).parent / "static" / "style.css").read_text()
+    light, dark = sheet.split("@media (prefers-color-scheme: dark)")[:2]
+    colours = dict(re.findall(r"--p-(\w+): #(\w{6})", light))
+    if scheme == "dark":
+        colours |= dict(re.findall(r"--p-(\w+): #(\w{6})", dark.partition("}")[0]))
+    assert colours.keys() == set(PHASES)
+    apart = {(a, b): distance(colours[a], colours[b]) for a, b in combinations(colours, 2)}
+    assert {pair: round(far) for pair, far in apart.items() if far < 25} == {}
+
+
+def distance(one: str, other: str) -> float:
+    """CIE76 between two colours: 2.3 can just be seen."""
+    return math.dist(lab(one), lab(other))
+
+
+def lab(colour: str) -> tuple[float, float, float]:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+              for c in (int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4))]  # fmt: skip
+    r, g, b = linear
+    x, y, z = (
+        (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505,
+        0.2126 * r + 0.7152 * g + 0.0722 * b,
+        (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089,
+    )
+    fx, fy, fz = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
 
 
 def test_a_schedule_is_shown_with_its_next_time(client: TestClient) -> None:

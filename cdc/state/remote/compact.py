@@ -12,7 +12,7 @@ from cdc.state.remote.entry import BASE, Change, Entry
 from cdc.state.remote.writer import FOLDER, Writer, entry_name
 
 OF_THIS_MACHINE = frozenset({
-    FOLDER, ".bulk", "control", "lock", "run.log", "run.log.1", "runs.json", "status.json",
+    FOLDER, ".bulk", "control", "history.jsonl", "lock", "run.log", "run.log.1", "runs.json", "status.json",
 })  # fmt: skip
 """What lies in a working copy and is no part of the state."""
 _OFFSETS, _METADATA = "checkpoint/offsets", "checkpoint/metadata"
