@@ -26,7 +26,7 @@ pipeline:
     https://hooks.slack.com/hunter4
   ai:
     api-key: [hunter5, "hunter6"]
-# url: mysql://root:hunter7@db/shop
+# url: mysql://reader:hunter7@db/shop
 """
 
 
