@@ -44,7 +44,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ),
     ("cdc.source", "cdc.sink"),
     ("cdc.route",),
-    ("cdc.tables.states", "cdc.tables.entry", "cdc.tables.log"),
+    ("cdc.tables.states", "cdc.tables.entry", "cdc.tables.log", "cdc.tables.requests"),
     ("cdc.state",),
     ("cdc.evolution",),
     ("cdc.tables",),

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterable
 
 from cdc.errors import ChangeRefused
-from cdc.flow.pausing import TableRequest
 from cdc.schema import TableId
 from cdc.source import Captures, CopiesAnew, Source
 from cdc.tables.machine import RESUMED
+from cdc.tables.requests import Request
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +32,10 @@ class Asking:
         """Whether the source copies this table where the user asks for it."""
         return isinstance(self._source, CopiesAnew) and self.captured(table)
 
-    def resume(self, request: TableRequest) -> None:
+    def resume(self, request: Request) -> None:
         """Ask for the copy that a table goes on with. Raises as `ask`."""
         if self.captured(request.table):
-            self._ask(request.table, request.copy, RESUMED, asked=True)
+            self._ask(request.table, request.order, RESUMED, asked=True)
 
     def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool, fits: bool = False) -> None:
         """Ask for copies that begin behind what a batch decides; arguments as in `CopiesAnew.copy_anew`.

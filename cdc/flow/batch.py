@@ -33,7 +33,6 @@ from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import source_offset
-from cdc.flow.pausing import TableRequests
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.refused import RefusedChanges
 from cdc.flow.retry import Backoff, RetryPolicy
@@ -50,6 +49,7 @@ from cdc.source import Learns, Offset, Source, past_changes
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox
 from cdc.transform import answers
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class BatchRunner:
         self._asking = Asking(source)
         tables, asking = TableLog(state.store), self._asking
         self._routes = RouteStage(
-            routing, tables, TableRequests(state.store), asking.possible, asking.captured,
+            routing, tables, Mailbox(state.store), asking.possible, asking.captured,
             shadows=sink.shadows,
         )  # fmt: skip
         leaves_out = routing.policy.behavior is Behavior.TRY_EVOLVE

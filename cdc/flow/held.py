@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cdc.errors import NotNow
-from cdc.flow.pausing import TableRequest, TableRequests
 from cdc.schema import TableId
 from cdc.state.directory import StateDir
 from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, Request, RequestKind
 from cdc.tables.states import TableState
 
 _ALL = 1 << 62
@@ -29,28 +29,28 @@ class Held:
     """Looks which tables are. Any process, any time; cheap: what was read is kept."""
 
     def __init__(self, state: StateDir) -> None:
-        self._log, self._requests = TableLog(state.store), TableRequests(state.store)
+        self._log, self._requests = TableLog(state.store), Mailbox(state.store)
 
     def asked(self) -> HeldTables | None:
         """As `tables`; None when nothing is asked for that no batch has taken in. Raises StateError."""
-        requests = self._requests.all()
+        requests = self._requests.open()
         return held_tables(self._log.at(_ALL), requests) if requests else None
 
     def tables(self) -> HeldTables:
         """With what is asked for and no batch has taken in. Raises StateError."""
-        return held_tables(self._log.at(_ALL), self._requests.all())
+        return held_tables(self._log.at(_ALL), self._requests.open())
 
 
-def held_tables(views: TableViews, requests: Iterable[TableRequest]) -> HeldTables:
+def held_tables(views: TableViews, requests: Iterable[Request]) -> HeldTables:
     """The tables that are left out, once these requests are taken in. Pure."""
     tables = views.tables
     paused = set(tables.in_state(TableState.PAUSED))
     resumed = set(tables.in_state(TableState.RESUMED)) - paused
     for request in requests:
-        if request.pause:
+        if request.kind is RequestKind.PAUSE:
             paused.add(request.table)
             resumed.discard(request.table)
-        elif request.table in paused:
+        elif request.kind is RequestKind.RESUME and request.table in paused:
             paused.discard(request.table)
             resumed.add(request.table)
     return HeldTables(frozenset(paused), frozenset(resumed))

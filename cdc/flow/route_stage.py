@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
 from cdc.flow.derive import asked
 from cdc.flow.held import HeldTables, held_tables
-from cdc.flow.pausing import TableRequest, TableRequests
 from cdc.flow.routing import Routing
 from cdc.route import Target
 from cdc.schema import CreateTable, SchemaChange, TableId
@@ -21,6 +20,7 @@ from cdc.tables.adapter import planned
 from cdc.tables.entry import TableViews, Try
 from cdc.tables.log import TableLog
 from cdc.tables.machine import BatchPlan, Machine
+from cdc.tables.requests import Mailbox, Request, RequestKind
 from cdc.tables.sinks import with_shard
 from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, Pair, PairState, Schemas, Tables, TableState
 from cdc.tables.table_map import Circumstances
@@ -29,6 +29,13 @@ log = logging.getLogger(__name__)
 
 _TOUCHES = frozenset(("drop.shadow", "create.shadow", "drop.table", "rename.table", "swap.shadow", "truncate.table"))
 """Names of changes that begin or end a shadow table, or take it with them."""
+
+
+_EVENTS: Mapping[RequestKind, Callable[[TableId], on.Event]] = {
+    RequestKind.SNAPSHOT: on.SnapshotRequested,
+    RequestKind.PAUSE: on.PauseRequested,
+    RequestKind.RESUME: on.ResumeRequested,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class RouteStage:
         self,
         routing: Routing,
         log: TableLog,
-        requests: TableRequests,
+        requests: Mailbox,
         snapshots: Callable[[TableId], bool],
         captures: Callable[[TableId], bool],
         *,
@@ -80,8 +87,8 @@ class RouteStage:
         self.expected: Sequence[CreateTable] = ()
         self.not_created: Schemas = {}
         self.orders: Sequence[Order] = ()
-        self.taken: Sequence[TableRequest] = ()
-        self.resumed: Sequence[TableRequest] = ()
+        self.taken: Sequence[Request] = ()
+        self.resumed: Sequence[Request] = ()
 
     def begin(self, tries: Sequence[Try]) -> None:
         """Shadow tables may be as these tries have left them."""
@@ -96,7 +103,7 @@ class RouteStage:
         """
         self.held, self.orders, self.resumed = Counter(), (), ()
         self.expected, self.not_created = (), {}
-        self.taken = self._requests.all()
+        self.taken = self._requests.open()
         self._before = before
         left, self._first = self._left(before.tables) if self._first else [], False
         same = before.routes == self._routing.table.to_json()
@@ -111,7 +118,7 @@ class RouteStage:
         created = {notice.table: notice.expected for notice in found.notices}
         self.not_created = {table: schema for table, schema in created.items() if schema is not None}
         resumed = found.after.in_state(TableState.RESUMED)
-        self.resumed = [each for each in self.taken if not each.pause and each.table in resumed]
+        self.resumed = [each for each in self.taken if each.kind is RequestKind.RESUME and each.table in resumed]
         self.orders = _orders(found.after, batch, {each.table for each in self.resumed})
         self._after = after.with_tables(found.after)
         return found.operations, self._after
@@ -132,7 +139,7 @@ class RouteStage:
         touched, and these begin again.
         """
         requests: list[on.Event] = [*left]
-        requests += [(on.PauseRequested if each.pause else on.ResumeRequested)(each.table) for each in self.taken]
+        requests += [_EVENTS[each.kind](each.table) for each in self.taken]
         now = self._now(batch)
         found = planned(now, before, changes, requests)
         if self._tries and self._tries[-1].digest != asked(found.operations).digest:
@@ -147,7 +154,7 @@ class RouteStage:
 
     def tables_held(self, before: TableViews) -> HeldTables:
         """The source tables that a batch leaves out, of the tables before it."""
-        return held_tables(before, self._requests.all())
+        return held_tables(before, self._requests.open())
 
     def only(self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
         """The sink has refused some of the batch's changes: its tables are as those carried out have made them."""

@@ -1,6 +1,6 @@
 """`cdc pause`, `cdc resume`: leave one table of a pipeline, running or not, as it is in the sink, and end that.
 
-What that means is in `cdc.flow.pausing`: here is who may ask for it, and what is asked for already.
+What that means is in `cdc.tables.requests`: here is who may ask for it, and what is asked for already.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from pathlib import Path
 from cdc.errors import NotNow, SourceError, StateError, TableUnknown
 from cdc.flow.asking import Asking
 from cdc.flow.held import Held
-from cdc.flow.pausing import TableRequests
 from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
@@ -21,6 +20,7 @@ from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, RequestKind
 
 _AS_STATUS = "name one as `cdc status` does: database.table"
 
@@ -51,12 +51,12 @@ def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
             raise SourceError(f"it cannot be paused: other tables go to {sink_table} too", where=table, hint=hint)
     if found in Held(state).tables().paused:
         return f"{table} is paused already."
-    TableRequests(state.store).add(found, pause=True)
+    Mailbox(state.store).add(found, RequestKind.PAUSE)
     return f"{table} is paused from the next batch on: its rows in the sink stay as they are."
 
 
 def request_resume(spec: PipelineSpec, table: str, state_dir: Path | None) -> str:
-    """Leave the request there, and ask the source for the copy; a sentence about it.
+    """Leave the request there; a sentence about it.
 
     Raises NotNow when the table is not paused, else as `request_pause`.
     """
@@ -75,11 +75,10 @@ def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:
     if found not in held.paused:
         paused = ", ".join(sorted(map(str, held.paused))) or "none"
         raise NotNow("it is not paused", where=table, hint=f"tables that are: {paused}")
-    asking = Asking(source)
-    if not asking.possible(found):  # before anything is left there: the next run would stop at it
+    if not Asking(source).possible(found):  # before anything is left there: the next run would stop at it
         hint = "take the edit of the source's options back; one that was left out is copied when it is taken in again"
         raise SourceError("it cannot be resumed: its source does not copy it anew", where=table, hint=hint)
-    asking.resume(TableRequests(state.store).add(found, pause=False))
+    Mailbox(state.store).add(found, RequestKind.RESUME)
     return f"{table} will be copied anew, and followed again."
 
 

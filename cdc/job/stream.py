@@ -24,6 +24,7 @@ from cdc.errors import CdcError
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.job.alike import check_here
 from cdc.job.error_transport import CrossingError, crossing
+from cdc.tables.requests import Mailbox
 
 if TYPE_CHECKING:
     from cdc.flow.task import PrepareTask
@@ -118,18 +119,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch; `start` when there is nothing new or a stop was requested.
 
         Before the first batch Spark logs and runs whatever it is told, so what it is told then is always the end of
-        batch 0. When nothing came, or the run is to stop, that batch is empty.
+        batch 0. When nothing came, or the run is to stop, that batch is empty. So is one that takes requests in while
+        nothing comes.
         """
         own, first = source_offset(start), start[BATCH_KEY] == 0
-        end = own
+        end, asked = own, False
         if not self._plan.state.stop_requested():
             try:
                 end = self._plan.source.latest_offset(own, self._plan.limits, WAIT_S)
             finally:
                 self._keep_notices()
+            asked = end == own and not Mailbox(self._plan.state.store).is_empty()
         elif not first:
             self._plan.state.confirm_stop()
-        return numbered(end, start[BATCH_KEY] + 1) if first or end != own else start
+        return numbered(end, start[BATCH_KEY] + 1) if first or asked or end != own else start
 
     def _keep_notices(self) -> None:
         """Write down what the source has met since the last look, for the driver to tell: at once, whatever happens."""
@@ -149,11 +152,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """One partition per split of the batch; the splits are on disk then, and the same in every replay."""
         from cdc.flow.splits import SplitLog
 
-        batch = end[BATCH_KEY] - 1
-        if source_offset(start) == source_offset(end):  # the first batch, when nothing came before a stop
-            return []
-        plan = self._plan
+        batch, plan = end[BATCH_KEY] - 1, self._plan
         plan.state.adopt_plan(batch)
+        if source_offset(start) == source_offset(end):  # an empty batch
+            return []
         splits = SplitLog(plan.state.splits).splits(plan.source, start, end, plan.parallelism)
         if not any(split.again for split in splits):
             self._begun = batch

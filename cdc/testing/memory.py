@@ -26,6 +26,7 @@ from cdc.sink import Sink
 from cdc.source import Limits, Offset, Source
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox
 from cdc.testing.list_source import FailAt, ListSource
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def run_in_memory(
         )  # fmt: skip
         batch = first_batch
         try:
-            while (end := source.latest_offset(at, limits, 0.0)) != at:
+            while (end := source.latest_offset(at, limits, 0.0)) != at or pipeline.is_asked:
                 failures = source.failures(at, end) if isinstance(source, ListSource) else []
                 pipeline.batch(numbered(at, batch), numbered(end, batch + 1), parallelism, failures)
                 source.commit(end)
@@ -134,6 +135,11 @@ class LocalPipeline:
         self._progress = Progress()
         self._begin(sink)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether requests wait for a batch, be it an empty one."""
+        return not Mailbox(self._state.store).is_empty()
+
     def plan(self, start: Offset, end: Offset) -> None:
         """Log where a batch begins and ends."""
         self._planned[start[BATCH_KEY]] = start, end
@@ -146,7 +152,8 @@ class LocalPipeline:
             if self._dies(batch, parallelism, failure):
                 self._begin(self._restarted())
         self._live(batch, parallelism)
-        self._changes += self._source.schema_changes(source_offset(start), source_offset(end))
+        if source_offset(start) != source_offset(end):
+            self._changes += self._source.schema_changes(source_offset(start), source_offset(end))
 
     def restart(self) -> None:
         """Another process goes on, by the `middle` of now."""
@@ -208,6 +215,8 @@ class LocalPipeline:
 
     def _tasks(self, batch: int, parallelism: int) -> list[TaskResult]:
         start, end = self._planned[batch]
+        if source_offset(start) == source_offset(end):
+            return []
         splits = SplitLog(self._state.splits, self._clock).splits(self._source, start, end, parallelism)
         return [TaskResult.from_row(*self._task(batch, split).to_row()) for split in splits]
 

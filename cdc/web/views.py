@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
-from cdc.flow.pausing import REQUESTS
 from cdc.serve.control import Control, PipelineView
 from cdc.status.file import FILE_NAME, Seen, alive, read_status
 from cdc.status.model import Error, Status, to_object
+from cdc.tables.requests import REQUESTS
 
 _Mark = tuple[int, int, int, int]
 """Of a status document: inode, size, when something was asked for, when it was touched."""

@@ -100,7 +100,7 @@ class _Frame:
     def __init__(self, engine: LoadEngine, sink: Sink, batch: int) -> None:
         self._engine, self._sink, self._batch = engine, sink, batch
 
-    def collect(self) -> list[tuple[str]]:
+    def collect(self) -> list[tuple[str, bytes]]:
         engine = self._engine
         start, end = engine.offsets(self._batch)
         source = ListSource(engine.items)
@@ -110,7 +110,7 @@ class _Frame:
         engine.rng.shuffle(splits)
         tables = TableLog(engine.state.store)
         task = PrepareTask(source, pickle.loads(pickle.dumps(self._sink)), Routing(), tables)
-        return [(self._run(lambda split=split: task(self._batch, split)).to_json(),) for split in splits]
+        return [self._run(lambda split=split: task(self._batch, split)).to_row() for split in splits]
 
     def _run(self, task: Callable[[], TaskResult]) -> TaskResult:
         for _ in range(_TASK_TRIES - 1):

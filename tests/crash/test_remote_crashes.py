@@ -116,13 +116,13 @@ class _Frame:
     def __init__(self, life: _Life, batch: int) -> None:
         self._life, self._batch = life, batch
 
-    def collect(self) -> list[tuple[str]]:
+    def collect(self) -> list[tuple[str, bytes]]:
         life, state = self._life, self._life.state
         start, end = OffsetLog(state)(self._batch)
         state.adopt_plan(self._batch)
         splits = SplitLog(state.splits).splits(life.source, start, end, life.rng.randint(1, 3))
         task = PrepareTask(life.source, life.sink, Routing(), TableLog(state.store))
-        return [(task(self._batch, split).to_json(),) for split in splits]
+        return [task(self._batch, split).to_row() for split in splits]
 
 
 class _Life:

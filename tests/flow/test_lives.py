@@ -15,7 +15,6 @@ from cdc.block import During
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.pausing import TableRequests
 from cdc.flow.routing import Routing
 from cdc.route import RouteTable
 from cdc.schema import (
@@ -31,6 +30,7 @@ from cdc.schema import (
 from cdc.spec.model import RouteRule
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.tables.states import TableState
 from cdc.testing import FailAt, ListSink, block
 from cdc.testing.memory import Middle
@@ -63,18 +63,18 @@ def states(pipeline: Pipeline) -> dict[tuple[TableId, TableId], TableState]:
     return {pair: record.state for pair, record in tables.pairs.items()}
 
 
-def ask(pipeline: Pipeline, table: TableId, *, pause: bool) -> None:
-    TableRequests(StateDir(pipeline.folder).store).add(table, pause=pause)
+def ask(pipeline: Pipeline, table: TableId, kind: RequestKind) -> None:
+    Mailbox(StateDir(pipeline.folder).store).add(table, kind)
 
 
 def test_a_resumed_table_that_is_renamed_before_its_snapshot_begins_goes_on_under_the_new_name(tmp_path: Path) -> None:
     pipeline = single(tmp_path)
-    ask(pipeline, A, pause=True)
+    ask(pipeline, A, RequestKind.PAUSE)
     pipeline.source.add(rows(SMALL, 3, sequence=2))
     pipeline.run(SAME)
     pipeline.source.now[B] = rows(SMALL, 1, 3, table=B, sequence=20)
     add, pipeline.source.add = pipeline.source.add, lambda *items: None  # type: ignore[method-assign]
-    ask(pipeline, A, pause=False)
+    ask(pipeline, A, RequestKind.RESUME)
     add(rows(SMALL, 4, table=A, sequence=3))  # the source has not begun it yet
     pipeline.run(SAME)
     assert states(pipeline)[A, A] is TableState.RESUMED
@@ -144,11 +144,11 @@ def test_a_table_that_is_paused_in_its_first_snapshot_is_whole_once_it_is_resume
     source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1)], {A: rows(SMALL, 1, 2, 3, sequence=20)})
     pipeline = Pipeline(tmp_path, source)
     pipeline.run(SAME)
-    ask(pipeline, A, pause=True)
+    ask(pipeline, A, RequestKind.PAUSE)
     source.add(rows(SMALL, 2, sequence=2))  # its other chunk
     pipeline.run(SAME)
     assert pipeline.ids(A) == [1]
-    ask(pipeline, A, pause=False)
+    ask(pipeline, A, RequestKind.RESUME)
     source.add(rows(SMALL, 3, sequence=3))
     pipeline.run(SAME)
     assert pipeline.ids(A) == [1, 2, 3]

@@ -14,7 +14,6 @@ from test_rule_stage import STRING, rules
 from cdc.block import During
 from cdc.errors import SpecError, TransformError
 from cdc.flow.held import Held
-from cdc.flow.pausing import TableRequests
 from cdc.schema import (
     AddColumn,
     Column,
@@ -31,6 +30,7 @@ from cdc.schema import (
 )
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.tables.states import TableState
 from cdc.testing import FailAt, ListSink, block, run_in_memory
 from cdc.testing.memory import Middle
@@ -60,11 +60,11 @@ class Pipeline:
         self._start, self._batches = done.offset, self._batches + done.batches
 
     def pause(self, table: TableId = A) -> None:
-        TableRequests(self.state.store).add(table, pause=True)
+        Mailbox(self.state.store).add(table, RequestKind.PAUSE)
 
     def resume(self, table: TableId = A, **copied: Any) -> None:
         self.source.now[table] = copied["now"]
-        TableRequests(self.state.store).add(table, pause=False)
+        Mailbox(self.state.store).add(table, RequestKind.RESUME)
 
     def ids(self, table: TableId = A) -> list[int]:
         return sorted(row["id"] for row in self.sink.rows(table))
@@ -94,7 +94,7 @@ def test_a_paused_table_stays_as_it_is_and_a_resumed_one_is_whole(tmp_path: Path
     gone = [1] if middle is LENIENT else []
     assert (pipeline.ids(), pipeline.ids(B)) == ([*gone, 2, 3, 4, 5], [1, 2, 3, 4])
     assert pipeline.held == (set(), set())
-    assert TableRequests(pipeline.state.store).all() == []
+    assert Mailbox(pipeline.state.store).open() == []
 
 
 @pytest.mark.parametrize("failure", list(FailAt))
@@ -135,16 +135,16 @@ def test_a_paused_table_that_is_renamed_is_paused_under_its_new_name(tmp_path: P
 
 def test_what_was_asked_for_last_counts_when_a_crash_undoes_the_removal_of_what_came_before(tmp_path: Path) -> None:
     now = [1000.0, 1000.5, 900.0]
-    requests = TableRequests(StateDir(tmp_path).store, lambda: now.pop(0))
-    pause = requests.add(A, pause=True)
+    requests = Mailbox(StateDir(tmp_path).store, lambda: now.pop(0))
+    pause = requests.add(A, RequestKind.PAUSE)
     (file,) = (tmp_path / "requests").iterdir()
     kept = file.read_bytes()
     requests.remove([pause])
-    resume = requests.add(A, pause=False)
+    resume = requests.add(A, RequestKind.RESUME)
     file.write_bytes(kept)  # a store that had not got the removal
-    assert requests.all() == [pause, resume]
-    again = requests.add(A, pause=True)  # by a clock that went back
-    assert requests.all() == [pause, resume, again]
+    assert requests.open() == [pause, resume]
+    again = requests.add(A, RequestKind.PAUSE)  # by a clock that went back
+    assert requests.open() == [pause, resume, again]
 
 
 def test_a_paused_table_that_is_dropped_is_forgotten_and_one_of_its_name_is_followed(tmp_path: Path) -> None:
@@ -304,3 +304,22 @@ def test_a_table_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
     after = TableLog(pipeline.state.store).at(99).tables
     assert after.in_state(TableState.PAUSED) == before.in_state(TableState.PAUSED) == frozenset()
     assert pipeline.ids() == [1, 2, 3]
+
+
+def test_an_idle_pipeline_takes_a_request_in_at_once(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.pause()
+    pipeline.run()
+    assert (pipeline.held, Mailbox(pipeline.state.store).is_empty()) == (({A}, set()), True)
+    pipeline.resume(now=late(1, 2, 3, sequence=20))
+    pipeline.run()
+    assert (pipeline.ids(), pipeline.held) == ([1, 2, 3], (set(), set()))
+
+
+@pytest.mark.parametrize("failure", list(FailAt))
+def test_a_crash_in_an_empty_batch_changes_nothing(tmp_path: Path, failure: FailAt) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.pause()
+    pipeline.source.failures = lambda start, end: [failure]  # type: ignore[method-assign]
+    pipeline.run()
+    assert pipeline.held == ({A}, set())

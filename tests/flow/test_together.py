@@ -16,7 +16,6 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.derive import Derivation
-from cdc.flow.pausing import TableRequests
 from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
 from cdc.flow.rule_stage import RuleStage
@@ -37,6 +36,7 @@ from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
 from cdc.tables.adapter import planned
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox
 from cdc.tables.states import PairState, SinkState, Tables, TableState
 from cdc.tables.table_map import Circumstances
 from cdc.testing import FailAt, block
@@ -352,7 +352,7 @@ def test_a_batch_that_was_carried_out_and_runs_again_by_an_edited_file_ends_no_c
 
     def run(middle: Middle, batch: int, entries: int, *changes: Any) -> tuple[int, list[Any], Sequence[TableId]]:
         tables = TableLog(LocalStore(tmp_path))
-        requests = TableRequests(LocalStore(tmp_path))
+        requests = Mailbox(LocalStore(tmp_path))
         stage = RouteStage(middle.routing, tables, requests, lambda source: True, lambda source: True, shadows=True)
         chain = Derivation([RuleStage(None), stage], tables)
         chain.begin(batch, entries)

@@ -23,6 +23,7 @@ from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import ListSink, ListSource, block
 
 T = TableId("shop", "t")
@@ -74,6 +75,20 @@ def test_offsets_number_the_batches_and_sources_never_see_it(tmp_path: Path) -> 
 def test_a_source_with_nothing_new_leaves_the_offset_alone(tmp_path: Path) -> None:
     end = {"item": len(ITEMS), BATCH_KEY: 7}
     assert reader(tmp_path, ListSource(ITEMS)).latestOffset(end, ALL) == end
+
+
+def test_a_request_makes_an_empty_batch_where_nothing_comes_but_not_behind_a_stop(tmp_path: Path) -> None:
+    stream, state = reader(tmp_path, ListSource(ITEMS)), StateDir(tmp_path)
+    at = {"item": len(ITEMS), BATCH_KEY: 7}
+    request = Mailbox(state.store).add(T, RequestKind.PAUSE)
+    end = stream.latestOffset(at, ALL)
+    assert end == {"item": len(ITEMS), BATCH_KEY: 8}
+    assert stream.partitions(at, end) == []
+    Mailbox(state.store).remove([request])
+    assert stream.latestOffset(end, ALL) == end
+    Mailbox(state.store).add(T, RequestKind.RESUME)
+    state.request_stop()
+    assert stream.latestOffset(end, ALL) == end
 
 
 def test_the_first_offset_is_asked_for_once_in_the_life_of_a_pipeline(tmp_path: Path) -> None:

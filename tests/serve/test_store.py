@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 import cdc
 from cdc.cli import app
-from cdc.flow.pausing import TableRequests
 from cdc.flow.retry import RetryPolicy
 from cdc.job.control import Control
 from cdc.job.lock import RunLock
@@ -26,6 +25,7 @@ from cdc.schema import TableId
 from cdc.serve.server import Server, Settings
 from cdc.status.file import read_status, write_status
 from cdc.status.recording import first_status
+from cdc.tables.requests import Mailbox, RequestKind
 
 if TYPE_CHECKING:
     from s3_server import S3Server
@@ -123,7 +123,7 @@ def test_a_pause_that_the_next_run_takes_in_is_shown_here_and_elsewhere(
         first = first_status(state.root, "shop-1", name="shop", source="values", sink="values", file="", behavior="")
         write_status(state.root, replace(first, state="ended"))
     with changing(url, spec) as state:
-        TableRequests(state.store).add(TableId("shop", "orders"), pause=True)
+        Mailbox(state.store).add(TableId("shop", "orders"), RequestKind.PAUSE)
         show_requests(state)
     for machine in ("here", "elsewhere"):
         monkeypatch.setenv("CDC_STATE_CACHE", str(tmp_path / machine))

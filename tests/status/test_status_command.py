@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.errors import StateError
-from cdc.flow.pausing import TableRequests
 from cdc.flow.progress import Progress
 from cdc.schema import TableId
 from cdc.state.store import LocalStore
 from cdc.status.recording import Recording, first_status
+from cdc.tables.requests import Mailbox, RequestKind
 
 PIPELINE = """
 source: {type: values, rows: []}
@@ -56,6 +56,6 @@ def test_a_pipeline_that_never_ran_has_no_status(tmp_path: Path) -> None:
 
 def test_a_pause_that_the_next_run_takes_in_is_shown(tmp_path: Path) -> None:
     told(tmp_path)
-    TableRequests(LocalStore(tmp_path)).add(TableId("shop", "orders"), pause=True)
+    Mailbox(LocalStore(tmp_path)).add(TableId("shop", "orders"), RequestKind.PAUSE)
     shown = CliRunner().invoke(app, ["status", str(tmp_path)])
     assert "  paused      shop.orders" in shown.stdout.splitlines()

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from cdc.errors import EngineError, StateError
-from cdc.flow.pausing import TableRequests
 from cdc.schema import AddColumn, Column, CreateTable, DataType, TableId, TableSchema
 from cdc.state.directory import StateDir
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import ListSink, ListSource, block, run_in_memory
 
 DOCS = Path(__file__).parents[2] / "docs" / "state.md"
@@ -65,7 +65,7 @@ def row(number: int, schema: TableSchema = NARROW) -> Any:
 
 
 def test_a_pair_that_is_paused_for_ever_follows_the_log_again(pipeline: Pipeline) -> None:
-    TableRequests(StateDir(pipeline.folder).store).add(T, pause=True)
+    Mailbox(StateDir(pipeline.folder).store).add(T, RequestKind.PAUSE)
     pipeline.run(row(2))
     assert pipeline.ids == [1]
     pipeline.edit("pairs", lambda line: line.replace('"state":"paused"', '"state":"live"'))

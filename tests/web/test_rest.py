@@ -16,11 +16,11 @@ from web_client import TestClient
 
 from cdc import web
 from cdc.errors import SinkError
-from cdc.flow.pausing import TableRequests
 from cdc.schema import TableId
 from cdc.serve.control import RunTotals
 from cdc.state.store import LocalStore
 from cdc.status.model import PHASES
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.web import api
 from cdc.web.actions import ACTIONS
 from cdc.web.app import make_app
@@ -212,10 +212,10 @@ def test_a_pause_that_the_next_run_takes_in_is_shown_of_one_that_is_stopped(
     control.put(view("idle", tmp_path, "stopped"))
     told(control, "idle", status("idle", state="ended", paused=()))
     assert client.get(f"{BASE}/idle").json()["status"]["paused"] == []
-    requests = TableRequests(LocalStore(Path(control.pipeline("idle").state_dir)))
-    requests.add(TableId("shop", "orders"), pause=True)
+    requests = Mailbox(LocalStore(Path(control.pipeline("idle").state_dir)))
+    requests.add(TableId("shop", "orders"), RequestKind.PAUSE)
     assert client.get(f"{BASE}/idle").json()["status"]["paused"] == ["shop.orders"]
-    requests.add(TableId("shop", "orders"), pause=False)
+    requests.add(TableId("shop", "orders"), RequestKind.RESUME)
     shown = client.get(f"{BASE}/idle").json()["status"]
     assert (shown["paused"], shown["resumed"]) == ([], ["shop.orders"])
 
