@@ -247,7 +247,7 @@ def test_a_truncated_table_needs_no_snapshot_any_more(tmp_path: Path, schema: Ta
 
 def test_a_paused_table_that_is_excluded_stays_paused(tmp_path: Path) -> None:
     pipeline = single(tmp_path)
-    ask(pipeline, A, pause=True)
+    ask(pipeline, A, RequestKind.PAUSE)
     pipeline.source.add(CreateTable(B, SMALL), rows(SMALL, 3, sequence=2))
     pipeline.run(SAME)
     pipeline.source.left_out.add(A)
@@ -255,7 +255,7 @@ def test_a_paused_table_that_is_excluded_stays_paused(tmp_path: Path) -> None:
     pipeline.run(SAME)
     assert states(pipeline)[A, A] is TableState.PAUSED
     pipeline.source.left_out.clear()
-    ask(pipeline, A, pause=False)
+    ask(pipeline, A, RequestKind.RESUME)
     pipeline.source.add(rows(SMALL, 8, table=B, sequence=4))
     pipeline.run(SAME)
     assert pipeline.ids(A) == [1]

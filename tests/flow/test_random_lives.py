@@ -20,7 +20,6 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow import route_stage
 from cdc.flow.coerce import Coercion
 from cdc.flow.offsets import numbered
-from cdc.flow.pausing import TableRequests
 from cdc.flow.routing import Routing
 from cdc.route import RouteTable
 from cdc.schema import (
@@ -41,6 +40,7 @@ from cdc.schema import (
 from cdc.spec.model import RouteRule
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.tables.states import OPEN_ORDERS, Tables, TableState
 from cdc.testing import ListSink, ListSource, block
 from cdc.testing.memory import LocalPipeline, Middle
@@ -285,7 +285,8 @@ class Life:
                 self.source.take_orders(changes, 0.5)
                 if self.source.tables and self.chance.random() < 0.25:
                     table = self.chance.choice(sorted(self.source.tables))
-                    TableRequests(self.state.store).add(table, pause=self.chance.random() < 0.6)
+                    kind = RequestKind.PAUSE if self.chance.random() < 0.6 else RequestKind.RESUME
+                    Mailbox(self.state.store).add(table, kind)
                 if self.chance.random() < 0.2:
                     self._start_again(changes)
                 self._batches(changes, [each for each in Point if self.chance.random() < 0.06])
@@ -323,7 +324,7 @@ class Life:
         self._batches(found)
         for _ in range(30):
             for table in self.tables.in_state(TableState.PAUSED):
-                TableRequests(self.state.store).add(table, pause=False)
+                Mailbox(self.state.store).add(table, RequestKind.RESUME)
             changes: list[SchemaChange] = []
             self.source.finish(changes)
             self.source.take_orders(changes, 1.0)
