@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ import pytest
 from cdc.errors import ChangeRefused, SinkUnavailable, StateError
 from cdc.evolution import operations as op
 from cdc.evolution.changes import SchemaChanges, creations, side_by_side
-from cdc.evolution.journal import FILE, Journal, digest
+from cdc.evolution.journal import FILE, Journal
 from cdc.evolution.session import SchemaSession, TableSession
 from cdc.evolution.steps import PlannedChange, Statement, Step
 from cdc.evolution.table import ActualColumn, ActualTable, Layout
@@ -114,11 +113,6 @@ def test_the_same_changes_in_a_later_batch_are_meant(tmp_path: Path) -> None:
     for batch in (3, 4):
         SchemaChanges(system.sessions, store).apply(batch, SWAP)
     assert system.tables == {table("a"): "a", table("b"): "b"}
-
-
-def test_a_record_of_an_earlier_version_is_understood(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text(json.dumps({"digest": digest(SWAP), "done": 2}))
-    assert Journal(LocalStore(tmp_path), 7, SWAP).done == 2
 
 
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:

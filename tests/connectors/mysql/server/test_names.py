@@ -53,24 +53,6 @@ def test_a_table_in_another_case_is_none(telling_apart: tuple[StartedServer, str
         source(server, tmp_path, tables=f"{name}.ORDERS").tables()
 
 
-def test_state_of_a_version_that_compared_in_any_case(telling_apart: tuple[StartedServer, str], tmp_path: Path) -> None:
-    """What it captured does not fall silent, and what it left out is taken up."""
-    server, name = telling_apart
-    options: dict[str, Any] = {"tables": rf"{name}.\.*", "tables__exclude": f"{name}.orders"}
-    before = LocalStore(tmp_path)
-    start = source(server, tmp_path, **options).initial_offset()
-    before.write_json("captured.json", {"tables": options["tables"], "exclude": options["tables__exclude"]})
-    assert before.names().count("names.json") == 1
-    assert source(server, tmp_path, **options).latest_offset(start, None, 0.0) != start
-    fixed = source(server, tmp_path / "fixed", tables=f"{name}.Orders")
-    start = fixed.initial_offset()
-    start = fixed.latest_offset(start, None, 0.0)
-    kept = {"tables": f"{name}.ORDERS", "exclude": ""}
-    LocalStore(tmp_path / "fixed").write_json("captured.json", kept)
-    with pytest.raises(SourceError, match=rf"{name}.Orders: captured so far"):
-        source(server, tmp_path / "fixed", tables=f"{name}.ORDERS").latest_offset(start, None, 0.0)
-
-
 def test_a_server_that_folds_names(server_factory: ServerFactory, tmp_path: Path) -> None:
     server = server_factory("mariadb", extra_args=["--lower-case-table-names=1"])
     name = server.new_database("names")
