@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cdc.job.class_archive import archive_path
 from cdc.job.java import choose_java
-from cdc.source import Context, Limits, Source, close
+from cdc.source import Context, Limits, Source
 from cdc.spec.check import check_file
 from cdc.state.store import LocalStore
 from connectors.kafka.read.warm import warm_kernels as warm_fetched
@@ -117,7 +117,7 @@ def decoded(source: Source) -> Iterator[int]:
                 )
             start = end
     finally:
-        close(source)
+        source.stop()
 
 
 def say(text: str) -> None:
