@@ -23,7 +23,7 @@ from cdc.sink import Prepared, TaskAttempt
 from cdc.state.durable import new_file
 from connectors.elasticsearch.documents import Place, document_ids, lines
 from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
-from connectors.shared.staging.stage import batch_folder
+from connectors.shared.staging.stage import batch_folder, refuse_null_keys
 
 _FLUSH_ROWS, _FLUSH_BYTES, _TOTAL_BYTES = 100_000, 32 << 20, 64 << 20
 
@@ -65,7 +65,7 @@ class BodyWriter:
         table = self.tables.get(block.table)
         if table is None:
             table = self.tables[block.table] = _Table(self._places(block.table), block.schema.primary_key)
-        _refuse_null_keys(block)
+        refuse_null_keys(block)
         size = int(block.rows.nbytes)
         table.blocks.append(block)
         table.rows, table.bytes, self._bytes = table.rows + len(block), table.bytes + size, self._bytes + size
@@ -179,15 +179,6 @@ def _cut(texts: pa.Array, most: int) -> Iterator[tuple[bytes, int]]:
         last = min(max(last, first + 1), len(texts))
         yield bytes(data[int(offsets[first]) : int(offsets[last])]), last - first
         first = last
-
-
-def _refuse_null_keys(block: ChangeBlock) -> None:
-    names = [name.lower() for name in block.schema.names]
-    for name in block.schema.primary_key:
-        if block.rows.column(names.index(name.lower())).null_count:
-            hint = "correct the value at the source and start anew after it, or leave the table out (tables.exclude)"
-            reason = f"a value of the key column {name} is NULL (zero dates become NULL), and a key cannot be"
-            raise SinkError(reason, where=str(block.table), hint=hint)
 
 
 def tables_in_order(prepared: Sequence[Prepared]) -> list[list[Prepared]]:

@@ -6,8 +6,6 @@ No official client talks to both products, so this is a page over urllib3.
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,6 +15,7 @@ import urllib3
 
 from cdc.errors import SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
+from connectors.shared.servers import preference
 
 _AGAIN = frozenset({408, 429, 502, 503, 504})
 _DENIED = frozenset({401, 403})
@@ -79,7 +78,7 @@ class Client:
 
     def _once(self, method: str, path: str, body: bytes | None, kind: str) -> Any:
         last: SinkUnavailable | None = None
-        for host in _TURN.hosts(self.hosts):
+        for host in preference.in_order(self.hosts):
             try:
                 answer = self._pool.request(
                     method, f"{host}{path}", body=body, headers={**self.login.headers, "Content-Type": kind},
@@ -87,8 +86,8 @@ class Client:
                 )  # fmt: skip
             except urllib3.exceptions.HTTPError as error:
                 last = SinkUnavailable(f"no answer: {_plain(error)}", where=host, hint="does the server run there?")
-                _TURN.failed(host)
                 continue
+            preference.answered(self.hosts, host)
             return self._judged(host, answer.status, answer.data)
         raise last or SinkUnavailable("no host is named", hint="name one in sink.hosts")
 
@@ -108,24 +107,6 @@ class Client:
             hint = "check sink.username, sink.password or sink.api-key, and the privileges of that user"
             raise SinkError(f"access denied: {reason or kind} (HTTP {status})", where=host, hint=hint)
         raise Answer(status, kind, reason)
-
-
-class _Turn:
-    """The host that answered last goes first."""
-
-    def __init__(self) -> None:
-        self._lock, self._bad = threading.Lock(), dict[str, int]()
-
-    def hosts(self, hosts: Iterable[str]) -> list[str]:
-        with self._lock:
-            return sorted(hosts, key=lambda host: self._bad.get(host, 0))
-
-    def failed(self, host: str) -> None:
-        with self._lock:
-            self._bad[host] = self._bad.get(host, 0) + 1
-
-
-_TURN = _Turn()
 
 
 def _reason(found: Any) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.elasticsearch.client import Answer, Client, name_of
-from connectors.elasticsearch.indexes import Index, Request, highest_numbers, index_of
+from connectors.elasticsearch.indexes import Index, Request, highest_numbers, index_of, is_of
 from connectors.elasticsearch.mapping import Names
 
 COMMITS = "cdc-commits"
@@ -39,8 +39,17 @@ class Cluster:
         return str(found["version"].get("distribution", "elasticsearch")), number
 
     def indexes(self, tables: Sequence[TableId]) -> dict[TableId, Index]:
-        """The indexes behind the aliases of these tables. Raises SinkError for one that somebody else has made."""
-        found: dict[TableId, Index] = {}
+        """The tables' own indexes. Raises as `behind`."""
+        behind = self.behind(tables)
+        found = {table: behind[alias] for table in tables if (alias := self.names.alias(table)) in behind}
+        return {table: index for table, index in found.items() if is_of(index, table)}
+
+    def behind(self, tables: Sequence[TableId]) -> dict[str, Index]:
+        """The indexes behind the aliases of these tables, by alias, also those of tables with another spelling.
+
+        Raises SinkError for one that somebody else has made.
+        """
+        found: dict[str, Index] = {}
         aliases = {self.names.alias(table): table for table in tables}
         for name, definition in self._definitions(list(aliases)).items():
             for alias in [one for one in definition.get("aliases", {}) if one in aliases]:
@@ -48,7 +57,7 @@ class Cluster:
                 if index is None:
                     hint = "delete the alias, or set index.prefix so that the names differ"
                     raise SinkError(f"the alias {alias} leads to {name}, which no pipeline has made", hint=hint)
-                found[aliases[alias]] = index
+                found[alias] = index
             if name in aliases:
                 hint = "delete or reindex it, or set index.prefix so that the names differ"
                 said = f"{name} is an index, and no alias: no pipeline has made it"

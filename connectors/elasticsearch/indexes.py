@@ -37,6 +37,7 @@ from cdc.schema import (
     TableId,
     TableSchema,
     TruncateTable,
+    shadow_of,
 )
 from cdc.schema_json import schema_from_json, schema_to_json
 from connectors.elasticsearch.client import name_of
@@ -88,13 +89,17 @@ def index_of(name: str, definition: Mapping[str, Any]) -> Index | None:
     return Index(name, TableId.parse(meta["table"]), schema, str(meta["pipeline"]), int(meta["epoch"]), fields)
 
 
+def is_of(index: Index, table: TableId) -> bool:
+    """Whether an index is a table's own, or its shadow: aliases are in lower case, and tables may differ in that."""
+    return table in (index.table, shadow_of(index.table))
+
+
 class IndexPlanner:
     """Plans changes one after another.
 
     Args:
-        there: the indexes that are behind the aliases of the tables concerned, and of their shadows.
+        behind: the indexes behind the aliases of the tables concerned, and of their shadows, by alias.
         highest: the highest number of an index of each alias, as far as there is any.
-        shadow_of: the table id of a table's shadow.
         settings: of new indexes.
     """
 
@@ -103,13 +108,12 @@ class IndexPlanner:
         names: Names,
         rules: FieldRules,
         pipeline: str,
-        there: Mapping[TableId, Index],
+        behind: Mapping[str, Index],
         highest: Mapping[str, int],
-        shadow_of: Any,
         settings: Mapping[str, Any],
     ) -> None:
         self._names, self._rules, self._pipeline, self._settings = names, rules, pipeline, settings
-        self._there, self._highest, self._shadow_of = dict(there), dict(highest), shadow_of
+        self._behind, self._highest = dict(behind), dict(highest)
 
     def plan(self, change: SchemaChange) -> list[Request]:
         """The requests that are missing for a change. Raises ChangeRefused."""
@@ -122,7 +126,7 @@ class IndexPlanner:
             case CreateShadow(table=table, schema=schema):
                 yield from self._drop_shadow(table)
                 found = schema or self._index(table).schema
-                yield from self._new(self._shadow_of(table), self._names.alias(table), found, table)
+                yield from self._new(shadow_of(table), self._names.alias(table), found, table)
             case SwapShadow(table=table):
                 yield from self._swap(table)
             case DropShadow(table=table):
@@ -140,9 +144,10 @@ class IndexPlanner:
                 yield from self._alter(change)
 
     def _create(self, table: TableId, schema: TableSchema) -> Iterator[Request]:
-        actual = self._there.get(table)
+        alias = self._alias(table)
+        actual = self._behind.get(alias)
         if actual is None:
-            yield from self._new(table, self._names.alias(table), schema, table)
+            yield from self._new(table, alias, schema, table)
             return
         if actual.table != table:
             reason = f"the index {actual.name} is that of {actual.table}: names are in lower case"
@@ -164,63 +169,65 @@ class IndexPlanner:
     def _new(self, table: TableId, alias: str, schema: TableSchema, named: TableId) -> Iterator[Request]:
         """A new index, named by `alias`; the alias of `table` leads to it, its mapping says that it is `named`'s."""
         self._highest[alias] = self._highest.get(alias, 0) + 1
-        before = self._there.get(named)
+        before = self._get(named)
         epoch = before.epoch if before is not None and before.pipeline == self._pipeline else 1
         fields = self._rules.fields(named, schema)
         name = self._names.index(alias, self._highest[alias])
         index = Index(name, named, schema, self._pipeline, epoch, fields)
-        self._there[table] = index
+        self._behind[self._alias(table)] = index
         mappings = {"dynamic": "strict", "_meta": index.meta(), "properties": fields}
         body = {"settings": dict(self._settings), "mappings": mappings, "aliases": {self._alias(table): {}}}
         yield Request("PUT", f"/{name_of(name)}", body)
 
     def _swap(self, table: TableId) -> Iterator[Request]:
-        shadow = self._there.pop(self._shadow_of(table), None)
+        shadow = self._behind.pop(self._alias(shadow_of(table)), None)
         if shadow is None:  # it has taken the table's place before a crash
             return
         actions: list[dict[str, Any]] = [
-            {"remove": {"index": shadow.name, "alias": self._alias(self._shadow_of(table))}},
+            {"remove": {"index": shadow.name, "alias": self._alias(shadow_of(table))}},
             {"add": {"index": shadow.name, "alias": self._alias(table)}},
         ]
-        old = self._there.get(table)
+        old = self._get(table)
         if old is not None:
             actions.append({"remove_index": {"index": old.name}})
         yield Request("POST", "/_aliases", {"actions": actions})
-        self._there[table] = shadow
+        self._behind[self._alias(table)] = shadow
 
     def _truncate(self, table: TableId) -> Iterator[Request]:
-        old = self._there.get(table)
+        old = self._get(table)
         if old is None:
             return
-        between = self._shadow_of(table)
+        between = shadow_of(table)
         yield from self._new(between, self._names.alias(table), old.schema, table)
         yield from self._swap(table)
 
     def _drop(self, table: TableId) -> Iterator[Request]:
-        old = self._there.pop(table, None)
+        old = self._get(table)
         if old is not None:
+            del self._behind[self._alias(table)]
             yield Request("DELETE", f"/{name_of(old.name)}")
 
     def _drop_shadow(self, table: TableId) -> Iterator[Request]:
-        yield from self._drop(self._shadow_of(table))
+        yield from self._drop(shadow_of(table))
 
     def _rename(self, table: TableId, new_table: TableId) -> Iterator[Request]:
-        old, taken = self._there.get(table), self._there.get(new_table)
-        if old is None and taken is not None:
+        old, taken = self._get(table), self._behind.get(self._alias(new_table))
+        if old is None and self._get(new_table) is not None:
             return
         old = self._index(table)
-        if taken is not None:
+        if taken is not None and taken.name != old.name:
             reason = f"cannot be renamed to {new_table}: the index {taken.name} exists"
             raise ChangeRefused(reason, where=str(table), hint="delete that index, or route one of them elsewhere")
         renamed = replace(old, table=new_table)
         yield self._mapping(table, renamed, {})
-        actions = [
-            {"remove": {"index": old.name, "alias": self._alias(table)}},
-            {"add": {"index": old.name, "alias": self._alias(new_table)}},
-        ]
-        yield Request("POST", "/_aliases", {"actions": actions})
-        del self._there[table]
-        self._there[new_table] = renamed
+        if self._alias(table) != self._alias(new_table):
+            actions = [
+                {"remove": {"index": old.name, "alias": self._alias(table)}},
+                {"add": {"index": old.name, "alias": self._alias(new_table)}},
+            ]
+            yield Request("POST", "/_aliases", {"actions": actions})
+        del self._behind[self._alias(table)]
+        self._behind[self._alias(new_table)] = renamed
 
     def _alter(self, change: SchemaChange) -> Iterator[Request]:
         """Changes of columns and comments."""
@@ -280,15 +287,20 @@ class IndexPlanner:
         return actual if schema is None else replace(actual, schema=schema)
 
     def _mapping(self, table: TableId, index: Index, fields: Mapping[str, Any]) -> Request:
-        self._there[table] = index
+        self._behind[self._alias(table)] = index
         return Request("PUT", f"/{name_of(index.name)}/_mapping", {"_meta": index.meta(), "properties": dict(fields)})
 
     def _index(self, table: TableId) -> Index:
-        found = self._there.get(table)
+        found = self._get(table)
         if found is None:
             hint = "it was deleted or renamed in the cluster; `cdc resync` copies the table anew"
             raise ChangeRefused("there is no index", where=str(table), hint=hint)
         return found
+
+    def _get(self, table: TableId) -> Index | None:
+        """The table's own index; one that a table of another spelling has is none of its."""
+        found = self._behind.get(self._alias(table))
+        return found if found is not None and is_of(found, table) else None
 
     def _alias(self, table: TableId) -> str:
         return self._names.alias(table)

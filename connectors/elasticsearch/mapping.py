@@ -138,6 +138,10 @@ def check_field(table: TableId, name: str) -> None:
         raise ChangeRefused(reason, where=str(table), hint="give the column another name with a projection")
 
 
-def same_field(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    """Whether a field that is there is the one that is wanted, as far as it can never be changed."""
-    return bool(left.get("type", "object") == right.get("type", "object"))
+def same_field(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a field that is there is the one that is wanted, as far as it can never be changed.
+
+    A server without unsigned_long has keywords instead.
+    """
+    kinds = there.get("type", "object"), wanted.get("type", "object")
+    return kinds[0] == kinds[1] or kinds == ("keyword", "unsigned_long")

@@ -140,7 +140,7 @@ class ElasticsearchSink(Sink):
         return Documents(self._client, self._names.alias(table), schema)
 
     def examine(self) -> Iterator[Finding]:
-        """What the cluster is, its health, and how long it remembers deletes."""
+        """What the cluster is, and its health."""
         product, number = self._cluster.product(wait=False)
         yield ok("version", f"{product} {number}")
         try:
@@ -160,9 +160,9 @@ class ElasticsearchSink(Sink):
         tables = list(dict.fromkeys(change.table for change in changes))
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
         wanted = [*tables, *(shadow_of(table) for table in tables)]
-        there, highest = self._cluster.indexes(wanted), self._cluster.highest(tables)
+        behind, highest = self._cluster.behind(wanted), self._cluster.highest(tables)
         rules = rules_of(self._options, self._cluster.product()[0])
-        return IndexPlanner(self._names, rules, self._pipeline, there, highest, shadow_of, self._options.settings())
+        return IndexPlanner(self._names, rules, self._pipeline, behind, highest, self._options.settings())
 
     def _place(self, table: TableId, task: TaskAttempt) -> Place:
         index = self._cluster.indexes([table]).get(table)

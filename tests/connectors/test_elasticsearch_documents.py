@@ -10,8 +10,19 @@ from search_harness import Harness
 from servers import own_search
 
 from cdc.block import ChangeBlock
-from cdc.errors import SinkError
-from cdc.schema import Column, CreateShadow, CreateTable, DataType, RenameTable, SwapShadow, TableId, TableSchema
+from cdc.errors import ChangeRefused, SinkError
+from cdc.schema import (
+    Column,
+    CreateShadow,
+    CreateTable,
+    DataType,
+    DropTable,
+    RenameTable,
+    SwapShadow,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import block
 from cdc_services.search.server import SearchServer
@@ -160,6 +171,43 @@ def test_a_table_that_takes_a_former_name_has_an_index_of_its_own(harness: Harne
     commit(sink, 1, users(("+I", 2, "b")))
     assert names(harness) == {"2": "b"}
     assert harness.documents(TableId("shop", "people")) == {"1": {"id": 1, "name": "a"}}
+
+
+def test_tables_whose_names_differ_in_case_are_kept_apart(harness: Harness) -> None:
+    """Aliases are in lower case: the second one is refused, and what happens to it leaves the first one alone."""
+    other = TableId("shop", "users")
+    sink = harness.sink()
+    with pytest.raises(ChangeRefused, match="names are in lower case"):
+        sink.apply(0, [CreateTable(USERS, SCHEMA), CreateTable(other, SCHEMA)])
+    sink.apply(1, [CreateTable(USERS, SCHEMA)])
+    commit(sink, 1, users(("+I", 1, "a")))
+    with pytest.raises(ChangeRefused, match="names are in lower case"):
+        sink.apply(2, [CreateTable(other, SCHEMA)])
+    sink.apply(2, [TruncateTable(other), DropTable(other)])
+    assert sink.missing_tables([USERS, other]) == [other]
+    with pytest.raises(SinkError, match="there is no index"):
+        prepared(sink, 2, block(other, SCHEMA, [("+I", {"id": 1, "name": "z"})]))
+    assert names(harness) == {"1": "a"}
+
+
+def test_a_table_whose_name_changes_its_case_keeps_its_index(harness: Harness) -> None:
+    """The alias stays; the mapping has the new name."""
+    lower = TableId("shop", "users")
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    commit(sink, 0, users(("+I", 1, "a")))
+    for _ in range(2):
+        harness.sink().apply(1, [RenameTable(USERS, lower)])
+    assert harness.sink().missing_tables([USERS, lower]) == [USERS]
+    commit(harness.sink(), 1, block(lower, SCHEMA, [("+I", {"id": 2, "name": "b"})]))
+    assert names(harness) == {"1": "a", "2": "b"}
+
+
+def test_a_table_with_unsigned_numbers_is_expected_again(harness: Harness) -> None:
+    """Where the server has no field for them they are keywords, which a restart takes for what they are."""
+    schema = TableSchema((ID, Column("n", DataType.parse("BIGINT UNSIGNED"))), ("id",))
+    harness.sink().apply(0, [CreateTable(USERS, schema)])
+    assert list(harness.sink().plan_text([CreateTable(USERS, schema)])) == []
 
 
 @pytest.mark.parametrize("key", [("a_b", "c"), ("a", "b_c"), ("", "["), ('"', "\\\n"), ("x" * 300, "y" * 300)])

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
-from cdc.evolution.table import ActualColumn, ActualTable, same_names
+from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.mysql.sink.defaults import default_clause
-from connectors.mysql.sink.types import Flavor, ServerType, column_type, holds, server_type
+from connectors.mysql.sink.types import Flavor, ServerType, column_type, holds, is_key_type, server_type
 from connectors.shared.sql.client import quoted, text_literal
 
 _KEY_COLLATION: dict[str, str] = {
@@ -87,7 +87,7 @@ class ServerDialect(Dialect[ServerType]):
 
     def holds(self, actual: ServerType, data_type: DataType, *, key: bool) -> bool:
         """Every value unchanged."""
-        return holds(actual, data_type) or (key and actual.text == server_type(data_type, key_parts=1).text)
+        return holds(actual, data_type) or (key and is_key_type(actual, data_type))
 
     def data_type(self, actual: ServerType) -> DataType:
         """One to one."""
@@ -95,7 +95,7 @@ class ServerDialect(Dialect[ServerType]):
 
     def stays(self, actual: ServerType, new: DataType, old: DataType | None, *, key: bool) -> bool:
         """Where the column is of that type, whatever its collation."""
-        return actual.text == self.wanted(new, key=key).text
+        return actual.text == self.wanted(new, key=key).text or (key and is_key_type(actual, new))
 
     def reached(self, old: ServerType, new: ServerType) -> ServerType:
         """With the collation that the column has."""
@@ -127,7 +127,7 @@ class ServerDialect(Dialect[ServerType]):
         types = {column.name.casefold(): column.type for column in table.columns}
         possible = all(part.casefold() in types and types[part.casefold()].can_be_key for part in key)
         columns = tuple(
-            replace(column, nullable=False) if possible and same_in(column.name, key) else column
+            replace(column, nullable=False) if possible and any(same(column.name, part) for part in key) else column
             for column in table.columns
         )
         return replace(table, columns=columns, key=key if possible else ())
@@ -208,8 +208,3 @@ class ServerDialect(Dialect[ServerType]):
         if column.comment:
             parts.append(f"COMMENT {text_literal(column.comment)}")
         return " ".join(parts)
-
-
-def same_in(name: str, names: tuple[str, ...]) -> bool:
-    """Whether a column is among these, whatever the case."""
-    return any(same_names([name], [other]) for other in names)

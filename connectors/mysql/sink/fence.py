@@ -26,16 +26,26 @@ class Fence:
 
     def read(self) -> int:
         """The last batch that is in, -1 when none is. Raises SinkError."""
+        batch = self._row()
+        return _NO_BATCH if batch is None else batch
+
+    def _row(self) -> int | None:
+        """The batch of the row; None where there is no row, or no table."""
         try:
             rows = self._session.rows(f"SELECT batch FROM {self._table} WHERE pipeline = %s", (self._pipeline,))
         except Refused as error:
             if error.code in _NO_TABLE:
-                return _NO_BATCH
+                return None
             raise self._refused(error) from None
-        return int(rows[0][0]) if rows else _NO_BATCH
+        return int(rows[0][0]) if rows else None
 
     def create(self) -> None:
-        """Make the table and the row where they are missing. Outside of a transaction. Raises SinkError."""
+        """Make the table and the row where they are missing. Outside of a transaction. Raises SinkError.
+
+        Only a query where they are there: every commit calls it, and a server logs each CREATE, whatever it does.
+        """
+        if self._row() is not None:
+            return
         known = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
         try:
             if not self._session.rows(known, (self._database,)):
@@ -45,9 +55,8 @@ class Fence:
                 "COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, batch BIGINT NOT NULL, "
                 "committed_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP)"
             )
-            if self.read() == _NO_BATCH:
-                insert = f"INSERT IGNORE INTO {self._table} (pipeline, batch) VALUES (%s, {_NO_BATCH})"
-                self._session.run(insert, (self._pipeline,))
+            insert = f"INSERT IGNORE INTO {self._table} (pipeline, batch) VALUES (%s, {_NO_BATCH})"
+            self._session.run(insert, (self._pipeline,))
         except Refused as error:
             raise self._refused(error) from None
 

@@ -20,7 +20,6 @@ used that way; its warnings are errors here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -29,7 +28,7 @@ import pyarrow as pa
 from cdc.block import RowKind
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from connectors.mysql.sink.dialect import ServerTable, same_in
+from connectors.mysql.sink.dialect import ServerTable
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.text import TargetColumn, literals, load_body, load_columns
 from connectors.shared.last_image.last_image import last_rows
@@ -42,13 +41,6 @@ _GONE = (int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE))
 _DUPLICATE = 1062
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What a batch left undone of one table: deletes of rows that a table without a key does not have."""
-
-    missed: int = 0
-
-
 class TableWriter:
     """Writes the staged rows of one table. `table` is as it is in the server."""
 
@@ -56,8 +48,11 @@ class TableWriter:
         self._session, self._table, self._staged = session, table, staged
         self._name = quoted(table.id.database, table.id.table)
 
-    def write(self) -> Written:
-        """Write all rows. Raises SinkError for what the table does not take, SinkUnavailable to try the batch again."""
+    def write(self) -> int:
+        """Write all rows; how many deletes found no row, in a table without a key.
+
+        Raises SinkError for what the table does not take, SinkUnavailable to try the batch again.
+        """
         missed = 0
         try:
             for rows in _pieces(self._staged.read()):
@@ -67,7 +62,7 @@ class TableWriter:
                     missed += self._keyless(rows)
         except Refused as error:
             raise self._refused(error) from None
-        return Written(missed)
+        return missed
 
     def _keyed(self, rows: pa.RecordBatch) -> None:
         kinds = _kinds(rows)
@@ -155,7 +150,7 @@ class TableWriter:
     def _has_own_columns(self, names: Sequence[str]) -> bool:
         """Whether the table has columns that are not written and would lose their values with their row."""
         written = (*names, *self._table.generated)
-        return any(not same_in(column.name, tuple(written)) for column in self._table.columns)
+        return not {column.name.casefold() for column in self._table.columns} <= {name.casefold() for name in written}
 
     def _warned(self) -> SinkError:
         said = "; ".join(str(row[2]) for row in self._session.rows("SHOW WARNINGS LIMIT 3"))

@@ -127,7 +127,7 @@ class MySqlSink(TableSink[ServerType]):
             table = self._tables.get(item.table)
             if table is None:
                 raise missing_table(item.table)
-            if number := TableWriter(session, table, item).write().missed:
+            if number := TableWriter(session, table, item).write():
                 missed[f"delete-without-row {item.table}"] = number
         return missed
 

@@ -29,6 +29,10 @@ _AS_BYTES: dict[Flavor, tuple[Kind, ...]] = {"mysql": (), "mariadb": (Kind.VECTO
 KEY_BYTES = 3072
 """Longest key of an InnoDB table, in bytes ("InnoDB Limits")."""
 
+_KEY_PARTS = 16
+"""Most columns of a key, there too."""
+
+_UNBOUNDED = frozenset({Kind.STRING, Kind.JSON, Kind.BYTES})
 _NAMES = {
     Kind.BOOLEAN: "tinyint(1)",
     Kind.TINYINT: "tinyint",
@@ -106,7 +110,7 @@ def server_type(wanted: DataType, *, key_parts: int = 0, flavor: Flavor = "mysql
         return ServerType("longblob")
     if flavor == "mariadb" and kind is Kind.JSON and not key_parts:
         return ServerType("longtext")
-    if key_parts and kind in (Kind.STRING, Kind.JSON, Kind.BYTES):
+    if key_parts and kind in _UNBOUNDED:
         room = KEY_BYTES // key_parts
         return ServerType(f"varbinary({room})" if kind is Kind.BYTES else f"varchar({room // 4})")
     if kind is Kind.DECIMAL:
@@ -122,6 +126,13 @@ def server_type(wanted: DataType, *, key_parts: int = 0, flavor: Flavor = "mysql
     if kind is Kind.VARBINARY and (length is None or length > _LONGEST_VARBINARY):
         return ServerType("longblob")
     return ServerType(f"{_SIZED[kind]}({length})" if length else _SIZED[kind])
+
+
+def is_key_type(actual: ServerType, wanted: DataType) -> bool:
+    """Whether a column of a key is as it is created for values of any length, whatever the number of its columns."""
+    if wanted.kind not in _UNBOUNDED:
+        return False
+    return any(actual.text == server_type(wanted, key_parts=parts).text for parts in range(1, _KEY_PARTS + 1))
 
 
 def column_type(column: Column, *, key_parts: int, flavor: Flavor) -> ServerType:

@@ -5,12 +5,16 @@ Remembered per process, as a sink is built anew in every task. Thread safe.
 
 from __future__ import annotations
 
-from connectors.shared.servers.address import Address
+from collections.abc import Hashable
+from typing import Any, TypeVar
 
-_ANSWERED: dict[tuple[Address, ...], Address] = {}
+S = TypeVar("S", bound=Hashable)
+"""What names a server: an address, a URL."""
+
+_ANSWERED: dict[tuple[Any, ...], Any] = {}
 
 
-def in_order(servers: tuple[Address, ...]) -> tuple[Address, ...]:
+def in_order(servers: tuple[S, ...]) -> tuple[S, ...]:
     """All of them once, from the one that answered last on; as given when none has."""
     first = _ANSWERED.get(servers)
     if first is None:
@@ -19,6 +23,6 @@ def in_order(servers: tuple[Address, ...]) -> tuple[Address, ...]:
     return servers[at:] + servers[:at]
 
 
-def answered(servers: tuple[Address, ...], server: Address) -> None:
+def answered(servers: tuple[S, ...], server: S) -> None:
     """This one of them is there."""
     _ANSWERED[servers] = server

@@ -98,7 +98,7 @@ class _Writer:
         if not len(block):
             return
         table = self._table(block)
-        _refuse_null_keys(block)
+        refuse_null_keys(block)
         for kind, number in enumerate(np.bincount(block.kinds.to_numpy(), minlength=len(table.counts)).tolist()):
             table.counts[kind] += number
         rows = _staged(block, table.schema)
@@ -138,8 +138,8 @@ class _Writer:
         table.buffered.clear()
 
 
-def _refuse_null_keys(block: ChangeBlock) -> None:
-    """A zero date, say, is NULL here. A sink would say so only at the commit, when the batch is decided already."""
+def refuse_null_keys(block: ChangeBlock) -> None:
+    """Raise SinkError for a row whose key is NULL, such as a zero date: a sink would do so only behind the decision."""
     for name in block.schema.primary_key:
         values = block.rows.column(_index(block, name))
         if values.null_count:
