@@ -98,11 +98,18 @@ class Cluster:
         except Answer as error:
             gone = request.method == "DELETE" and error.status == 404
             there = request.method == "PUT" and error.kind == "resource_already_exists_exception"
-            if gone or there:
+            if gone or there or (error.status == 404 and self._leads(request)):
                 return
             if _NO_UNSIGNED_LONG not in error.reason:
                 raise
             self.client.ask(request.method, request.path, _with_keywords(request.body))
+
+    def _leads(self, request: Request) -> bool:
+        """Whether all aliases that a request adds lead to their indexes already."""
+        actions = request.body.get("actions", ()) if request.path == "/_aliases" else ()
+        added = [action["add"] for action in actions if "add" in action]
+        there = {one["alias"]: self._definitions([one["alias"]]) for one in added}
+        return bool(added) and all(list(there[one["alias"]]) == [one["index"]] for one in added)
 
     def refresh(self, tables: Sequence[TableId]) -> None:
         """Let searches find what is in."""

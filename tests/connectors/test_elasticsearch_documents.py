@@ -28,6 +28,8 @@ from cdc.testing.blocks import block
 from cdc_services.search.server import SearchServer
 from connectors.elasticsearch.bodies import read_flushes
 from connectors.elasticsearch.bulk import items, version
+from connectors.elasticsearch.client import Answer
+from connectors.elasticsearch.indexes import Request
 
 pytestmark = pytest.mark.slow
 
@@ -160,6 +162,21 @@ def test_readers_never_find_an_empty_or_half_index(harness: Harness) -> None:
     sink.commit(2, [])
     assert harness.documents(USERS) == {"1": {"id": 1, "title": "A"}}
     assert list(harness.server.ask("GET", "/shop.users*")) == ["shop.users-000002"]
+
+
+def test_a_swap_whose_answer_is_lost_is_found_done(harness: Harness) -> None:
+    """The request comes again, and the old index is gone already; one that did not get there is still refused."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink.apply(1, [CreateShadow(USERS)])
+    planner = sink._planner([SwapShadow(USERS)])
+    (swap,) = planner.plan(SwapShadow(USERS))
+    for _ in range(2):
+        sink._cluster.carry_out(swap)
+    assert list(harness.server.ask("GET", "/shop.users")) == ["shop.users-000002"]
+    elsewhere = {"actions": [{"add": {"index": "absent", "alias": "shop.users"}}]}
+    with pytest.raises(Answer):
+        sink._cluster.carry_out(Request("POST", "/_aliases", elsewhere))
 
 
 def test_a_table_that_takes_a_former_name_has_an_index_of_its_own(harness: Harness) -> None:
