@@ -50,7 +50,7 @@ class Pipeline:
 
 
 class Validation(NamedTuple):
-    """What is wrong with a pipeline and what its author should know; each prints as a line."""
+    """The problems of a pipeline file and the warnings for its author; each prints as a line."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[SpecWarning, ...]
@@ -80,7 +80,7 @@ def load(file: str | Path, *, text: str | None = None, env: Mapping[str, str] | 
 
 
 def validate(file: str | Path, *, text: str | None = None, env: Mapping[str, str] | None = None) -> Validation:
-    """As `load`, with the problems as values instead of an error."""
+    """Validate the file as `load` does, with the problems as values instead of an error."""
     try:
         return Validation((), load(file, text=text, env=env).warnings)
     except SpecError as error:
@@ -184,7 +184,7 @@ State = Literal["running", "stopping", "ended", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a run did so far.
+    """The figures of a run so far.
 
     Attributes:
         state: `running` from its start on, `stopping` after `stop()`, `ended` or `failed` when it is over.
@@ -229,7 +229,7 @@ class Run:
         return f"<Run {self.pipeline.name}: {self._state()}>"
 
     def status(self) -> Status:
-        """What it did so far; never blocks."""
+        """The figures of the run so far; never blocks."""
         now = self._control.progress.snapshot()
         return Status(
             state=self._state(),

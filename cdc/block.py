@@ -12,7 +12,7 @@ from cdc.schema import DataType, Kind, TableId, TableSchema
 
 
 class RowKind(IntEnum):
-    """What a row image means; the numbers are Flink's. `-U` and `+U` come in pairs, the before image first."""
+    """The meaning of a row image; the numbers are Flink's. `-U` and `+U` come in pairs, the before image first."""
 
     INSERT = 0
     UPDATE_BEFORE = 1

@@ -154,7 +154,7 @@ def without_secret(location: str) -> str:
 
 
 def _reason(error: Exception, location: str) -> str:
-    """What Arrow says, without what the location holds of secrets."""
+    """Arrow's message, without the secrets that the location holds."""
     text = " ".join(str(error).split()) or type(error).__name__
     parts = urlsplit(location)
     values = [value for name, value in parse_qsl(parts.query) if name not in _OPEN_PARAMETERS]

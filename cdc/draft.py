@@ -36,7 +36,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is known of a server.
+    """The facts about a server that a draft of a pipeline file is made of.
 
     Attributes:
         server: what it is, in a few words.

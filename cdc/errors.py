@@ -250,7 +250,7 @@ class PipelineUnknown(EngineError):
 
 
 class NotNow(EngineError):
-    """What was asked of a pipeline cannot be done in the state that it is in."""
+    """A request that the pipeline's present state does not allow."""
 
 
 class BadRequest(EngineError):

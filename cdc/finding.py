@@ -1,4 +1,4 @@
-"""What `cdc doctor` finds: one sentence each, with what to do about it. Frozen values that connectors make too."""
+"""Findings of `cdc doctor`: one sentence each, with the next step. Frozen values that connectors make too."""
 
 from __future__ import annotations
 

@@ -264,11 +264,11 @@ class Block(BaseModel):
                 yield key, _default_text(field.default), self.flink_defaults[key]
 
     def problems(self) -> Iterator[Remark]:
-        """What is wrong with values taken together; each field by itself is sound already. Override and yield."""
+        """Problems of values taken together; each field by itself is sound already. Override and yield."""
         yield from ()
 
     def warnings(self) -> Iterator[Remark]:
-        """What the user should know although the pipeline can run. Override and yield."""
+        """Warnings for the user although the pipeline can run. Override and yield."""
         yield from ()
 
 
@@ -370,7 +370,7 @@ class SinkOptions(Options):
     )
 
     def metadata(self) -> tuple[str, ...]:
-        """What the sink asks of each row, by names of the source's metadata; what the source does not know is NULL."""
+        """The metadata that the sink wants with each row, by the source's names; unknown names are NULL."""
         return ()
 
     def places(self) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class TablePattern:
         return not (self.exclude and _groups(self.exclude, table, self.ignore_case) is not None)
 
     def groups(self, table: TableId) -> tuple[str, ...] | None:
-        """What the capture groups of `include` stand for in the table's id, None when it does not match.
+        """The texts of the capture groups of `include` in the table's id, None when it does not match.
 
         They are counted over all patterns, from left to right; those that took no part are empty.
         """

@@ -1,4 +1,4 @@
-"""What a pipeline would do, as a value: matched tables, routes, sink schemas, statements. Changes nothing."""
+"""The plan of a pipeline as a value: matched tables, routes, sink schemas, statements. Changes nothing."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def make_plan(
 
 
 def behavior_text(spec: PipelineSpec) -> str:
-    """What becomes of schema changes, in one line."""
+    """The handling of schema changes, in one line."""
     policy = made_routing(spec).policy
     filters = [
         f"{word} {', '.join(names) or 'nothing'}"
@@ -185,13 +185,13 @@ def check_patterns(
 
 
 def check_merges(routing: Routing, tables: Mapping[TableId, TableSchema]) -> BatchPlan:
-    """What these tables come to in the sink. Raises ChangeRefused when tables that go to one have different keys."""
+    """The sink tables of these tables. Raises ChangeRefused when tables that go to one have different keys."""
     created = [TableCreated(table, CreateTable(table, schema)) for table, schema in sorted(tables.items())]
     return planned(Circumstances(routing.table, routing.policy), Tables(), created)
 
 
 def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, TableSchema]:
-    """What the rules make of these tables. Raises SpecError with every mistake: unknown columns, types that do not fit.
+    """These tables behind the rules. Raises SpecError with every mistake: unknown columns, types that do not fit.
 
     A mistake that several tables have is told once, with the first of them.
     """
@@ -215,7 +215,7 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
 
 
 def unfit(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, SpecError]:
-    """Those of the tables that their rule does not fit, and why."""
+    """The tables that their rule does not fit, with the reasons."""
     found: dict[TableId, SpecError] = {}
     if rules is None:
         return found
@@ -303,7 +303,7 @@ def _plan_table(
 
 
 def _each_statement_once(plans: Sequence[TablePlan]) -> list[TablePlan]:
-    """What several tables need, such as a schema, is made for the first of them: each was planned as if alone."""
+    """Statements that several tables need, such as CREATE SCHEMA, kept for the first: each was planned as if alone."""
     seen = set[str]()
     found = []
     for plan in plans:

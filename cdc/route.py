@@ -34,7 +34,7 @@ class Rule(Protocol):
 
     @property
     def replace_symbol(self) -> str | None:
-        """What stands for the source table's name; None where `$1` stands for a group of the pattern."""
+        """The placeholder of the source table's name; None where `$1` stands for a group of the pattern."""
 
     @property
     def shard_column(self) -> str | None:

@@ -196,7 +196,7 @@ class SourceStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """What every schema change has.
+    """The common part of all schema changes.
 
     Attributes:
         statement: what made it, None where no statement did. Not part of the change's JSON: two changes that differ in

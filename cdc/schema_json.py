@@ -122,7 +122,7 @@ def change_to_json(change: SchemaChange) -> Json:
 
 
 def change_name(change: SchemaChange) -> str:
-    """What a change is called in filters and messages, such as `add.column`."""
+    """The name of a change in filters and messages, such as `add.column`."""
     return _KINDS[RenameColumn if isinstance(change, RenameColumns) else type(change)][0]
 
 

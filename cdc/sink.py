@@ -218,7 +218,7 @@ class Sink(ABC):
         return None
 
     def missing_tables(self, tables: Sequence[TableId]) -> Sequence[TableId] | None:
-        """Those of these sink tables that do not exist, or that the user cannot see; None: it cannot be asked.
+        """Sink tables of these that do not exist, or that the user cannot see; None when this cannot be found out.
 
         Driver. Raises SinkError.
         """
@@ -266,7 +266,7 @@ class StoredTable(Protocol):
         """
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """What the table holds of rows that were written to it, columns of the schema in its order. Raises SinkError.
+        """The table's values of rows that were written to it, columns of the schema in its order. Raises SinkError.
 
         A value that the table cannot hold is given as NULL.
         """

@@ -44,7 +44,7 @@ class Flag(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a connector is told about the run.
+    """The facts about the run that a connector gets.
 
     Attributes:
         pipeline: the pipeline's id: stable over restarts, unique per state directory; part of every name in the sink.

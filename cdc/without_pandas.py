@@ -20,7 +20,7 @@ class _Hidden:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """For the import system."""
+        """Refuse pandas to the import system."""
         if name == "pandas":
             raise ModuleNotFoundError("hidden from this library", name=name)
 

@@ -76,7 +76,7 @@ def _outside(error: Exception) -> Exception:
 
 
 def _give_up(stream: int) -> None:
-    """What is left of an output that cannot be written goes nowhere."""
+    """Send the rest of an output that cannot be written nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream)
     os.close(nowhere)

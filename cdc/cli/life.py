@@ -61,7 +61,7 @@ class Target:
 
 
 def find(name_or_file: str, state_root: Path, state_dir: Path | None) -> Target:
-    """What NAME or FILE means. Raises SpecError, StateError."""
+    """The pipeline that NAME or FILE means. Raises SpecError, StateError."""
     from cdc.job.state_location import folder_name, root_of_states
     from cdc.job.state_location import state_root as of_file
     from cdc.spec.check import check_file

@@ -1,4 +1,4 @@
-"""What the commands print: results on stdout, errors one line each on stderr, as text or as JSON lines."""
+"""Output of the commands: results on stdout, errors one line each on stderr, as text or as JSON lines."""
 
 from __future__ import annotations
 

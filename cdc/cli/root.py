@@ -40,7 +40,7 @@ STDIN = "stdin.yaml"
 
 
 def text_of(file: str) -> str | None:
-    """What standard input holds, for the file `-`; None for a file with a name."""
+    """The text of standard input for the file `-`; None for a file with a name."""
     if file != "-":
         return None
     try:

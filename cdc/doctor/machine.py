@@ -1,4 +1,4 @@
-"""What a pipeline needs of this machine: Java, Python packages, room for its state."""
+"""The needs of a pipeline on this machine: Java, Python packages, room for its state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _java() -> Finding:
 
 
 def _packages() -> Finding:
-    """Those that this program is declared to need; a source tree that is not installed declares none."""
+    """The packages that this program declares to need; a source tree that is not installed declares none."""
     try:
         declared = requires(_DISTRIBUTION) or []
     except PackageNotFoundError:

@@ -31,7 +31,7 @@ class Examined:
     finding: Finding
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """The findings as lines for people."""
         found = self.finding
         yield f"{found.level:<7}  {self.part}: {found.subject}: {found.told}"
         if found.fix:
@@ -43,7 +43,7 @@ class Examined:
 
     @property
     def exit_code(self) -> int:
-        """What the command ends with when this is the worst."""
+        """The exit code of the command when this is the worst finding."""
         return _EXIT_CODES[self.part] if self.finding.level is Level.ERROR else 0
 
 
@@ -70,7 +70,7 @@ def examine(spec: PipelineSpec, state_dir: Path | None) -> Iterator[Examined]:
 
 
 def _state(spec: PipelineSpec, state: StateDir) -> Iterator[Finding]:
-    """What a state directory that is there says of itself. Raises StateError."""
+    """Findings about an existing state directory. Raises StateError."""
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is not None:
         batch = CommitLog(state.commits).committed()

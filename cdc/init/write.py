@@ -48,7 +48,7 @@ def _findings(draft: Draft) -> Iterator[str]:
 
 
 def _sink_keys(sink: str, options: type[Options], draft: Draft) -> Iterator[Key]:
-    """What the sink asks for, with its description: a value that works on this machine, else one to be given."""
+    """The keys that the sink requires, with descriptions: a value that works on this machine, else one to be given."""
     drafted: Mapping[str, str] = dict(options.drafted) if issubclass(options, SinkOptions) else {}
     for field in options.model_fields.values():
         name = field.alias or ""

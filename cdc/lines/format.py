@@ -74,7 +74,7 @@ Line = SchemaChange | RowImage | Commit
 
 
 def line_from_json(value: object) -> Line:
-    """What a line says. Raises ValueError with the reason."""
+    """The change that a line describes. Raises ValueError with the reason."""
     if not isinstance(value, Mapping):
         raise ValueError(f"a line is a JSON object, got {value!r}")
     if "change" in value:

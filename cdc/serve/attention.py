@@ -32,7 +32,7 @@ class Streak:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What the run under way does: since when it reads, or since when it waits and for what. Seconds since 1970."""
+    """The present occupation of a run: since when it reads, or since when it waits and for what. Seconds since 1970."""
 
     reads_since_s: float | None = None
     waits_since_s: float | None = None

@@ -37,11 +37,11 @@ class Served:
         LocalStore(state_root).write_json(FILE_NAME, asdict(self))
 
     def get(self, path: str) -> dict[str, Any]:
-        """What the API answers below `/api/v1/`. Raises the CdcError that it answers with."""
+        """The API's answer below `/api/v1/`. Raises the CdcError that it answers with."""
         return self._asked("GET", path, None)
 
     def one(self, name: str) -> dict[str, Any]:
-        """What the API tells of a pipeline. Raises the CdcError that it answers with."""
+        """The API's document of one pipeline. Raises the CdcError that it answers with."""
         return self.get(_path(name))
 
     def post(self, name: str, action: str, **fields: str) -> str:

@@ -1,4 +1,4 @@
-"""What may be asked of a running `cdc serve`, and what it shows: for the REST API, the web page and the commands.
+"""Requests to a running `cdc serve`, and its views: for the REST API, the web page and the commands.
 
 Values are frozen and made of plain types, so that `dataclasses.asdict` gives JSON. Times are seconds since the epoch.
 """
@@ -146,7 +146,7 @@ class Control(Protocol):
         """One of them. Never waits for anything."""
 
     def spec(self, name: str) -> PipelineSpec:
-        """What its file says in the version that is kept: a mistake made in the file since is not in it."""
+        """The file's content in the version that is kept: a mistake made in the file since is not in it."""
 
     def start(self, name: str) -> None:
         """Begin a run now, whatever the schedule says; failures before are forgotten.

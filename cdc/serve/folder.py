@@ -35,7 +35,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a look at the folder has found: new and changed files, and files that are gone."""
+    """The difference between two looks at the folder: new and changed files, and files that are gone."""
 
     read: tuple[Version, ...] = ()
     gone: tuple[Path, ...] = ()
@@ -58,7 +58,7 @@ class Folder:
     _has: dict[Path, PipelineSpec] = field(default_factory=dict)
 
     def look(self) -> Changes:
-        """What is new since the last look. Raises OSError when the folder cannot be read."""
+        """The changes since the last look. Raises OSError when the folder cannot be read."""
         files = sorted(path for path in self.path.iterdir() if _is_pipeline(path))
         gone = tuple(path for path in self._known if path not in files)
         for path in gone:
@@ -114,7 +114,7 @@ class Folder:
         return None if known is not None and known.digest == digest else _read(path, digest)
 
     def _turn(self, version: Version) -> tuple[bool, bool, Path]:
-        """Who is first to get a name."""
+        """The order in which pipelines get a name."""
         spec = version.spec
         if spec is None:
             return True, True, version.file

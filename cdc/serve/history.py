@@ -1,4 +1,4 @@
-"""What became of a pipeline's runs, kept in its state directory: `runs.json`, the newest last, a bounded number.
+"""The ends of a pipeline's runs, kept in its state directory: `runs.json`, the newest last, a bounded number.
 
 The run under way is in it too, from its beginning: one that is found there when nothing runs ended without a word.
 """

@@ -42,7 +42,7 @@ class LogFile(io.TextIOBase):
         self._rest, self._lost = "", 0
 
     def writable(self) -> bool:
-        """It is."""
+        """True: lines can be written."""
         return True
 
     def write(self, text: str) -> int:

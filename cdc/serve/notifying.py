@@ -61,7 +61,7 @@ class Notifying:
 
 
 def look_at(shown: Shown) -> Look:
-    """What notifications are made of."""
+    """The values that notifications are made of."""
     view, status = shown.view, shown.status
     error = shown.errors[0] if view.attention and shown.errors else None
     look = Look(view.name, view.attention, view.state == "stopped", error, shown.lag_s)

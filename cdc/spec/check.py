@@ -377,7 +377,7 @@ class _Checker:
 
 
 def _given(node: Node) -> Any:
-    """What a model gets: a scalar's text (`password: 0123` means `0123`), data inside lists and mappings as it is."""
+    """A model's input: a scalar's text (`password: 0123` means `0123`), data inside lists and mappings unchanged."""
     if isinstance(node, Scalar):
         return None if node.value is None else node.text
     return tree.plain(node)

@@ -1,4 +1,4 @@
-"""What is wrong, in words: JSON Schema violations become `Problem`s with a place and a next step."""
+"""JSON Schema violations in words: each becomes a `Problem` with a place and a next step."""
 
 from __future__ import annotations
 

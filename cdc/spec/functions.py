@@ -49,7 +49,7 @@ class FunctionBlock(Block):
             yield Remark("name" if self.module is None else "module", what, _PYTHON)
 
     def function(self) -> UserFunction:
-        """For the rules."""
+        """The function in the form that rules call."""
         paths = tuple(self.python_files or ())
         return UserFunction(self.name, self.python_code or "", self.module or "", dict(self.options or {}), paths)
 

@@ -87,6 +87,6 @@ class LifeOptions(Block):
 
 
 def restart_policy(options: LifeOptions, default: Strategy) -> RestartPolicy:
-    """What the file says about restarts; `default` is the strategy where it says nothing."""
+    """The file's policy for restarts; `default` is the strategy where it names none."""
     names = (name for name in RestartPolicy.__dataclass_fields__ if name != "strategy")
     return RestartPolicy(options.restart or default, **{name: getattr(options, name) for name in names})

@@ -78,7 +78,7 @@ class RouteRule(Block):
     description: str | None = Field(None, description="For people; no effect.")
 
     def problems(self) -> Iterator[Remark]:
-        """What `symbol_problems` finds, and rows that could not be told apart."""
+        """The problems that `symbol_problems` finds, and rows that could not be told apart."""
         if self.shard_gone == "delete" and self.shard_column is None:
             hint = "add shard-column: a row of the sink may be one of several tables without it"
             yield Remark("shard-gone", "delete takes a shard-column", hint)
@@ -281,7 +281,7 @@ class PipelineSpec(BaseModel):
     secret_variables: tuple[str, ...] = ()
 
     def metadata(self) -> tuple[str, ...]:
-        """What the sink asks of each row, by names of the source's metadata."""
+        """The metadata that the sink wants with each row, by the source's names."""
         return self.sink.metadata() if isinstance(self.sink, SinkOptions) else ()
 
     def other_defaults(self) -> str:

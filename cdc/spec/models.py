@@ -82,7 +82,7 @@ class ModelBlock(Block):
         yield from _address_problems(self.host, "openai.host", self.allow_http, "openai.allow-http")
 
     def asked(self) -> Model:
-        """For the rules."""
+        """The model in the form that rules ask."""
         url = self.host.strip().rstrip("/")
         return Model(
             name=self.name,

@@ -53,7 +53,7 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         self._composed = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """As PyYAML does; stops early at a file that would take minutes."""
+        """Compose as PyYAML does; stops early at a file that would take minutes."""
         self._composed += 1
         if self._composed > MOST_WRITTEN:
             raise MarkedYAMLError(problem=_TOO_MANY, problem_mark=self.get_mark())

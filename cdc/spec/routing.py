@@ -42,6 +42,6 @@ def _names(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _zone(given: str | None) -> str:
-    """As Arrow reads it: a region, or `+08:00`."""
+    """The zone in Arrow's spelling: a region, or `+08:00`."""
     text = re.sub(r"^(UTC|GMT)(?=[+-])", "", given or "UTC")
     return "UTC" if text == "Z" else re.sub(r"^([+-]\d\d)(\d\d)$", r"\1:\2", text)

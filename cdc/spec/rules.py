@@ -58,7 +58,7 @@ def settings(
     functions: Sequence[UserFunction],
     models: Sequence[Model] = (),
 ) -> Settings:
-    """What all rules share; what is None has problems of its own."""
+    """The settings that all rules share; a setting that is None has problems of its own."""
     metadata = source.metadata_names() if isinstance(source, SourceOptions) else ()
     zone = pipeline.local_time_zone if pipeline is not None else None
     key = pipeline.hash_key.get_secret_value() if pipeline is not None and pipeline.hash_key is not None else ""

@@ -73,7 +73,7 @@ class Schedule:
         return min(found, default=None)
 
     def _clock(self, time_s: float) -> datetime:
-        """What clocks of the zone show, as if it were UTC."""
+        """The time that clocks of the zone show, as if it were UTC."""
         return datetime.fromtimestamp(time_s, self._zone).replace(tzinfo=UTC, fold=0)
 
     def _times(self, shown: datetime) -> list[float]:
@@ -83,7 +83,7 @@ class Schedule:
 
 
 def check_schedule(text: str) -> str:
-    """For the options: the text itself. Raises OptionError when it is no schedule, or one without any time."""
+    """The text itself, for the options. Raises OptionError when it is no schedule, or one without any time."""
     if Schedule(text).next_s(datetime.now(UTC).timestamp()) is None:
         raise OptionError("never comes")
     return text

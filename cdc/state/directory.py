@@ -129,7 +129,7 @@ class StateDir:
 
     @property
     def answers(self) -> Store:
-        """What AI models have answered in the batches under way."""
+        """The answers of AI models in the batches under way."""
         return self.store.within("answers")
 
     @property
@@ -139,12 +139,12 @@ class StateDir:
 
     @property
     def source(self) -> Store:
-        """What the source connector keeps."""
+        """The store of the source connector."""
         return self.store.within("source")
 
     @property
     def sink(self) -> Store:
-        """What the sink connector keeps."""
+        """The store of the sink connector."""
         return self.store.within("sink")
 
     @property

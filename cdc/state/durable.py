@@ -40,13 +40,13 @@ _OTHER = "see what is wrong there and start again; nothing was lost"
 
 
 def state_error(path: Path, error: OSError, verb: str = "write") -> StateError:
-    """What an operating system's refusal means for the user; `path` is used when the error names none."""
+    """An operating system's refusal as an error for the user; `path` is used when the refusal names none."""
     reason = error.strerror or type(error).__name__
     return StateError(f"cannot {verb} the state: {reason}", where=str(error.filename or path), hint=way_out(error))
 
 
 def way_out(error: OSError) -> str:
-    """What the user can do about an operating system's refusal."""
+    """The next step for a user whom an operating system refused something."""
     return _HINTS.get(error.errno or 0, _OTHER)
 
 

@@ -1,4 +1,4 @@
-"""What the runs before were told to do, so that an edit of the pipeline file is noticed before anything is decided.
+"""The instructions of the runs before, so that an edit of the pipeline file is noticed before anything is decided.
 
     <state>/fingerprint.json   {"sink": {"type": "duckdb", "at": ["/data/shop.duckdb"]},
                                 "patterns": ["source.tables: shop.orders", ...]}
@@ -20,7 +20,7 @@ FILE = "fingerprint.json"
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What must not change unnoticed: where rows go.
+    """The settings that must not change unnoticed: where rows go.
 
     Attributes:
         sink: the connector's name.

@@ -23,7 +23,7 @@ _MOST = 64
 
 
 class AttemptNotes:
-    """What one attempt of a task notes. Executor; threads may share it."""
+    """The notes of one attempt of a task. Executor; threads may share it."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store, self._name = store, name
@@ -33,7 +33,7 @@ class AttemptNotes:
 
     @property
     def name(self) -> str:
-        """Of the attempt; empty while nothing is noted."""
+        """The name of the attempt; empty while nothing is noted."""
         return self._name if self._values or self._whole else ""
 
     def __call__(self, value: Any) -> None:
@@ -60,7 +60,7 @@ class Notes:
     store: Store
 
     def of_attempt(self, batch: int, partition: int, generation: int, attempt: int) -> AttemptNotes:
-        """For one attempt of one task. Executor."""
+        """The notes of one attempt of one task. Executor."""
         return AttemptNotes(self.store, f"{batch}-{partition}-{generation}-{attempt}")
 
     def decided(self, batch: int, names: Collection[str]) -> None:
@@ -84,7 +84,7 @@ class Notes:
             self.store.remove(name)
 
     def undecided(self, batch: int, committed: int) -> Undecided:
-        """What an abort of a batch is to find: its own notes, later ones, and what is left of committed batches.
+        """The notes that an abort of a batch has to find: its own, later ones, and leftovers of committed batches.
 
         Driver. Notes of batches that are decided and not committed stay. Raises StateError.
         """

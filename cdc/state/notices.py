@@ -1,4 +1,4 @@
-"""What the source has met and people should know, on its way from the stream reader to the driver's log.
+"""Notices of the source for people, on their way from the stream reader to the driver's log.
 
     <state>/notices.jsonl       one line per notice, on disk before its batch is planned
     <state>/notices_told.json   {"told": 3}: how many of them the driver has shown
@@ -29,7 +29,7 @@ class Notices:
         self._log.append(*({"notice": notice} for notice in notices))
 
     def take(self) -> list[str]:
-        """Those that nobody has been told of. Driver, several times a second."""
+        """The notices that nobody has read yet. Driver, several times a second."""
         if self._told is None:
             fields = self._store.read_json(_TOLD)
             self._told = 0 if fields is None else int(fields["told"])

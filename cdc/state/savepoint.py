@@ -40,7 +40,7 @@ _PIPELINE = "pipeline.json"
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """What a savepoint says of itself. `made_s` is since the epoch, `batch` the last one committed, -1 before any."""
+    """The description of a savepoint. `made_s` is since the epoch, `batch` the last one committed, -1 before any."""
 
     pipeline: str
     name: str
@@ -62,7 +62,7 @@ def keep(root: Path, target: Path, about: Savepoint) -> None:
 
 
 def about(path: Path) -> Savepoint:
-    """What is in a savepoint. Raises StateError when it is none, or of a newer version."""
+    """The description in a savepoint. Raises StateError when it is none, or of a newer version."""
     hint = "name a folder that `cdc savepoint` has made"
     fields: dict[str, Any] | None = LocalStore(path).read_json(FILE)
     if fields is None or not (path / _STATE / _PIPELINE).is_file():

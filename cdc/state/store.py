@@ -1,4 +1,4 @@
-"""What a connector keeps over restarts: named documents and logs, in a place that every process of a run sees.
+"""Named documents and logs that a connector keeps over restarts, in a place that every process of a run sees.
 
 Names are relative paths with `/`. Every write is on disk when it returns, and a crash leaves the old content or the
 new. The place is a folder of this machine, or an object store with a working copy here (`cdc.state.remote`); the
@@ -89,7 +89,7 @@ class Store(ABC):
         again."""
 
     def forget(self, name: str) -> None:  # noqa: B027 - who has written it removes it
-        """Such a file of somebody else is not needed any more."""
+        """Drop a file of somebody else that is not needed any more."""
 
     def check(self) -> None:  # noqa: B027 - who has the lock of a folder keeps it
         """Raise StateError when this run may write nothing any more, as another has begun."""

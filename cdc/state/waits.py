@@ -1,4 +1,4 @@
-"""What a process of the run waits for, such as an executor for its sink, on its way to the driver's status line.
+"""Waits of a process of the run, such as an executor's for its sink, on their way to the driver's status line.
 
     waiting.json    {"text": "Kafka k:9092: sending records: no answer", "at_s": 1795230361.5}
 
@@ -30,7 +30,7 @@ class Waits:
         self.store.write_json_later(_NAME, {"text": text, "at_s": self.now()})
 
     def current(self) -> str:
-        """What is waited for now, empty for nothing. Driver, several times a second. Raises StateError."""
+        """The present wait, empty for none. Driver, several times a second. Raises StateError."""
         fields = self.store.read_json(_NAME)
         if fields is None or self.now() - fields["at_s"] > _COUNTS_S:
             return ""

@@ -1,1 +1,1 @@
-"""What a run tells about itself: its status document, metrics for Prometheus, events as JSON lines. No Spark."""
+"""The run's account of itself: status document, metrics for Prometheus, events as JSON lines. No Spark."""

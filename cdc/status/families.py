@@ -1,4 +1,4 @@
-"""What is measured of a pipeline, as a table: each metric with its kind, unit, labels and how it is read.
+"""The metrics of a pipeline, as a table: each with its kind, unit, labels and how it is read.
 
 Names are in words of the field with the unit in them. ALIASES are Flink's names for what Flink CDC shows, so that
 dashboards made for it go on.

@@ -61,7 +61,7 @@ class Seen:
 
     @property
     def state(self) -> str:
-        """What the server knows, else what the run says it is doing, or that it ended without a word (`lost`)."""
+        """The state as the server knows it, else as the run tells it, or `lost` for one that ended without a word."""
         if self.life:
             return self.life
         return "lost" if self.status.state in LIVING and not self.alive else self.status.state

@@ -85,7 +85,7 @@ def _metric(family: Family) -> GaugeMetricFamily | CounterMetricFamily:
 
 
 def metrics_text(documents: Callable[[], Iterable[Seen]], most_tables: int = MOST_TABLES) -> Callable[[], bytes]:
-    """What gives the metrics in Prometheus's text format, each time it is called."""
+    """A function that gives the metrics in Prometheus's text format, each time it is called."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collected(documents, most_tables))
     return lambda: generate_latest(registry)

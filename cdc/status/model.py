@@ -115,7 +115,7 @@ class SchemaTotals:
 
 @dataclass(frozen=True)
 class Error:
-    """What stopped a run, or made it begin a batch again."""
+    """The error that stopped a run, or made it begin a batch again."""
 
     at_s: float
     kind: str

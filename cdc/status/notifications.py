@@ -1,4 +1,4 @@
-"""What somebody is told of a pipeline, and when: from one look at it to the next. Pure; `cdc.status.notify` sends.
+"""Notifications about a pipeline, from one look at it to the next. Pure; `cdc.status.notify` sends.
 
 | event | when |
 |---|---|
@@ -66,7 +66,7 @@ class Notification:
 
 
 class Watched:
-    """What was seen and told of one pipeline. One thread.
+    """The observations and notifications of one pipeline so far. One thread.
 
     Args:
         events: those that are wanted.
@@ -81,7 +81,7 @@ class Watched:
         self._dead = 0
 
     def look(self, now: Look, at_s: float) -> list[Notification]:
-        """What is to be told after this look."""
+        """The notifications that are due after this look."""
         found = [*self._failing(now, at_s), *self._changes(now), *self._letters(now, at_s), *self._lag(now, at_s)]
         self._before = now
         return [

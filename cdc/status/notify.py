@@ -50,7 +50,7 @@ class Target:
 
     @classmethod
     def of(cls, options: NotifyOptions) -> Target | None:
-        """What a file says; None when it names nowhere."""
+        """The receivers that a file names; None when it names none."""
         if options.notify_webhook is None and options.notify_command is None:
             return None
         webhook = options.notify_webhook.get_secret_value() if options.notify_webhook is not None else ""
@@ -114,7 +114,7 @@ class Notifier:
 
 
 def body_for(webhook: str, notification: Notification) -> dict[str, Any]:
-    """What a webhook gets, by its host."""
+    """The body for a webhook, by its host."""
     host, text = urlsplit(webhook).hostname or "", printed(notification.text, longest=LONGEST)
     if host == "hooks.slack.com":
         return {"text": text}

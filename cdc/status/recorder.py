@@ -120,7 +120,7 @@ class Recorder:
         self._status = replace(self._status, restarts=self._status.restarts + 1)
 
     def state(self, state: State) -> None:
-        """What the run is doing."""
+        """The present state of the run."""
         if state in ("ended", "failed"):
             self._read.clear()
             self._written.clear()

@@ -108,7 +108,7 @@ class Recording:
             self._traces.close()
 
     def state(self, state: State) -> None:
-        """What the run is doing."""
+        """The present state of the run."""
         self._recorder.state(state)
         self._dirty = True
 

@@ -39,7 +39,7 @@ _LIBRARY = "opentelemetry"
 
 
 class Traces:
-    """Those of one run. Driver, one thread.
+    """The traces of one run. Driver, one thread.
 
     Args:
         name: of the pipeline; source, sink: its connectors.

@@ -1,4 +1,4 @@
-"""What AI models have answered in one task, kept in a store so that the batch, run again, does not ask again.
+"""Answers of AI models in one task, kept in a store so that the batch, run again, does not ask again.
 
     <state>/answers/batch-7-part-0-3.json    {"<SHA-256 of model and input>": "the answer", ...}
 
@@ -45,7 +45,7 @@ class Answers:
                 self._next = max(self._next, int(match[2]) + 1)
 
     def get(self, key: str) -> Answer | None:
-        """What was answered, None when it has to be asked."""
+        """The kept answer, None when the model has to be asked."""
         return self._known.get(key)
 
     def put(self, key: str, answer: Answer) -> None:

@@ -41,7 +41,7 @@ class Callee(Protocol):
 
 @dataclass(frozen=True)
 class Scope:
-    """What names and functions mean in one rule on one table.
+    """The names and functions of one rule on one table.
 
     Attributes:
         schema: the source table.
@@ -56,7 +56,7 @@ class Scope:
     own: Mapping[str, Callee] = field(default_factory=dict)
 
     def find(self, name: Name) -> Typed | None:
-        """What a name stands for: an alias, a column (in any case when only one fits), or metadata."""
+        """The meaning of a name: an alias, a column (in any case when only one fits), or metadata."""
         for alias, node in self.aliases.items():
             if alias.casefold() == name.name.casefold():
                 return node

@@ -1,4 +1,4 @@
-"""What the engine computes of a rule for tables of one schema: the expressions as text and as the engine's SQL."""
+"""The engine's work for a rule and tables of one schema: the expressions as text and as the engine's SQL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Expression:
 
     @property
     def what(self) -> str:
-        """For messages."""
+        """The computation's name, for messages."""
         return f"column {self.column}" if self.column else "the filter"
 
 
@@ -113,7 +113,7 @@ class Computation:
 
 
 def selected(expressions: tuple[Expression, ...], whole: dict[int, Whole]) -> list[str]:
-    """What a statement selects of the expressions: of those that are called as a whole their arguments."""
+    """The expressions that a statement selects: of functions that are called as a whole, their arguments."""
     return [
         sql
         for number, each in enumerate(expressions)

@@ -85,7 +85,7 @@ class Engine:
             self._connection.execute(f"SET {setting}")
 
     def shared(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> Statement:
-        """As `prepare`; whoever asks for the same texts gets the same statement, until all have closed it."""
+        """A statement as `prepare` makes it, shared by all that want the same texts until each has closed it."""
         key = (tuple(select), where, schema)
         found = self._shared.get(key)
         if found is None:

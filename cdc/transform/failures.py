@@ -19,7 +19,7 @@ SECRET = "the engine's words are left out, as they could show a masked value"
 
 @dataclass
 class Counts:
-    """What became of values that an expression failed on, by table and column (the filter's is empty).
+    """Counts of values that an expression failed on, by table and column (the filter's is empty).
 
     Attributes:
         values: how many are NULL.

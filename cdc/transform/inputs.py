@@ -1,4 +1,4 @@
-"""What the engine sees of a block: only the columns that an expression reads, and hidden ones about row and batch."""
+"""The engine's view of a block: only the columns that an expression reads, and hidden ones about row and batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a thread keeps of rules from task to task: engines, and rules compiled in them.
+"""Engines of a thread and the rules compiled in them, kept from task to task.
 
 An engine takes 20 ms to make and a rule 5 ms to compile for a schema: small batches would take longer for that than for
 their rows. A process of Spark's runs the tasks of one pipeline for hours, so it compiles each rule once per schema.
@@ -63,7 +63,7 @@ _thread = _Thread()
 
 
 def kept(rules: Rules) -> Kept:
-    """What this thread keeps of rules that are equal to these."""
+    """This thread's engine and compiled rules for rules that equal these."""
     found = next((each for each in _thread.sets if _same(each.rules, rules)), None)
     if found is None:
         found = Kept(rules)

@@ -1,4 +1,4 @@
-"""What the engine has no function for, computed value by value; each engine has them by the names of `LACKING`."""
+"""Functions that the engine lacks, computed value by value; each engine has them by the names of `LACKING`."""
 
 from __future__ import annotations
 

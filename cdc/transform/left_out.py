@@ -66,7 +66,7 @@ def _failing(compiled: Computation, batch: pa.RecordBatch) -> _Failing:
 
 
 def _said(engine: Engine, expression: Expression, batch: pa.RecordBatch, rows: list[int]) -> Iterator[str]:
-    """What the engine says of each row; not where it could show a masked value."""
+    """The engine's message for each row; empty where it could show a masked value."""
     first = SECRET
     with engine.prepare([expression.sql], None, batch.schema) as statement:
         for number, row in enumerate(rows):

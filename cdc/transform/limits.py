@@ -1,4 +1,4 @@
-"""What no sink can hold, found where a value is computed: dates beyond the year 9999, numbers beyond DOUBLE, odd JSON.
+"""Values that no sink can hold, found where they are computed: dates after 9999, numbers beyond DOUBLE, odd JSON.
 
 Functions on whole arrays for the engine, and the SQL that calls them: an expression written twice would be computed
 twice.

@@ -75,12 +75,12 @@ class LoadedModel:
         self._answers, self._refused, self._stopped = answers, {}, None
 
     def stopped(self) -> CdcError | None:
-        """What ended the questions, once: the server does not answer, or refuses all. No matter of a value."""
+        """The error that ended the questions, once: the server does not answer, or refuses all. No fault of a value."""
         error, self._stopped = self._stopped, None
         return error
 
     def own(self) -> OwnFunction:
-        """For rules."""
+        """The function in the form that rules call."""
         return OwnFunction(Arity(1, 1), self)
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
@@ -104,7 +104,7 @@ class LoadedModel:
         return BYTES
 
     def engine(self) -> EngineFunction:
-        """For the engine."""
+        """The function in the form that the engine calls."""
         types = (BYTES if self.form.kind == "image" else STRING, *(kind for _, kind in self.form.more))
         arguments = tuple(map(engine_type, types))
         return EngineFunction(
@@ -196,7 +196,7 @@ class NamedModels:
         self.models = {model.name.upper(): LoadedModel(model, (name, form)) for model in models}
 
     def own(self) -> OwnFunction:
-        """For rules."""
+        """The function in the form that rules call."""
         count = 2 + len(self.form.more)
         return OwnFunction(Arity(count, count), self, self._wrong)
 
@@ -205,7 +205,7 @@ class NamedModels:
         return self.models[args[0].value.upper()].typed(args[1:], span)
 
     def _wrong(self, call: Call) -> Mistake | None:
-        """What is wrong with the first argument of a call."""
+        """The problem with the first argument of a call."""
         named = call.args[0]
         if not isinstance(named, Literal) or not isinstance(named.value, str):
             hint = f"choose between calls, such as IF(a > 1, {self.name}('x', ...), {self.name}('y', ...))"

@@ -127,7 +127,7 @@ def _column_type(node: Typed, name: str) -> DataType:
 
 
 def _masks(rule: Rule, scope: Scope) -> dict[str, Typed]:
-    """What stands for each masked column, by its name in the table."""
+    """The replacement of each masked column, by its name in the table."""
     found = {}
     for mask in rule.masks:
         try:

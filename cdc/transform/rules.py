@@ -26,7 +26,7 @@ from cdc.transform.user import Loaded, load
 
 @dataclass(frozen=True)
 class Result:
-    """What a rule makes of a table: the schema, and what the sink is told when it creates the table."""
+    """A table behind its rule: the schema, and the options that the sink creates the table with."""
 
     schema: TableSchema
     partition_keys: tuple[str, ...] = ()
@@ -54,14 +54,14 @@ class Rules:
         return next((rule for pattern, rule in self._rules if pattern.matches(table)), None)
 
     def result(self, table: TableId, schema: TableSchema) -> Result:
-        """What the table is behind its rule. Pure, needs no engine. Raises SpecError with the rule's problems."""
+        """The table behind its rule. Pure, needs no engine. Raises SpecError with the rule's problems."""
         rule = self.rule(table)
         if rule is None:
             return Result(schema)
         return Result(typing_of(rule, schema).schema, rule.partition_keys, tuple(rule.table_options.items()))
 
     def reading(self, table: TableId, schema: TableSchema, column: str) -> list[str]:
-        """What the table's rule computes of a source column: names of resulting columns, and `the filter`."""
+        """The computed columns that read a source column, by name, and `the filter`."""
         rule = self.rule(table)
         if rule is None:
             return []
@@ -71,7 +71,7 @@ class Rules:
         return [*found, *(["the filter"] if filtered else [])]
 
     def unrepeatable(self, table: TableId, schema: TableSchema) -> list[str]:
-        """What the table's rule computes of more than the row: the change, its place in the log, the moment, a model.
+        """The computed columns that read more than the row: the change, its place in the log, the moment, a model.
 
         Names of resulting columns, and `the filter`. The same row read at another time gives something else there.
         """
@@ -100,13 +100,13 @@ class Rules:
         return {name: text for name, text in named.items() if text.strip("`") != name}
 
     def texts(self, table: TableId, schema: TableSchema) -> dict[str, str]:
-        """As `computed`, with the filter under the empty name."""
+        """The texts of `computed`, with the filter under the empty name."""
         rule = self.rule(table)
         passing = {} if rule is None or rule.filter is None else {"": rule.filter.text.text.strip()}
         return {**self.computed(table, schema), **passing}
 
     def changes(self, table: TableId, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
-        """What a change of the source table, whose schema was `schema`, changes behind the table's rule.
+        """The changes behind the rule of a change of the source table, whose schema was `schema`.
 
         Raises TransformError when the rule names a column that the change takes away.
         """
@@ -123,7 +123,7 @@ class Rules:
 
 
 def _makes(rule: Rule | None) -> tuple[object, ...]:
-    """What a rule makes of rows, as the file has it."""
+    """The effect of a rule on rows, as the file has it."""
     if rule is None:
         return "", "", (), False
     projection = "" if rule.projection is None else rule.projection.text.text.strip()

@@ -89,13 +89,13 @@ class Model:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def asking(self) -> tuple[object, ...]:
-        """What answers depend on besides name, prompt and input."""
+        """The inputs of an answer besides name, prompt and input."""
         return self.user_prompt, self.image_urls, self.chat_body, self.embedding_body
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all rules share.
+    """The settings that all rules share.
 
     Attributes:
         zone: the session's time zone, a region name.

@@ -30,7 +30,7 @@ _OWN = ("own ", "ask ", "asks ")
 
 
 def engine_name(op: str) -> str:
-    """What the engine calls a function of the user's, or one that asks a model."""
+    """The engine's name of a user's function, or of one that asks a model."""
     return op.lower().replace(" ", "_")
 
 

@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class IntervalType:
-    """What INTERVAL literals have."""
+    """The type of INTERVAL literals."""
 
     def __str__(self) -> str:
         return "INTERVAL"
@@ -96,7 +96,7 @@ def is_exact(kind: SqlType) -> bool:
 
 
 def is_number(kind: SqlType) -> bool:
-    """What arithmetic takes."""
+    """True for types that arithmetic takes."""
     return is_exact(kind) or kind_of(kind) in FLOATS
 
 

@@ -102,13 +102,13 @@ class Loaded:
         return call(self.op, self.result, given, span, nullable=nullable, fails=True)
 
     def own(self) -> OwnFunction:
-        """For rules."""
+        """The function in the form that rules call."""
         least = sum(parameter.default is ... for parameter in self.parameters)
         whole = self.on_block if self.arrow else None
         return OwnFunction(Arity(least, len(self.parameters)), self, whole=whole)
 
     def engine(self) -> EngineFunction:
-        """For the engine."""
+        """The function in the form that the engine calls."""
         arguments = tuple(engine_type(parameter.type) for parameter in self.parameters)
         return EngineFunction(engine_name(self.op), arguments, engine_type(self.result), self._on_arrays)
 

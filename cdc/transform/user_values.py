@@ -35,7 +35,7 @@ def values_of(array: pa.ChunkedArray, kind: SqlType) -> list[Any]:
 
 
 def giving(kind: SqlType) -> Give:
-    """What makes the engine's value of one that a function has returned. It raises ValueError for what does not fit."""
+    """A converter from a function's result to the engine's value. It raises ValueError for one that does not fit."""
     inner = _giving(kind)
     return lambda value: None if value is None else inner(value)
 

@@ -22,7 +22,7 @@ MOST_LOOKED_UP = 20_000
 
 @dataclass(frozen=True)
 class Compared:
-    """What a comparison came to: rows of both sides, and the rows that differed, None when no sum did.
+    """The result of a comparison: rows of both sides, and the rows that differed, None when no sum did.
 
     `all`: whether these are all of them; more than MOST_ROWS are not looked at.
     """

@@ -18,7 +18,7 @@ _SHIFTS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 class RowHasher:
-    """For rows of one table. One thread.
+    """Hashes rows of one table. One thread.
 
     Args:
         columns: names, in the order of the rows.

@@ -14,7 +14,7 @@ from cdc.state.directory import StateDir
 
 
 class Committed:
-    """What a pipeline, running or not, has committed.
+    """The committed position of a pipeline, running or not.
 
     Args:
         wait: how long to wait for it to get to a place; it does not when nobody runs it.

@@ -28,7 +28,7 @@ def repair(spec: PipelineSpec, found: Verification, state_dir: Path | None) -> I
 
 
 def _kept(routing: Routing, report: TableReport) -> str:
-    """What a copy does not mend: as `cdc.tables` decides whether it replaces the table."""
+    """The differences that a re-snapshot leaves: as `cdc.tables` decides whether it replaces the table."""
     policy, table = routing.policy, TableId.parse(report.table)
     replaced = policy.behavior is not Behavior.IGNORE and policy.allows(TruncateTable(table))
     if not report.extra or (replaced and len(report.sources) == 1):

@@ -1,4 +1,4 @@
-"""What `cdc verify` found, as values that print: for people line by line, for programs as JSON."""
+"""Results of `cdc verify` as values that print: for people line by line, for programs as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class State(StrEnum):
-    """What is known of a table."""
+    """The verdict on a table."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -74,7 +74,7 @@ class TableReport:
     note: str = ""
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """The report as lines for people."""
         yield f"{self.table}: {self.state}{self._counted()}{f': {self.note}' if self.note else ''}"
         if self.left_out:
             yield f"  not compared: {', '.join(self.left_out)}"

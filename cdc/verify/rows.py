@@ -57,7 +57,7 @@ class Expected:
     count: Count
 
     def __call__(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """As `Rows` says."""
+        """Read rows as `Rows` says."""
         moment = datetime.now(UTC)
         coercion = replace(self.coercion, lost="null")
         for feed in self.feeds:

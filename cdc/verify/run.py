@@ -129,7 +129,7 @@ class _Work:
         self.held = HeldTables()
 
     def pairs(self, sinks: Mapping[TableId, TableSchema]) -> Sequence[Pair]:
-        """What is to be compared. Raises SourceError when no table is."""
+        """The tables to compare. Raises SourceError when there are none."""
         self._sources = dict(self._now.tables())
         wanted = None if self._settings.tables is None else TablePattern(self._settings.tables)
         held = self.held.paused | self.held.resumed

@@ -48,7 +48,7 @@ class Suspects:
 
 @dataclass
 class Found:
-    """What one side has of suspects: how many rows of each key, the sum of their hashes, and some rows to show.
+    """One side's view of suspects: how many rows of each key, the sum of their hashes, and some rows to show.
 
     `shown` has, by place in the suspects, the first row.
     """
@@ -92,7 +92,7 @@ class Log:
 
 
 def look(rows: Rows, suspects: Suspects, hasher: RowHasher, show: int) -> Found:
-    """What a side has of the suspects. The first `show` of them with their rows."""
+    """One side's view of the suspects. The first `show` of them with their rows."""
     count = len(suspects.hashes)
     found = Found(np.zeros(count, np.int64), np.zeros(count, np.uint64))
     if not count:

@@ -1,4 +1,4 @@
-"""What can be done to a pipeline, from the page and by the API: one table for both."""
+"""Actions on a pipeline, from the page and by the API: one table for both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdc.web.verifying import Verifications
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Who carries out what is asked for."""
+    """The object that carries out requests."""
 
     control: Control
     verifications: Verifications
@@ -69,7 +69,7 @@ Act = Callable[[Desk, str, Mapping[str, str]], str]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a POST does. `fields` are the names that its object may have, `text` is for people."""
+    """The effect of a POST. `fields` are the names that its object may have, `text` is for people."""
 
     act: Act
     text: str

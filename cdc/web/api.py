@@ -101,7 +101,7 @@ class Api:
         return JSONResponse({"errors": [asdict(error) for error in shown.errors], "schema_changes": changes})
 
     def plan(self, request: Request) -> Response:
-        """What a run would begin with."""
+        """The plan of the pipeline's next run."""
         return JSONResponse({"plan": plan_text(self._one(request, "plan")[0])})
 
     def log(self, request: Request) -> Response:

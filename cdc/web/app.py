@@ -113,7 +113,7 @@ class Site:
         return HTMLResponse(page)
 
     def plan(self, request: Request) -> Response:
-        """What a run would begin with; connects to source and sink, which may take seconds."""
+        """The plan of the pipeline's next run; connects to source and sink, which may take seconds."""
         name = name_in(request)
         return HTMLResponse(pages.plan(name, self._visitor(request), plan_text(self._views.one(name))))
 

@@ -101,7 +101,7 @@ def phase_bar(phases: Mapping[str, float], duration_s: float) -> Markup:
 
 
 def legend() -> Markup:
-    """What the colours of phases mean."""
+    """The legend of the phases' colours."""
     keys = (el("span", el("i", class_=f"key {name}"), name) for name in PHASES)
     return el("p", keys, class_="legend", aria_hidden="true")
 

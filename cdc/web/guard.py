@@ -1,4 +1,4 @@
-"""Who may come in, and what a browser may do with our pages. In front of every request.
+"""Admission of requests, and limits for browsers on our pages. In front of every request.
 
 | attack | what keeps it out |
 |---|---|
@@ -53,7 +53,7 @@ HEADERS: Final = {
 
 
 class Logins:
-    """Who has logged in. One per server; what a cookie says is nothing but the number of a session."""
+    """The sessions of logged-in users. One per server; a cookie holds nothing but the number of a session."""
 
     def __init__(self, settings: WebSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._clock = settings, clock
@@ -86,7 +86,7 @@ class Logins:
         return self._ends.get(key, 0.0) > self._clock()
 
     def form_token(self, key: str) -> str:
-        """What a form of this session carries; without a login, of this server."""
+        """The token in a form of this session; without a login, of this server."""
         return hmac.new(self._secret, key.encode(), hashlib.sha256).hexdigest()
 
     def of(self, headers: Headers) -> str:

@@ -40,7 +40,7 @@ def el(tag: str, *children: Child, **attributes: Attribute) -> Markup:
 
 
 def text(child: Child) -> Markup:
-    """What stands inside an element: text escaped, and without characters that turn it around or are not seen."""
+    """Text inside an element: escaped, and without characters that turn it around or are not seen."""
     if child is None:
         return Markup("")
     if isinstance(child, Markup):

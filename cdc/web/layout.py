@@ -1,4 +1,4 @@
-"""What all pages have in common: head, navigation, badges, tables, buttons that do something."""
+"""Common parts of all pages: head, navigation, badges, tables, buttons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUNNING = ("starting", "running", "stopping")
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who looks at a page: what his forms carry, and whether he may do anything, or log out."""
+    """The reader of a page: the token of the forms, and whether actions and logging out are offered."""
 
     form_token: str
     read_only: bool

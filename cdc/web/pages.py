@@ -74,7 +74,7 @@ def _column(column: ColumnView, before: ColumnView | None, *, first: bool) -> Ma
 
 
 def plan(name: str, visitor: Visitor, text: str) -> str:
-    """What a run would begin with, as `cdc plan` prints it."""
+    """The page with the plan of the next run, as `cdc plan` prints it."""
     body = el("pre", text, class_="plan", tabindex="0", aria_label="Plan")
     return page(f"Plan · {name}", visitor, el("h1", "Plan"), body, crumbs=[(name, link(name))])
 
@@ -95,7 +95,7 @@ def login(target: str, wrong: bool) -> str:
 
 
 def failed(error: CdcError, visitor: Visitor | None, back: str) -> str:
-    """What was asked for could not be done: why, and the next step."""
+    """The page about a request that could not be done: why, and the next step."""
     parts = [
         el("h1", "That could not be done"),
         el("article", el("p", error.message), el("p", error.where, class_="where") if error.where else None,

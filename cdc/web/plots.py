@@ -43,7 +43,7 @@ def plots(name: str, status: Status, root: Path, span: str, query: str) -> Marku
 
 
 def _points(status: Status, root: Path, span: str, now_s: float) -> tuple[Sequence[Point], float]:
-    """What is shown, and when it begins. The shortest range has the points of the status document."""
+    """The shown points and their beginning. The shortest range has the points of the status document."""
     _, length_s = RANGES[span]
     begin_s = now_s - length_s
     if span == "20min":

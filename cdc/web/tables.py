@@ -48,7 +48,7 @@ def _row(name: str, each: Table, status: Status, visitor: Visitor, heads: Sequen
 
 
 def _actions(name: str, each: Table, status: Status, visitor: Visitor) -> Child:
-    """For a table of the source: those of the sink alone cannot be copied anew by their name."""
+    """The actions of a table of the source; tables that only the sink has get none, as they cannot be named."""
     if not (each.read or each.copy is not None or each.table in status.paused):
         return None
     hidden = el("input", type="hidden", name="table", value=each.table)

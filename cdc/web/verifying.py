@@ -36,7 +36,7 @@ class Compared:
 
 
 def compare_kept(control: Control, view: PipelineView, told: Callable[[TableReport], None]) -> Verification:
-    """As `cdc verify FILE` does, with the version of the file that is kept running."""
+    """Compare as `cdc verify FILE` does, with the version of the file that is kept running."""
     from cdc.verify.run import Settings, verify
 
     return verify(control.spec(view.name), Path(view.state_dir), Settings(), told)

@@ -1,4 +1,4 @@
-"""What the pages and the API show: a pipeline as `cdc serve` knows it, and as its run tells in its status document."""
+"""Views of pages and API: a pipeline as `cdc serve` knows it, and as its run tells in its status document."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class Bucket:
 
 
 def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
-    """What the refusal of an object store means for the user. Its text is cut to what holds no secret."""
+    """The refusal of an object store as an error for the user. Its text is cut so that it holds no secret."""
     text, where = _told(str(error)), f"{url}/{name}"
     kind = type(error).__name__
     if _NO_BUCKET.search(str(error)):

@@ -77,6 +77,6 @@ def _unlistable(error: OSError) -> None:
 
 
 def _kept(path: str) -> bool:
-    """Of Spark's files: the offsets, and what names the query."""
+    """The files of Spark's that stay: the offsets, and those that name the query."""
     folder, _, name = path.rpartition("/")
     return path == _METADATA or (folder == _OFFSETS and name.isdigit())

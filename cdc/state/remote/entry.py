@@ -69,7 +69,7 @@ class Entry:
         return str(self.notes.get("who", ""))
 
     def to_bytes(self) -> bytes:
-        """What `from_bytes` reads back."""
+        """The bytes that `from_bytes` reads back."""
         head = {
             "format": FORMAT, "kind": self.kind, "owner": self.owner, "number": self.number, "id": self.id,
             "changes": [_head(change) for change in self.changes], "notes": dict(self.notes),

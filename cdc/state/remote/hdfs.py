@@ -229,7 +229,7 @@ class HdfsBucket(Bucket):
 
 
 def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
-    """What the refusal of a name node or data node means for the user."""
+    """The refusal of a name node or data node as an error for the user."""
     where = f"{url}/{name}".removesuffix("/")
     if isinstance(error, OSError) and error.errno is not None:  # of this machine's disk: the library's have none
         return StateError(f"the state cannot be {verb}: {error.strerror}", where=str(error.filename or where))

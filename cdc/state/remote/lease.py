@@ -1,4 +1,4 @@
-"""Who runs: one object that its holder puts anew every few seconds, each time only over its own version.
+"""The lease on a state: one object that its holder puts anew every few seconds, each time only over its own version.
 
 Clocks of two machines are never compared. Who finds a lease watches it: when it changes its holder lives, and when it
 has not changed for as long as it says, by the watcher's own clock, it may be taken. That decides who goes on; that a
@@ -24,7 +24,7 @@ _LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What is in the object. `place` names the working copy, so that a run finds its own machine's dead one."""
+    """The content of the lease object. `place` names the working copy: a run finds its own machine's dead one by it."""
 
     owner: str
     place: str
@@ -37,7 +37,7 @@ class Holder:
 
     @property
     def who(self) -> str:
-        """For messages."""
+        """The holder, for messages."""
         return f"the run on {self.host}, process {self.pid}"
 
     def to_bytes(self) -> bytes:
@@ -108,7 +108,7 @@ class Lease:
         return self.renewed_s + self._mine.ttl_s
 
     def holder(self) -> Holder | None:
-        """Who has it now; None when nobody has."""
+        """The present holder; None when there is none."""
         return holder(self._bucket)
 
     def _is_mine(self) -> bool:
@@ -137,13 +137,13 @@ class Lease:
 
 
 def holder(bucket: Bucket) -> Holder | None:
-    """Who has the lease of a URL, or had it and said nothing since; None when nobody has. Raises StateError."""
+    """The holder of the lease of a URL, also one that has been silent since; None for none. Raises StateError."""
     data = bucket.get(NAME)
     found = None if data is None else Holder.from_bytes(data, f"{bucket.url}/{NAME}")
     return None if found is None or found.released else found
 
 
 def in_use(url: str, holder: Holder | None) -> StateError:
-    """What the second run is told."""
+    """The error for a second run."""
     who = "another run" if holder is None else holder.who
     return StateError(f"{who} is using this state", where=url, hint="stop that run, or choose another --state-dir")

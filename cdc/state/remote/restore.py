@@ -21,7 +21,7 @@ _DAMAGED = "restore the objects below --state-dir from a copy, or start anew wit
 
 @dataclass(slots=True)
 class Restored:
-    """What the store held: the last step, -1 for none; the steps that opened the log after an end without a word."""
+    """The content of the store: the last step, -1 for none; the steps that opened the log after an unclean end."""
 
     last: int = -1
     closed: bool = True

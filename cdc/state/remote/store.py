@@ -113,7 +113,7 @@ def _writer(copy: Path, session: WorkingCopy, process: int) -> Writer:
 
 
 def writer_of(store: RemoteStore) -> Writer:
-    """What puts the steps of a store in this process."""
+    """The writer that puts the steps of a store in this process."""
     return _writer(store.copy, store.session, os.getpid())
 
 

@@ -17,5 +17,5 @@ def bucket_at(url: str, retry: RetryPolicy | None = None) -> Bucket:
 
 
 def example(scheme: str) -> str:
-    """What a URL begins with, for hints."""
+    """The beginning of a URL of this kind, for hints."""
     return f"{scheme}://{'namenode:8020' if scheme == HDFS else 'bucket'}"

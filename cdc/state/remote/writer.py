@@ -226,6 +226,6 @@ def put_entry(bucket: Bucket, entry: Entry) -> Entry | None:
 
 
 def taken_over(url: str, who: str) -> StateError:
-    """What a run is told that was paused for longer than its lease. `who` may be empty."""
+    """The error for a run that was paused for longer than its lease. `who` may be empty."""
     hint = "this run has not answered for longer than its lease; the other one goes on"
     return StateError(f"the state was taken over by {who or 'another run'}", where=url, hint=hint)

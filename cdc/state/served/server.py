@@ -218,7 +218,7 @@ class StateServer:
         return {"names": self._store(fields).names()}, b""
 
     def _log(self, fields: Mapping[str, Any], _: bytes) -> Answer:
-        """What a log has behind the entries that the executor has, all of it when the log was cut since."""
+        """The entries of a log behind those that the executor has, all of them when the log was cut since."""
         key = (fields["folder"], fields["name"])
         with self._lock:
             if key not in self._logs:

@@ -141,7 +141,7 @@ def _private_file(folder: Path, data: bytes) -> Iterator[Path]:
 
 
 def trusting(certificate: str) -> ssl.SSLContext:
-    """What an executor connects with: it speaks to whoever has the key of this certificate, by any name of a host."""
+    """The TLS context of an executor: it trusts whoever has the key of this certificate, under any host name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(cadata=certificate)

@@ -1,4 +1,4 @@
-"""What a function is: its arguments, its result, its SQL in the engine, and what the page of functions says of it.
+"""Functions as values: arguments, result, SQL in the engine, and the text of the page of functions.
 
 Arguments are written as a person would: `"s TEXT, from INT, [length INT]"`. Brackets mean optional, `...` repeated.
 """
@@ -180,7 +180,7 @@ def _fit(name: str, arg: Typed, parameter: Parameter) -> Typed:
 
 
 def is_shown(kind: SqlType) -> bool:
-    """What joins as text without a CAST: all but bytes, and what has parts."""
+    """True for types that join as text without a CAST: all but bytes and nested ones."""
     return isinstance(kind, DataType) and kind.kind not in (*BINARIES, Kind.GEOMETRY, Kind.VECTOR)
 
 

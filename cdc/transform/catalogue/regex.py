@@ -95,7 +95,7 @@ def _extract_all(args: list[str], node: Typed) -> str:
 
 
 def _instr(args: list[str], node: Typed) -> str:
-    """What stands before the first match tells where it is; the match's text may stand elsewhere before."""
+    """The place of the first match, found by the text before it; the match's text may stand elsewhere before."""
     regex = _constant(node.args[1])
     before = f"('^((?s:.*?))(?:' || {args[1]} || ')')" if regex is None else text_literal(f"^((?s:.*?))(?:{regex})")
     return (

@@ -41,7 +41,7 @@ def limited(number: str, least: int = 0) -> str:
 
 
 def _overlay(args: list[str], node: Typed) -> str:
-    """As MySQL's INSERT(): unchanged outside of the value, to its end for a negative length."""
+    """MySQL's INSERT(): unchanged outside of the value, to its end for a negative length."""
     value, by, start = args[:3]
     of_bytes = not is_text(node.type)
     size = "octet_length" if of_bytes else "length"
