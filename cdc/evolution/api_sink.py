@@ -100,7 +100,7 @@ class ApiSession(TableSession[T]):
         raise self._unable(operation)
 
     def has_rows(self, check: Check) -> bool:
-        """For `checks_rows`."""
+        """True when the table has rows, for `checks_rows`."""
         hint = "a re-snapshot of the table brings it: `cdc resync`"
         raise ChangeRefused(f"{self.rules.name} does not look at rows", where=str(check.table), hint=hint, curable=True)
 

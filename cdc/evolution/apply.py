@@ -1,4 +1,4 @@
-"""What a schema is after a schema change. Pure; names count as they are written.
+"""Schemas behind a schema change. Pure; names count as they are written.
 
 schema --change--> schema          one table: `apply_change`
 {table: schema} --changes--> ...   all tables, renames included: `apply_changes`

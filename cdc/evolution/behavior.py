@@ -1,4 +1,4 @@
-"""What a schema change of the source does to a sink table: the five behaviors of Flink CDC, and its filters. Pure.
+"""The effect of a source's schema change on a sink table: the five behaviors of Flink CDC, and its filters. Pure.
 
 | change | evolve, try_evolve | lenient | ignore | exception |
 |---|---|---|---|---|
@@ -113,7 +113,7 @@ def _named(name: str, chosen: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What becomes of one change in one sink table.
+    """The effect of one change on one sink table.
 
     Attributes:
         changes: carried out, in order.
@@ -125,7 +125,7 @@ class Outcome:
 
 
 def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: TableSchema | None) -> Outcome:
-    """What to carry out in a sink table that is there.
+    """The changes to carry out in an existing sink table.
 
     Args:
         change: with the sink's table name; no CreateTable and no RenameTable.

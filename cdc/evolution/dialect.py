@@ -138,7 +138,7 @@ class Dialect(TableRules[T]):
         return f"{self.quoted(table.database)}.{self.quoted(table.table)}"
 
     def written_name(self, table: TableId) -> str:
-        """As it is in statements."""
+        """The name in the form that statements have."""
         return self.table_name(table)
 
     # rows

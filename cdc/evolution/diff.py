@@ -38,7 +38,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What two schemas alone do not tell.
+    """Facts about two schemas that the schemas alone do not show.
 
     Attributes:
         origins: which old column each new one comes from; None matches columns by name, whatever its case.

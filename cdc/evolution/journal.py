@@ -58,6 +58,6 @@ class Journal:
 
 
 def digest(changes: Sequence[SchemaChange]) -> str:
-    """What tells one list of changes from another."""
+    """The digest that tells one list of changes from another."""
     text = json.dumps([change_to_json(change) for change in changes], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -124,7 +124,7 @@ def merged(sink: TableSchema, source: TableSchema) -> TableSchema:
 
 
 def without_defaults(new: TableSchema, there: TableSchema, added: str = "") -> TableSchema:
-    """What was merged, without defaults for the columns that were not there, but for the one that was `added`.
+    """The merged schema without defaults for columns that were not there, but for the one that was `added`.
 
     The sink would give them to rows of other tables, which have no value there.
     """

@@ -41,7 +41,7 @@ from cdc.schema import (
 
 
 def plan(rules: TableRules[T], layout: Layout[T], changes: Sequence[SchemaChange]) -> list[PlannedChange]:
-    """What is missing for each change, from the layout on; exchanges of names are `in_turn` already.
+    """Plan the missing part of each change, from the layout on; exchanges of names are `in_turn` already.
 
     Raises ChangeRefused for what the sink cannot do.
     """

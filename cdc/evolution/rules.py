@@ -1,4 +1,4 @@
-"""What the tables of a sink can be: its types, what it does in place, which names it takes. For the planner.
+"""The possible forms of a sink's tables: its types, its changes in place, the names it takes. For the planner.
 
 Pure and picklable: it is asked while changes are planned and does nothing. A SQL system's rules are part of its
 `cdc.evolution.dialect.Dialect`. Driver.

@@ -1,4 +1,4 @@
-"""What a sink does on the driver for schema changes: read tables, carry out an operation, look for rows.
+"""The driver's side of schema changes in a sink: read tables, carry out an operation, look for rows.
 
 Planning, order, repetition and the record of what is done are the core's. A SQL system executes statements
 (`SchemaSession`), a system with an API has a method for each operation (`cdc.evolution.api_sink.ApiSession`).
@@ -26,11 +26,11 @@ class TableSession(ABC, Generic[T]):
     @property
     @abstractmethod
     def rules(self) -> TableRules[T]:
-        """What the tables of the system that is connected can be."""
+        """The rules of the connected system for its tables."""
 
     @abstractmethod
     def read(self, tables: Sequence[TableId]) -> Layout[T]:
-        """Those of these tables that exist, and which databases do. Raises SinkError."""
+        """The existing ones of these tables, and the existing databases. Raises SinkError."""
 
     @abstractmethod
     def carry_out(self, operation: Operation) -> Iterator[None]:
@@ -49,14 +49,14 @@ class TableSession(ABC, Generic[T]):
         """Whether a table has some of the rows that stand against a change. Raises SinkError."""
 
     def identity(self, table: TableId) -> str | None:
-        """What tells a table, also under another name, from one that has its name at another time.
+        """The identity of a table, the same under another name, and different from a later table of its name.
 
         None where the shadow table's name is free once it took its table's place. Raises SinkError.
         """
         return None
 
     def missing(self, tables: Sequence[TableId]) -> list[TableId]:
-        """Those of these tables that do not exist, or are hidden from the user. Raises SinkError."""
+        """The tables of these that do not exist, or are hidden from the user. Raises SinkError."""
         there = self.read(tables)
         return [table for table in tables if there.get(table) is None]
 
@@ -68,7 +68,7 @@ class TableSession(ABC, Generic[T]):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is carried out inside is done whole or not at all, where the rules say `transactional`."""
+        """A transaction: its body is carried out whole or not at all, where the rules say `transactional`."""
         yield
 
 

@@ -1,4 +1,4 @@
-"""What a plan consists of: operations, questions about rows, remarks. Frozen values, made by the planner."""
+"""Parts of a plan: operations, questions about rows, remarks. Frozen values, made by the planner."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class TableSink(Sink, Generic[T]):
             return None if actual is None else session.rules.schema(actual)
 
     def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
-        """Those of these tables that do not exist. Driver."""
+        """The tables of these that do not exist. Driver."""
         with self.schema_session(write=False) as session:
             return session.missing(tables)
 

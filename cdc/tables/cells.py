@@ -1,4 +1,4 @@
-"""What the transition table is made of: cases, and the names of conditions, operations and notices. Data."""
+"""Parts of the transition table: cases, and the names of conditions, operations and notices. Data."""
 
 from __future__ import annotations
 

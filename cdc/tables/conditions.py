@@ -1,4 +1,4 @@
-"""What the cases of the transition table ask about: one function for each name in `cells.CONDITIONS`. Pure."""
+"""Conditions of the transition table: one function for each name in `cells.CONDITIONS`. Pure."""
 
 from __future__ import annotations
 

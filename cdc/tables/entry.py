@@ -111,7 +111,7 @@ def _put(known: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def delta(before: TableViews, after: TableViews) -> dict[str, Any]:
-    """What an entry says of a batch: keys whose values are others behind it, null for those that are gone.
+    """The difference between two values: keys whose values are others in the second, null for those that are gone.
 
     Source tables that the rules leave as they are have no entry under `rules`.
     """

@@ -1,4 +1,4 @@
-"""What happens to tables. Frozen values.
+"""Events in the life of a table. Frozen values.
 
 All events of a batch come before its rows, those of the source in the order of its log.
 """
@@ -101,7 +101,7 @@ class TableLeft:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotVoid:
-    """What the running snapshot of a table has read does not count. Comes before the event that makes it so."""
+    """The rows that the running snapshot has read do not count. Comes before the event that makes it so."""
 
     table: TableId
 

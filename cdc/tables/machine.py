@@ -41,7 +41,7 @@ RESUMED = "it was paused"
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What the events of a batch come to.
+    """The result of a batch's events.
 
     Attributes:
         operations: for the sink, in order.

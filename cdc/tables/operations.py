@@ -1,4 +1,4 @@
-"""What the cases of the transition table do: one function for each name in `cells.OPERATIONS`. Pure; driver."""
+"""Operations of the transition table: one function for each name in `cells.OPERATIONS`. Pure; driver."""
 
 from __future__ import annotations
 

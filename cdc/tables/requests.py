@@ -32,7 +32,7 @@ _SUFFIX = ".json"
 
 
 class RequestKind(StrEnum):
-    """What is asked for."""
+    """The kind of a request."""
 
     SNAPSHOT = "snapshot"
     PAUSE = "pause"
@@ -41,7 +41,7 @@ class RequestKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a user asks for a source table. `id` is unique in the pipeline, and rises."""
+    """A user's request about a source table. `id` is unique in the pipeline, and rises."""
 
     id: str
     table: TableId

@@ -42,7 +42,7 @@ _MIRRORS = (Behavior.EVOLVE, Behavior.TRY_EVOLVE, Behavior.EXCEPTION)
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the user has to see about a sink table.
+    """A notice about a sink table that the user has to see.
 
     Attributes:
         text: follows the table's name; its first word is what the notice is counted under.

@@ -161,7 +161,7 @@ class Step:
 
     @property
     def words(self) -> dict[str, str]:
-        """What notices name."""
+        """The words of notices."""
         new, where, reason, why = "", "", "", ""
         match self.event:
             case on.TableRenamed(new_table=new_table):
@@ -182,7 +182,7 @@ class Step:
 
     @property
     def not_snapshotted(self) -> list[TableId]:
-        """Those of the other source tables that are not snapshotted again, as the source does not, or are paused."""
+        """The other source tables without a re-snapshot, as the source makes none, or they are paused."""
         snapshots, state = self.tables.now.snapshots, self.tables.state
         return sorted(
             other for other in self.others if not snapshots(other) or state((other, self.table)) is TableState.PAUSED
@@ -208,7 +208,7 @@ class Step:
 
     @property
     def merged_words(self) -> str:
-        """What a change of one of several source tables does not do to the sink table; empty when nothing."""
+        """The part of a change that a merged sink table does not follow, in words; empty for none."""
         whose, there = f"{self.change_words} of {self.source}", self.there
         match self.change:
             case RenameColumn(old_name=old_name, new_name=new_name):

@@ -19,7 +19,7 @@ def _all(table: TableId) -> bool:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What guards read besides the tables: the pipeline as it is now.
+    """The pipeline as it is now, as far as conditions read it besides the tables.
 
     Attributes:
         route, policy: of the pipeline file.

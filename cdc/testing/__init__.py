@@ -1,4 +1,4 @@
-"""For tests of connectors and pipelines, ours and yours: doubles, block builders, runners without Spark, conformance.
+"""Tests of connectors and pipelines, ours and yours: doubles, block builders, runners without Spark, conformance.
 
     from cdc.testing import FailAt, ListSink, ListSource, block, run_in_memory
 

@@ -47,7 +47,7 @@ class Case:
 
 
 class Result(dict[str, Any]):
-    """What a case came to: a mapping of JSON values, whose keys are attributes too.
+    """The result of a case: a mapping of JSON values, whose keys are attributes too.
 
     | key | value |
     |---|---|
@@ -74,7 +74,7 @@ class Result(dict[str, Any]):
 
     @property
     def error(self) -> dict[str, str] | None:
-        """What stopped the case."""
+        """The error that stopped the case."""
         found: dict[str, str] | None = self["error"]
         return found
 
@@ -100,7 +100,7 @@ def name_of(value: object, number: int) -> str:
 
 
 def error_from(error: Exception) -> dict[str, str]:
-    """What a result says of an error: of several problems in a pipeline the first one's place, and the texts of all."""
+    """A result's error: of several problems in a pipeline the first one's place, and the texts of all."""
     kind = type(error).__name__
     if isinstance(error, SpecError) and error.problems:
         first, *others = error.problems

@@ -54,7 +54,7 @@ def run_case(case: Case, sink: LineSink, file: str = "pipeline.yaml", *, dead_le
 
 
 def middle(spec: PipelineSpec, *, dead_letters: str = "") -> Middle:
-    """What a pipeline file says of the way between source and sink; functions of other pipelines are forgotten.
+    """The rules and routes of a pipeline file; functions of other pipelines are forgotten.
 
     `dead_letters` is written to instead of `dead-letter.path`, so that the letters of real runs are not touched.
     """
@@ -81,7 +81,7 @@ class CaseSource(LineSource):
 
 
 def finished(case: Case, file: str = "pipeline.yaml", *, dead_letters: str = "") -> Result:
-    """What a sound case comes to; whatever stops it is in the result."""
+    """The result of a sound case; an error that stops it is in the result."""
     sink, error = LineSink(case.sink_tables), None
     try:
         run_case(case, sink, file, dead_letters=dead_letters)

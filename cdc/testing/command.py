@@ -13,7 +13,7 @@ from cdc.testing.suite import SUFFIX, read_suite, suite_file
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a test: `where` it stands, its name, and the differences, none when it passed."""
+    """The result of a test: `where` it stands, its name, and the differences, none when it passed."""
 
     where: str
     name: str

@@ -1,4 +1,4 @@
-"""What every sink does with tables that are copied anew, and with names that are exchanged, by name.
+"""Shadow tables and exchanged names in every sink, by name.
 
 `SinkConformance` has these behaviours too.
 """
@@ -156,7 +156,7 @@ def in_place(sink: Sink, batch: int, changes: Sequence[SchemaChange]) -> bool:
 
 
 def _batch(sink: Sink, batch: int, changes: Sequence[SchemaChange], *blocks: ChangeBlock) -> None:
-    """As the engine does it."""
+    """Run a batch as the engine does."""
     sink.apply(batch, changes_for(sink, changes))
     wanted = (found for item in blocks if (found := block_for(sink, item)) is not None)
     sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0), wanted))

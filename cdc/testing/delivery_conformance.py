@@ -1,4 +1,4 @@
-"""What every sink does with a batch, whatever its delivery profile: once, also when steps repeat. By name.
+"""Batches in every sink, whatever its delivery profile: once, also when steps repeat. By name.
 
 `SinkConformance` has these behaviours too; a sink without tables (a log) has them alone.
 """

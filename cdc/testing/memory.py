@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Run:
-    """What a run did: batches, the schema changes applied, changes counted, counted reasons, its end."""
+    """The account of a run: batches, the schema changes applied, changes counted, counted reasons, its end."""
 
     batches: int = 0
     changes: list[SchemaChange] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Middle:
-    """What a pipeline does between source and sink: by default the sink's tables mirror those of the source.
+    """The rules and routes between source and sink: by default the sink's tables mirror those of the source.
 
     Attributes:
         routing: source tables to sink tables, and what becomes of schema changes.
@@ -201,7 +201,7 @@ class LocalPipeline:
             self._recovered = True
 
     def _live(self, batch: int, parallelism: int) -> None:
-        """What a process does for a batch."""
+        """Run a batch as a live process does."""
         self.recover()
         self._runner(batch, lambda: self._tasks(batch, parallelism))
 

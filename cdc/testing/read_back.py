@@ -8,7 +8,7 @@ from cdc.sink import Sink, StoredTable
 
 
 def assert_read_back(sink: Sink, written: ChangeBlock) -> None:
-    """What the sink says that it holds of rows is what it reads back, of all of them and of some keys."""
+    """Assert that the sink's own account of rows is what it reads back, of all of them and of some keys."""
     found = sink.read_back(written.table, written.schema)
     assert found is not None
     assert not isinstance(found, str)

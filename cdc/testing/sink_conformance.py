@@ -1,4 +1,4 @@
-"""What every sink does, by name. Subclass `SinkConformance`, give it a `harness` fixture, and let pytest collect it."""
+"""The behaviour of every sink, by name. Subclass `SinkConformance` and give it a `harness` fixture."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         assert harness.rows(ORDERS) == [row(1, "b")]
 
     def test_a_row_that_comes_and_goes_in_one_batch(self, harness: SinkHarness) -> None:
-        """It never was there."""
+        """A row that comes and goes in one batch never was there."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "-D", row(1, "a"))], create=True))
         assert harness.rows(ORDERS) == []
@@ -171,7 +171,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         assert harness.rows(LOG) == [row(1)]
 
     def test_the_same_swap_again_in_a_later_batch(self, harness: SinkHarness) -> None:
-        """That one is meant."""
+        """The same swap in a later batch is carried out, too."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
         for batch in (1, 2):

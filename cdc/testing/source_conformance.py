@@ -1,4 +1,4 @@
-"""What every source does, by name. Subclass `SourceConformance`, give it a `harness` fixture, let pytest collect it."""
+"""The behaviour of every source, by name. Subclass `SourceConformance` and give it a `harness` fixture."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SourceConformance:
         assert all_images(rest) == [inserted(3, "c")]
 
     def test_nothing_new_leaves_the_offset_where_it_is(self, harness: SourceHarness) -> None:
-        """That is how the engine knows."""
+        """An unchanged offset tells the engine that nothing came."""
         harness.create()
         harness.insert((1, "a"))
         end = drain(harness.source())[-1].end

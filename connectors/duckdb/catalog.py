@@ -1,4 +1,4 @@
-"""What is in a DuckDB file, and schema changes in it: the driver's side of the dialect. Two queries for all tables."""
+"""The tables of a DuckDB file and their changes: the driver's side of the dialect. Two queries for all tables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DuckDbSchemas(SchemaSession[str]):
 
     @property
     def dialect(self) -> DuckDbDialect:
-        """For this file."""
+        """The dialect for this file."""
         return self._dialect
 
     def read(self, tables: Sequence[TableId]) -> Layout[str]:
@@ -86,7 +86,7 @@ class NoFile(SchemaSession[str]):
 
     @property
     def dialect(self) -> DuckDbDialect:
-        """For the file as it will be called."""
+        """The dialect for the file under its later name."""
         return self._dialect
 
     def read(self, tables: Sequence[TableId]) -> Layout[str]:

@@ -174,7 +174,7 @@ def _is_locked(error: duckdb.Error) -> bool:
 
 
 def first_line(error: duckdb.Error) -> str:
-    """What DuckDB says, without the statement it quotes."""
+    """DuckDB's message, without the statement that it quotes."""
     return str(error).strip().splitlines()[0]
 
 

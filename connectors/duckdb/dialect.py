@@ -65,7 +65,7 @@ class DuckDbDialect(Dialect[str]):
     # types
 
     def wanted(self, data_type: DataType, *, key: bool) -> str:
-        """As DuckDB itself spells it."""
+        """The type in DuckDB's own spelling."""
         return duckdb_type(data_type)
 
     def holds(self, actual: str, data_type: DataType, *, key: bool) -> bool:
@@ -73,7 +73,7 @@ class DuckDbDialect(Dialect[str]):
         return holds(actual, duckdb_type(data_type))
 
     def data_type(self, actual: str) -> DataType:
-        """As near as it goes."""
+        """The nearest type of the engine."""
         return data_type(actual)
 
     def is_text(self, actual: str) -> bool:

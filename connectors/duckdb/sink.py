@@ -115,7 +115,7 @@ class DuckDbSink(TableSink[str]):
             yield session
 
     def _fence(self, session: DuckDbSession) -> Fence:
-        """Of the file, which has to have what was committed to it. Raises SinkError."""
+        """The fence of the file, which has to have all that was committed to it. Raises SinkError."""
         fence = Fence(session, self._pipeline)
         if fence.batch < self._newest:
             has = (
@@ -135,7 +135,7 @@ class DuckDbSink(TableSink[str]):
 
     @property
     def _directory(self) -> Path:
-        """Of the machine that this is asked on."""
+        """The directory's device on the machine that asks."""
         return self._store.bulk("")
 
     def _load(self, session: DuckDbSession, fence: Fence, batch: int, staged: Sequence[Staged]) -> dict[TableId, int]:

@@ -33,7 +33,7 @@ Places = Callable[[TableId], Place]
 
 @dataclass
 class _Table:
-    """What one table has in this task."""
+    """The documents of one table in this task."""
 
     place: Place
     key: tuple[str, ...]

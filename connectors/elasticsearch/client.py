@@ -32,7 +32,7 @@ class Answer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who asks: headers of every request. Not shown."""
+    """The credentials: headers of every request. Not shown."""
 
     headers: dict[str, str] = field(default_factory=dict, repr=False)
 
@@ -61,7 +61,7 @@ class Client:
         return self.send(method, path, text, "application/json", wait=wait)
 
     def send(self, method: str, path: str, body: bytes | None, kind: str, *, wait: bool = True) -> Any:
-        """As `ask`, with a body that is text already."""
+        """Ask as `ask` does, with a body that is text already."""
 
         def once() -> Any:
             return self._once(method, path, body, kind)

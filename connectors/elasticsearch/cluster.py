@@ -1,4 +1,4 @@
-"""What is in the cluster: the indexes behind aliases, and the pipeline's own document. Driver, and executors to look.
+"""The indexes behind aliases, and the pipeline's own document. Driver, and executors to look.
 
 The document of a pipeline is in the index `cdc-commits`: its last batch, as the version of the document too.
 """

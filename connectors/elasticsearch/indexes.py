@@ -73,7 +73,7 @@ class Index:
         return int(match[1]) if match else 0
 
     def meta(self) -> dict[str, Any]:
-        """What its mapping says of it."""
+        """The `_meta` of its mapping."""
         schema = schema_to_json(self.schema)
         return {"cdc": {"table": str(self.table), "schema": schema, "pipeline": self.pipeline, "epoch": self.epoch}}
 

@@ -123,7 +123,7 @@ class FieldRules:
         return {"type": "object", "enabled": False} if self.json_as == "disabled" else {"type": "text"}
 
     def fields(self, table: TableId, schema: TableSchema) -> dict[str, Any]:
-        """Those of all columns. Raises ChangeRefused for names that no field can have."""
+        """The fields of all columns. Raises ChangeRefused for names that no field can have."""
         found = {}
         for column in schema.columns:
             check_field(table, column.name)

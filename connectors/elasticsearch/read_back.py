@@ -39,7 +39,7 @@ class Documents:
                 yield self._batch(page)
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """What the documents hold of rows."""
+        """The values that the documents hold of rows."""
         columns = [self._held(values, index) for index, values in enumerate(rows.columns)]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 

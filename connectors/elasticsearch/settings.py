@@ -1,4 +1,4 @@
-"""What the options say, as the parts of the sink take it."""
+"""The options as the parts of the sink take them."""
 
 from __future__ import annotations
 

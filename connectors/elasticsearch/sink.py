@@ -140,7 +140,7 @@ class ElasticsearchSink(Sink):
         return Documents(self._client, self._names.alias(table), schema)
 
     def examine(self) -> Iterator[Finding]:
-        """What the cluster is, and its health."""
+        """The cluster's product, version and health."""
         product, number = self._cluster.product(wait=False)
         yield ok("version", f"{product} {number}")
         try:

@@ -116,7 +116,7 @@ class Cluster:
     def retrying(
         self, policy: RetryPolicy, doing: str, call: Callable[[], T], polled: AdminClient | Producer | None = None
     ) -> T:
-        """What `call` returns; a cluster that is away is waited for as the policy has it. Raises the side's errors.
+        """The result of `call`; a cluster that is away is waited for by the policy. Raises the side's errors.
 
         `polled` is the client of the call, to be asked what its connections say; a consumer tells it with its records.
         """
@@ -184,7 +184,7 @@ class Cluster:
         return refused(f"{doing}: {text}", where=where, hint=f"Kafka's error {found.name()}")
 
     def listed(self, admin: AdminClient | Producer, topic: str | None = None) -> Any:
-        """What the cluster tells of one topic, or of all. Raises KafkaException."""
+        """The cluster's metadata of one topic, or of all. Raises KafkaException."""
         # A login that is refused ends in a time limit too: a short one first shows it soon.
         try:
             return _topics(admin, topic, min(1.0, ANSWER_S))

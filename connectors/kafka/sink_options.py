@@ -215,14 +215,14 @@ class KafkaSinkOptions(RegistryOptions, ConnectionOptions, SinkOptions):
         return tuple(dict.fromkeys(server.lower() for server in self.bootstrap_servers.split(",")))
 
     def kept(self) -> dict[str, str]:
-        """What fences are found by."""
+        """The names that fences are found by."""
         return {
             "sink.fence-topic": self.fence_topic,
             "sink.transactional-id-prefix": self.transactional_id_prefix,
         }
 
     def naming(self) -> dict[str, str]:
-        """What topics are named by."""
+        """The naming of topics."""
         given = {
             "topic": self.topic,
             "sink.tableId-to-topic.mapping": self.mapping,
@@ -307,13 +307,13 @@ class KafkaSinkOptions(RegistryOptions, ConnectionOptions, SinkOptions):
         return topic_mapping(self.mapping)
 
     def metadata(self) -> tuple[str, ...]:
-        """What the messages say of the place in the log."""
+        """The metadata of messages about the place in the log."""
         if self.value_format == "debezium-json" or self.in_avro:
             return "binlog_file", "binlog_begin", "server_id", "gtid"
         return ("binlog_file", "binlog_begin", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
 
     def headers(self, table: TableId) -> list[tuple[str, bytes]]:
-        """What every message of a table has as headers. MySQL's tables have no namespace."""
+        """The headers of every message of a table. MySQL's tables have no namespace."""
         found = [("namespace", ""), ("schemaName", table.database), ("tableName", table.table)]
         named = found if self.table_headers else []
         for pair in _pairs(self.custom_headers):

@@ -71,7 +71,7 @@ class KafkaSource(Source):
         return replace(at, ids=ids).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """As the contract says; a message is what a transaction is elsewhere."""
+        """The end of the next batch, as the contract says; a message stands for a transaction."""
         at = KafkaOffset.from_json(start)
         end = self._planner().next(at, limits, wait_s)
         return start if end == at else end.to_json()

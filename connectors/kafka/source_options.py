@@ -190,7 +190,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, ConnectionOptions):
     )
 
     def captures(self) -> TablePattern | None:
-        """Those of `tables`; None for all."""
+        """A test for the captured ones of `tables`; None for all."""
         return None if self.tables is None else TablePattern(self.tables)
 
     @property

@@ -27,7 +27,7 @@ _SIMPLE = re.compile(r"\w+")
 
 
 def draft(server: ServerUrl, more: Mapping[str, str]) -> Draft:
-    """What is found. Raises SourceError when the server cannot be reached."""
+    """The draft of a source. Raises SourceError when the server cannot be reached."""
     tables = f"{_pattern(server.database)}.\\.*" if server.database else "\\.*.\\.*"
     username = (server.username or "root").replace("${", "$${")
     given = {"hostname": server.hostname, "port": str(server.port or PORT), "username": username}

@@ -229,7 +229,7 @@ class MySqlSourceOptions(SnapshotOptions):
         return tuple(name.strip() for name in (self.metadata_list or "").split(",") if name.strip())
 
     def warnings(self) -> Iterator[Remark]:
-        """What is accepted without effect, and connections that can be listened to."""
+        """Options that are accepted without effect, and connections that can be listened to."""
         yield from super().warnings()
         if self.tls in ("disabled", "preferred", "required") and not is_loopback(self.hostname):
             hint = "use verify-identity, with tls.ca when the certificate is your own"

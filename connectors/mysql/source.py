@@ -58,7 +58,7 @@ class MySqlSource(AskedSource):
         self._forget()
 
     def _forget(self) -> None:
-        """What belongs to one process."""
+        """Drop the parts that belong to one process."""
         self._comparing: MySqlSourceOptions | None = None
         self._matches: Callable[[TableId], bool] | None = None
         self._known: Schemas | None = None
@@ -123,7 +123,7 @@ class MySqlSource(AskedSource):
         return MySqlOffset(start.position, start.gtids, server=start.info.identity).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """As the contract says. The batch at the very start may hold nothing but the creation of the sink's tables."""
+        """The end of the next batch, as the contract says. The first batch may hold only creations of sink tables."""
         at = MySqlOffset.from_json(start)
         end = self._latest(at, limits, wait_s)
         return start if end == at else end.to_json()

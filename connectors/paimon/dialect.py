@@ -1,4 +1,4 @@
-"""What Paimon does to its tables in place, and the operations that carry a change out. Pure, nothing is executed here.
+"""Changes of Paimon's tables in place, and the operations that carry a change out. Pure, nothing is executed here.
 
 An operation is its own text for `cdc plan`, in the words of Spark's SQL; `connectors.paimon.schemas` carries it out.
 In place: columns added, dropped, renamed, moved to a type that holds every value of the old one. Types of
@@ -107,7 +107,7 @@ class PaimonDialect(Dialect[str]):
     # types
 
     def wanted(self, data_type: DataType, *, key: bool) -> str:
-        """As Paimon's schemas spell it."""
+        """The type in the spelling of Paimon's schemas."""
         return paimon_type(data_type)
 
     def holds(self, actual: str, data_type: DataType, *, key: bool) -> bool:
@@ -115,7 +115,7 @@ class PaimonDialect(Dialect[str]):
         return actual == paimon_type(data_type) if key else holds(actual, paimon_type(data_type))
 
     def data_type(self, actual: str) -> DataType:
-        """As near as it goes."""
+        """The nearest type of the engine."""
         return data_type(actual)
 
     def is_text(self, actual: str) -> bool:
@@ -252,7 +252,7 @@ class PaimonDialect(Dialect[str]):
         return Operation(super().copy_rows(source, target, values), "copy_rows", source=source, target=target)
 
     def take_place(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
-        """As one snapshot of the table where the copy is like it, else by its name."""
+        """Swap the shadow table in: one snapshot of the table where both are alike, else by its name."""
         text = f"INSERT OVERWRITE {self.table_name(table.id)} FROM {self.table_name(copy)}"
         return [Operation(text, "take_place", copy=copy, table=table.id)]
 

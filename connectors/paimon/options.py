@@ -161,7 +161,7 @@ class PaimonSinkOptions(SinkOptions):
         return {**given, **{name: text.get_secret_value() for name, text in self.secrets.items()}}
 
     def table_properties(self) -> dict[str, str]:
-        """What the user adds to every new table."""
+        """The properties that the user adds to every new table."""
         given = {key.removeprefix(TABLE): str(text) for key, text in self.passed.items() if key.startswith(TABLE)}
         return {**({"bucket": str(self.buckets)} if self.buckets else {}), **given}
 
@@ -174,7 +174,7 @@ class PaimonSinkOptions(SinkOptions):
         return (" ".join(filter(None, (self.uri, self.catalog_options().get("warehouse")))),)
 
     def problems(self) -> Iterator[Remark]:
-        """What the kind of the catalog needs, and properties that would bend rows."""
+        """Missing options of the catalog's kind, and properties that would bend rows."""
         yield from super().problems()
         if self.metastore != "rest" and not self.warehouse:
             yield Remark("catalog.properties.warehouse", "is required", "name a folder, or a URL such as s3://lake/wh")
@@ -187,7 +187,7 @@ class PaimonSinkOptions(SinkOptions):
 
 
 def property_problems(properties: Mapping[str, str], prefix: str = "", *, keyed: bool = True) -> Iterator[Remark]:
-    """What a table with these properties could not be kept right with; `keyed`: it has a key."""
+    """Properties under which a table could not be kept equal; `keyed`: it has a key."""
     for name, reason in _DECIDED.items():
         if name in properties:
             yield Remark(f"{prefix}{name}", f"cannot be used: {reason}", "remove the key")

@@ -34,7 +34,7 @@ class LakeRows:
         self.arrow = pa.schema(fields)
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """Of the snapshot that is newest when the call begins."""
+        """The rows of the snapshot that is newest when the call begins."""
         if keys is None:
             yield from self._read(None)
             return

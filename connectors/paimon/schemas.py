@@ -39,7 +39,7 @@ class PaimonSchemas(SchemaSession[str]):
 
     @property
     def dialect(self) -> PaimonDialect:
-        """That of the sink."""
+        """The sink's dialect."""
         return self._dialect
 
     def read(self, tables: Sequence[TableId]) -> Layout[str]:
@@ -78,7 +78,7 @@ class PaimonSchemas(SchemaSession[str]):
         return False
 
     def identity(self, table: TableId) -> str | None:
-        """That of the table's options."""
+        """The identity in the table's options."""
         found = self._tables.find(table)
         return None if found is None else found.identity
 

@@ -40,7 +40,7 @@ class LakeTable:
 
     @property
     def options(self) -> dict[str, str]:
-        """Those that are stored with the table."""
+        """The options that are stored with the table."""
         return {str(key): str(value) for key, value in self.library.table_schema.options.items()}
 
     @property
@@ -65,7 +65,7 @@ class LakeTable:
 
     @property
     def identity(self) -> str:
-        """What tells the table from another one of its name; empty for one that this tool has not written to."""
+        """The identity of the table, whatever its name; empty for a table that this tool has not written to."""
         return self.options.get(TABLE_ID, "")
 
     def sequence_base(self, pipeline: str) -> int:
@@ -99,7 +99,7 @@ class Tables:
         return None if found is None else LakeTable(table, found)
 
     def get(self, table: TableId) -> LakeTable:
-        """As `find`. Raises SinkError when there is none."""
+        """The table, as `find`. Raises SinkError when there is none."""
         found = self.find(table)
         if found is None:
             hint = "it was dropped or renamed in the lake; `cdc resync` copies it anew"

@@ -1,4 +1,4 @@
-"""What the first batch would compile."""
+"""Kernels that the first batch would compile."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class RegistryOptions(Block):
         return Registry(settings, policy, side)
 
     def registry_problems(self, value_format: str, *, wanted: bool) -> Iterator[Remark]:
-        """What is missing for the format of the values, or has no effect with it."""
+        """Options that the format of the values needs, or that have no effect with it."""
         if self.registry_url is None and "avro" in value_format:
             yield Remark(URL, "is missing", f"value.format: {value_format} needs the registry of its schemas")
         if self.registry_url is not None and not wanted:

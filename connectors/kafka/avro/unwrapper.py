@@ -59,7 +59,7 @@ class AvroUnwrapper:
         return replace(messages, keys=keys), Payloads(rows, values.take(rows), shapes, unreadable)
 
     def shape_of_key(self, key: bytes | None) -> int | None:
-        """As in `Opener`."""
+        """The shape of a key's schema, as in `Opener`."""
         if key is None or len(key) < _HEADER or key[0]:
             return None
         number = int.from_bytes(key[1:_HEADER], "big")

@@ -59,13 +59,13 @@ class Written:
 
     @classmethod
     def of(cls, offset: TopicPartition) -> Written:
-        """What a committed offset says."""
+        """The fence in a committed offset."""
         rows, _, before = (offset.metadata or "").partition("|")
         return cls(NEVER if offset.offset < 0 else offset.offset - 1, rows, int(before) if before else None)
 
     @property
     def metadata(self) -> str:
-        """What is kept beside the offset."""
+        """The metadata beside the offset."""
         return self.rows if self.before is None else f"{self.rows}|{self.before}"
 
     def lacks(self, batch: int) -> bool:
@@ -127,7 +127,7 @@ class Fences:
             consumer.close()
 
     def mark(self, part: int, written: Written) -> tuple[list[TopicPartition], Any]:
-        """What to send with the transaction that writes a batch: offsets, and the group they are of."""
+        """The offsets to send with the transaction that writes a batch, and the group they are of."""
         offset = TopicPartition(self.topic, part, written.batch + 1, metadata=written.metadata)
         return [offset], self._consumer.consumer_group_metadata()
 

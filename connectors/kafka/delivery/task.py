@@ -1,4 +1,4 @@
-"""What a task sends: encoded ahead while it waits for its turn, then as it comes; and what it counts. Executor."""
+"""Messages of a task: encoded ahead while it waits for its turn, then as they come; and its counts. Executor."""
 
 from __future__ import annotations
 

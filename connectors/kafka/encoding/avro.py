@@ -69,7 +69,7 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, re
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What makes a column's values readable for the kernel. A column that takes no NULL has none.
+    """A conversion that makes a column's values readable for the kernel. A column that takes no NULL has none.
 
     `least`: how many bytes a value has.
     """
@@ -120,7 +120,7 @@ def _envelope(table: TableId, naming: Naming, fields: tuple[Field, ...]) -> tupl
 
 
 def _source(table: TableId, naming: Naming) -> Iterator[Part]:
-    """As in JSON; what stands before `row` is the same in an event."""
+    """The source block as in JSON; the part before `row` is the same in an event."""
     parts: list[bytes | Value] = []
     for name, kind in debezium.SOURCE:
         union = bool(kind["optional"])
@@ -166,7 +166,7 @@ def _literal(value: str | int | None, *, union: bool) -> bytes:
 
 
 def avro_schema(schema: Schema) -> Any:
-    """What Connect's AvroConverter registers for a Connect schema; of a name that comes again, the name."""
+    """The Avro schema that Connect's AvroConverter registers for a Connect schema; of a repeated name, the name."""
     return _schema(schema, set(), "")
 
 
@@ -198,7 +198,7 @@ def _member(field: Schema, met: set[str], space: str) -> dict[str, Any]:
 
 
 def _properties(schema: Schema) -> Schema:
-    """What a Connect schema says that Avro has no word for."""
+    """The properties of a Connect schema that Avro has no word for."""
     found: Schema = {"connect.type": schema["type"]} if schema["type"] in _SHORT else {}
     parameters = schema.get("parameters")
     if schema.get("name") == _DECIMAL and parameters:

@@ -76,7 +76,7 @@ def _jdbc(column: Column) -> int:
 
 
 def _prepared(column: Column) -> Prepare | None:
-    """What makes text of values that Canal has as numbers: indexes of ENUM, bit masks of SET, BIT."""
+    """The conversion to text of values that Canal has as numbers: indexes of ENUM, bit masks of SET, BIT."""
     found = parts_of(column)
     labels = found.labels
     if found.name == "enum":

@@ -199,6 +199,6 @@ def _bytes(array: pa.Array, scale: int) -> pa.Array:
 
 
 def decimal_base64(number: int) -> str:
-    """What a whole number is as a Connect decimal in JSON."""
+    """A whole number as a Connect decimal in JSON."""
     size = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()

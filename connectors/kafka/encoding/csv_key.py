@@ -11,7 +11,7 @@ from connectors.kafka.encoding.template import KEY, Field, Part, Row
 
 
 def csv_key(table: TableId, key: Sequence[Part]) -> tuple[Part, ...]:
-    """What a key in JSON is as CSV: its values are encoded as there."""
+    """A key in JSON as CSV: its values are encoded as there."""
     fields = tuple(_field(field) for part in key if isinstance(part, Row) for field in part.fields)
     name = str(table).replace('"', '""')
     if not fields:

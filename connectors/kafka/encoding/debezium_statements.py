@@ -118,7 +118,7 @@ def _label(text: str) -> str:
 
 
 def _length(found: MySqlType) -> int | None:
-    """Of ENUM one character, of SET all labels' places with commas between, as Debezium counts."""
+    """The length of a column: ENUM one character, SET all labels' places with commas between, as Debezium counts."""
     if found.name == "enum":
         return 1
     if found.name == "set":

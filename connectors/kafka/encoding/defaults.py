@@ -52,7 +52,7 @@ def default_of(column: Column, modes: Modes) -> Any:
 
 
 def _wrapped(number: int) -> int:
-    """As a signed number of 64 bits."""
+    """The number as a signed one of 64 bits."""
     return number - (1 << 64) if number >= 1 << 63 else number
 
 

@@ -112,7 +112,7 @@ def _sliced(column: pa.Array | bytes, start: int, count: int) -> pa.Array | byte
 
 
 def _moved(moved: np.ndarray, picks: np.ndarray, key: RecordTemplate, rows: pa.RecordBatch) -> dict[int, Headers]:
-    """What Debezium says of a key that changed: the new one with the delete, the old one with the insert."""
+    """Debezium's headers for a key that changed: the new one with the delete, the old one with the insert."""
     chosen = np.flatnonzero(moved)
     if len(chosen) == 0:
         return {}

@@ -31,7 +31,7 @@ def layout_of(
 
 
 def naming_of(options: KafkaSinkOptions, version: str) -> Naming:
-    """What Debezium's messages say of where they come from."""
+    """The origin in Debezium's messages."""
     return Naming(options.topic_prefix or _NAME, version)
 
 

@@ -1,4 +1,4 @@
-"""What a format decides: the parts of keys and values of one table at one schema."""
+"""The parts of keys and values of one table at one schema, as a format decides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Prepare = Callable[[pa.Array], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What messages say of where they come from.
+    """The names of the origin in messages.
 
     Attributes:
         name: Debezium's logical name of the server (`topic.prefix`), part of the names of Connect schemas.

@@ -16,7 +16,7 @@ _LABEL = re.compile(r"'((?:[^']|'')*)'")
 
 
 def mysql_type(column: Column) -> str:
-    """Such as `enum('a','b')`, `decimal(10,2) unsigned`, `datetime(3)`."""
+    """The column's type in MySQL's spelling, such as `enum('a','b')`, `decimal(10,2) unsigned`, `datetime(3)`."""
     return column.source_type or _spelled(column.type)
 
 

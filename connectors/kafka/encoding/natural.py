@@ -42,7 +42,7 @@ def fields_of(schema: TableSchema) -> tuple[Field, ...]:
 
 
 def prepared_of(schema: TableSchema) -> dict[str, Prepare]:
-    """What makes the columns readable for the kernel that are not."""
+    """The conversions for columns that the kernel cannot read as they are."""
     return {column.name: found for column in schema.columns if (found := _prepare(column)) is not None}
 
 

@@ -37,7 +37,7 @@ class Events:
 
 
 class Origin:
-    """What the messages of a block say of their changes; each column is made when it is asked for."""
+    """The origin of a block's changes in messages; each column is made when it is asked for."""
 
     def __init__(self, block: ChangeBlock, changes: Changes, now_ms: int) -> None:
         self._block, self._changes, self._now_ms = block, changes, now_ms

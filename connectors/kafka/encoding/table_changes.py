@@ -20,7 +20,7 @@ from cdc.sink import Announced
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What one statement, or none, did to one table.
+    """The effect of one statement, or of none, on one table.
 
     Attributes:
         table: its name afterwards. old_table: its name before.

@@ -43,7 +43,7 @@ class Field:
 
     @property
     def label_text(self) -> bytes:
-        """What stands before the value in an object: the member's name and a colon, or nothing."""
+        """The text before the value in an object: the member's name and a colon, or nothing."""
         if self.label == "":
             return b""
         return json.dumps(self.label or self.name, ensure_ascii=False).encode() + b":"

@@ -31,7 +31,7 @@ _MOST_HEADS = 32
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a broker said of a partition instead of messages. `partition` is -1 for what is about none."""
+    """A broker's error about a partition. `partition` is -1 for an error that is about none."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Fetched:
-    """What one call brought: messages of each partition in their order, and failures."""
+    """The result of one call: messages of each partition in their order, and failures."""
 
     messages: list[Messages] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -194,7 +194,7 @@ class Fetcher:
         return bytes(self._library.topic_name(topic)).decode() if topic else ""
 
     def _failure(self, pointer: int) -> Failure:
-        """What a message says that stands for an error. It is given back."""
+        """The error that a message stands for. The message is given back."""
         message = MessageFields.from_address(pointer)
         reason = ctypes.string_at(message.payload, message.len) if message.payload else b""
         found = Failure(

@@ -1,4 +1,4 @@
-"""What identifies the log of a topic: the id that Kafka gives it when it is created (KIP-516, brokers since 2.8).
+"""The identity of a topic's log: the id that Kafka gives it when it is created (KIP-516, brokers since 2.8).
 
 A topic that is deleted and made anew has another id. Offsets of the old one say nothing about the new one, even where
 it has as many messages.
@@ -34,7 +34,7 @@ class TopicIds:
         )
 
     def changed(self, ids: Mapping[str, str]) -> dict[str, str]:
-        """What became of topics that are not those with these ids any more, in words. Raises SourceError.
+        """The topics that have other ids now, in words. Raises SourceError.
 
         A topic that is missing is waited for, as the policy has it: a broker that starts does not know it yet.
         """

@@ -37,7 +37,7 @@ class Continuity:
 
     @property
     def done(self) -> str | None:
-        """What is done by now; None when that is not known."""
+        """The transactions that are done by now; None when that is not known."""
         self._gather()
         return self._done
 

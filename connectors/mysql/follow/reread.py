@@ -22,7 +22,7 @@ class Reread:
         self._streams = streams
 
     def __call__(self, tables: Collection[TableId], at: LogPosition) -> Mapping[TableId, MySqlTable]:
-        """Those of the tables that exist, with definitions that hold from `at` on.
+        """The existing ones of the tables, with definitions that hold from `at` on.
 
         Raises UnsupportedChange when a later statement of the log changes one of them, SourceError.
         """

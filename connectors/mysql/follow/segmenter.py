@@ -37,7 +37,7 @@ _ANY_ROWS = 1 << 62
 
 
 class SchemaTracker(Protocol):
-    """What the segmenter tells about schemas; `connectors.mysql.schema.schemas` keeps them."""
+    """The segmenter's reports about schemas; `connectors.mysql.schema.schemas` keeps them."""
 
     @property
     def entries(self) -> int:
@@ -58,7 +58,7 @@ class SchemaTracker(Protocol):
 
 @dataclass(slots=True)
 class _Open:
-    """What has been read since the last segment."""
+    """The events read since the last segment."""
 
     bytes: int = 0
     rows: int = 0

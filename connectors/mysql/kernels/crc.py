@@ -69,7 +69,7 @@ def crc32_table(at: Int, size: Int, floor: Int) -> Int:
 
 @kernel
 def crc32_folded(at: Int, size: Int, floor: Int) -> Int:
-    """As `crc32_table`, with carry-less multiplication; bytes from `floor` on are read, too, but do not count."""
+    """CRC-32 as of `crc32_table`, with carry-less multiplication; bytes from `floor` on are read, but do not count."""
     crc = np.int64(_START)
     if at - floor < crc_fold.REACH:
         step = min(size, np.int64(crc_fold.REACH))

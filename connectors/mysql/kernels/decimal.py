@@ -73,7 +73,7 @@ def decimal64(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
 
 @kernel
 def decimal128(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
-    """As `decimal64`, for up to 38 digits; four 32-bit limbs in 64-bit integers carry the product."""
+    """Decimals of up to 38 digits, as `decimal64`; four 32-bit limbs in 64-bit integers carry the product."""
     negative = 1 if peek8(at) < 0x80 else 0
     flip = np.int64(1)
     l0 = l1 = l2 = l3 = np.int64(0)

@@ -39,7 +39,7 @@ _DATA, _CONTROL, _EXPAND, _QUERY, _GTID, _TAGGED, _MARIADB_GTID, _OWN_TIME = 1, 
 
 
 def _roles() -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """What to do with each event type; types not named here are control events, so Python refuses or consumes them."""
+    """The role of each event type; types not named here are control events, so Python refuses or consumes them."""
     roles = np.full(256, _CONTROL, np.uint8)
     roles[
         [

@@ -16,7 +16,7 @@ _WIDTH, _NULLS = offset(COLUMN, "width"), offset(COLUMN, "nulls")
 
 @kernel
 def leave_zero(row: Int, column: Int) -> None:
-    """What stands in place of a NULL."""
+    """Write the zero that stands in place of a NULL."""
     values = peek64(column + _VALUES)
     width = peek64(column + _WIDTH)
     if width < 0:

@@ -104,7 +104,7 @@ def query_kind(data: Bytes, start: Int, end: Int) -> Int:
 
 @kernel
 def statement_kind(data: Bytes, at: Int, end: Int) -> Int:
-    """As `query_kind`, of the statement text `data[at:end]`. Plain comments before it are stepped over."""
+    """The `query_kind` of the statement text `data[at:end]`. Plain comments before it are stepped over."""
     at = _skip_space(data, at, end)
     if at >= end:
         return _HARMLESS

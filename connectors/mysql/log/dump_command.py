@@ -1,4 +1,4 @@
-"""What a replica says before the log flows: session settings, registration, and the dump commands as bytes.
+"""A replica's commands before the log flows: session settings, registration, and the dump commands as bytes.
 
 Sources: MySQL "Replication Protocol" pages (COM_REGISTER_SLAVE, COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID),
 `Gtid_set::encode` in `sql/rpl_gtid_set.cc`, `libs/mysql/gtid/tag.cpp`; MariaDB knowledge base "Replica Registration".

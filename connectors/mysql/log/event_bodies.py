@@ -1,4 +1,4 @@
-"""What is inside the events that are not rows: queries, GTIDs, rotations. For single events; rows have kernels."""
+"""Bodies of the events that are not rows: queries, GTIDs, rotations. For single events; rows have kernels."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def gtid_runs(buffer: ReceiveBuffer, first: int, last: int) -> list[tuple[str, i
 
 
 def mariadb_gtid_runs(buffer: ReceiveBuffer, first: int, last: int) -> list[tuple[int, int, int]]:
-    """As `gtid_runs`, for MariaDB: (domain, server id, last sequence number), one per run of a domain and server."""
+    """The `gtid_runs` of MariaDB: (domain, server id, last sequence number), one per run of a domain and server."""
     found = []
     for index, _, number in _runs(buffer, first, last):
         if buffer.type[index] == events.MARIADB_GTID:

@@ -34,7 +34,7 @@ def read_anywhere(
     open_range: OpenRange,
     retry: RetryPolicy = RETRY,
 ) -> Iterator[ReceiveBuffer]:
-    """As `read_range`; when `open_stream` says AnotherServer, the same transactions from there.
+    """Read as `read_range`; when `open_stream` says AnotherServer, the same transactions from there.
 
     Both give the same rows in the same order for each key. Raises SourceUnavailable (and the task is tried again from
     its beginning) when the server changed in the middle of the range.

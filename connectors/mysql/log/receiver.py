@@ -55,7 +55,7 @@ class Receiver:
         return bool(self._poll.poll(timeout_s * 1000))
 
     def contents(self) -> Bytes:
-        """What has come and was not consumed. Nothing writes to it any more once `consume` was called."""
+        """The received bytes that were not consumed. Nothing writes to them any more once `consume` was called."""
         held = self._buffer[: self.filled]
         return held.copy() if self.filled <= SMALL_BYTES else held
 

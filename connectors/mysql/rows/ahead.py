@@ -33,13 +33,13 @@ def compile_documents() -> None:
 
 
 def compile_events() -> None:
-    """What finds events and transactions in a log."""
+    """Compile the kernels that find events and transactions in a log."""
     for _ in indexed():
         pass
 
 
 def compile_compressed() -> None:
-    """What takes compressed transactions apart, on events of which none is."""
+    """Compile the kernels that take compressed transactions apart, on events of which none is."""
     for buffer in indexed():
         plan = np.empty((len(buffer), payload.PLAN_WIDTH), np.int64)
         payload.plan_expansion(buffer.data, buffer.start, buffer.end, buffer.type, plan)
@@ -55,7 +55,7 @@ def compile_compressed() -> None:
 
 
 def compile_values() -> None:
-    """What finds and reads values, except documents."""
+    """Compile the kernels that find and read values, except documents."""
     for kernel in (
         placing.place_images, one_value.fixed, one_value.temporal, one_value.invalid, decimal.decimal_text,
         values.write_label, values.write_set, rows_event.changes_end, row_by_row.undo_rows,
@@ -64,7 +64,7 @@ def compile_values() -> None:
 
 
 def compile_rows() -> None:
-    """What makes columns of rows events: everything above, and what calls it."""
+    """Compile the kernels that make columns of rows events: everything above, and the callers."""
     _compile(rows.decode_rows)
 
 

@@ -1,4 +1,4 @@
-"""What a column needs after the kernel: charset conversion, MariaDB's compressed values and addresses."""
+"""Steps of a column behind the kernel: charset conversion, MariaDB's compressed values and addresses."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ Op = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """What is left to do with a column's bytes after the kernel: `inflate`, `inet4`, `inet6`, or nothing; then charset.
+    """The step for a column's bytes behind the kernel: `inflate`, `inet4`, `inet6`, or nothing; then charset.
 
     `charset` is set when the bytes have to be converted to UTF-8.
     """

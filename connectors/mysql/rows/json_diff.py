@@ -19,7 +19,7 @@ from connectors.mysql.rows.json_value import Tree, decode, key_order, tree_text
 
 
 class Operation(IntEnum):
-    """What a diff does; the numbers are the log's."""
+    """The kind of a diff; the numbers are the log's."""
 
     REPLACE = 0
     INSERT = 1

@@ -84,7 +84,7 @@ def _shortest(value: float) -> tuple[str, str, int]:
 
 @dataclass(slots=True)
 class _Limits:
-    """What a sound document cannot exceed: its values share no bytes, and it is at most `MAX_DEPTH` deep."""
+    """Bounds that a sound document keeps: its values share no bytes, and it is at most `MAX_DEPTH` deep."""
 
     bytes_left: int
     depth: int = 0

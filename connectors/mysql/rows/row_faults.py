@@ -1,4 +1,4 @@
-"""What a row kernel's return code means to the user."""
+"""Meanings of a row kernel's return codes for the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the decoder knows about the tables of a log: announcements seen, and per table its plan and statistics."""
+"""The decoder's knowledge about the tables of a log: announcements seen, and per table its plan and statistics."""
 
 from __future__ import annotations
 

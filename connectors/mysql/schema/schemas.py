@@ -48,7 +48,7 @@ def _shared(store: Store) -> SchemaHistory:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the source where a pipeline starts: captured tables, default character sets, sequences."""
+    """The source where a pipeline starts: captured tables, default character sets, sequences."""
 
     tables: tuple[MySqlTable, ...] = ()
     databases: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Schemas:
         wanted: Wanted,
         at: LogPosition,
     ) -> int:
-        """As `add`, for tables that are captured from `at` on; those of `leftover` are in the sink, and go first."""
+        """Add tables that are captured from `at` on, as `add`; those of `leftover` are in the sink, and go first."""
         return self._add(count, self.catalog(count, wanted, Dialect(), 0).capture(tables, leftover), at)
 
     def _add(self, count: int, result: DdlResult, at: LogPosition, *before: SchemaEntry) -> int:
@@ -119,7 +119,7 @@ class Schemas:
         return sum(1 for _ in takewhile(lambda entry: not entry.sql, entries))
 
     def changes(self, first: int, last: int) -> Sequence[SchemaChange]:
-        """What entries `first` up to `last` do to the sink."""
+        """The schema changes for the sink in entries `first` up to `last`."""
         found = self.history.changes(first, last)
         if self._options.include_comments:
             return found

@@ -67,7 +67,7 @@ class Tracker:
         self._notices = notices
 
     def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
-        """As `segmenter.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
+        """Take a statement, as `segmenter.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
         query, where = parse_query(buffer, index), buffer.where(index)
         result = apply_query(self._catalog, query, buffer, index)
         if result.unparsed:
@@ -105,7 +105,7 @@ class Tracker:
         return True
 
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
-        """As `segmenter.SchemaTracker` says.
+        """The table's definition, as `segmenter.SchemaTracker` says.
 
         A table that no statement has defined is taken from the event, when that carries all metadata. Raises
         SchemaUnknown when it does not. A table that the server has altered without a word in its log is known by it as
@@ -168,7 +168,7 @@ class Tracker:
         return frozenset(names)
 
     def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
-        """As `segmenter.SchemaTracker` says."""
+        """Note uncertain rows, as `segmenter.SchemaTracker` says."""
         if not all(map(self._catalog.copied_when_uncertain, tables)):
             return False
         result = DdlResult(delta=Delta(uncertain={table: Uncertain(reason, same_rows=False) for table in tables}))

@@ -62,7 +62,7 @@ class ConnectionOptions:
 
     @classmethod
     def of(cls, options: MySqlSourceOptions) -> ConnectionOptions:
-        """What the pipeline file says about the connection."""
+        """The connection that the pipeline file describes."""
         return cls(
             hostname=options.hostname,
             port=options.port,
@@ -85,7 +85,7 @@ class ConnectionOptions:
 
     @property
     def rules(self) -> LoginRules:
-        """What a server at this address may ask for."""
+        """The authentication methods that a server at this address may use."""
         return LoginRules(
             verified=self.tls_mode in ("verify-ca", "verify-identity"),
             key_retrieval=self.key_retrieval or is_loopback(self.hostname),
@@ -171,7 +171,7 @@ def _tls_arguments(options: ConnectionOptions) -> dict[str, Any]:
 
 
 def tls_context(options: ConnectionOptions) -> ssl.SSLContext:
-    """What is verified, and what is shown to the server. Raises SourceError for a file that cannot be used."""
+    """The TLS context: certificates verified and shown. Raises SourceError for a file that cannot be used."""
     verify = options.tls_mode in ("verify-ca", "verify-identity")
     try:
         context = ssl.create_default_context(cafile=options.tls_ca) if verify else unverified()

@@ -47,7 +47,7 @@ class Cascade:
 
     @property
     def told(self) -> str:
-        """What it means for the sink."""
+        """The meaning for the sink, in words."""
         return (
             f"{self.table}: what its foreign key {self.constraint} does ({self.actions}) is not in this server's log, "
             "and not done in the sink"
@@ -69,12 +69,12 @@ class Link:
 
     @property
     def told(self) -> str:
-        """What is done about it where the parent is captured."""
+        """The consequence where the parent is captured, in words."""
         return f"{self.child} is copied anew when rows of {self.parent} change that it refers to: not all is logged"
 
     @property
     def untold(self) -> str:
-        """What it means where the parent is not captured."""
+        """The meaning where the parent is not captured, in words."""
         return (
             f"{self.child}: what becomes of its rows when those of {self.parent} change is not in this server's "
             "log, and that table is not captured, so that nothing is copied for it"
@@ -90,7 +90,7 @@ def unlogged_links(connection: MySqlConnection, info: ServerInfo, tables: Collec
 def told_cascades(
     connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId], *, copied: bool
 ) -> Iterator[str]:
-    """What a user is told of them; `copied`: the children are copied anew, where the parent is captured."""
+    """Cascades in words for the user; `copied`: the children are re-snapshotted, where the parent is captured."""
     if not copied:
         yield from map(str, unlogged_cascades(connection, info, tables))
         return
@@ -101,7 +101,7 @@ def told_cascades(
 def examine_cascades(
     connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId], cascades: str
 ) -> Iterator[Finding]:
-    """What `cdc doctor` says of them; `cascades` is `foreign-key-cascades`. Raises SourceError."""
+    """Findings of `cdc doctor` about them; `cascades` is `foreign-key-cascades`. Raises SourceError."""
     if cascades == "copy":
         for link in unlogged_links(connection, info, tables):
             captured = link.parent in tables
@@ -131,7 +131,7 @@ def _links(connection: MySqlConnection, child: TableId) -> Iterator[Link]:
 def unlogged_cascades(
     connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId]
 ) -> tuple[Cascade, ...]:
-    """Those of the given tables. Driver, once per new pipeline.
+    """The cascades of the given tables. Driver, once per new pipeline.
 
     MariaDB lists constraints only to who may write to the table: each of the others is asked for by itself.
     """

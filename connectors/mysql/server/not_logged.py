@@ -49,7 +49,7 @@ def not_logged_problems(
 
 
 def told_filter(info: ServerInfo) -> str:
-    """What a log that leaves databases out means for captured tables of others; empty when it leaves none out."""
+    """The consequence of a log filter for captured tables, in words; empty when the log leaves none of them out."""
     if not info.filters_log:
         return ""
     listed = f"binlog_do_db={','.join(sorted(info.do_db))}" if info.do_db else ""
@@ -61,7 +61,7 @@ def told_filter(info: ServerInfo) -> str:
 
 
 def _others(connection: MySqlConnection, info: ServerInfo) -> str:
-    """What makes the server carry out changes of others; empty when nothing does."""
+    """The sources whose changes the server carries out without logging them; empty for none."""
     for statement in _SOURCES[info.mariadb]:
         try:
             if query(connection, statement):

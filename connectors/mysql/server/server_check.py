@@ -1,4 +1,4 @@
-"""What has to hold before a pipeline starts: server settings, privileges, and a replica id that nobody else uses."""
+"""Preconditions of a pipeline: server settings, privileges, and a replica id that nobody else uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server is and where its binary log stands, asked in one go."""
+"""A server's version and settings and the end of its binary log, asked in one go."""
 
 from __future__ import annotations
 

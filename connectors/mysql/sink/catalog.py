@@ -1,4 +1,4 @@
-"""What is in the sink's server, and schema changes in it: a few queries however many tables there are. Driver."""
+"""The tables of the sink's server, and schema changes in it: a few queries however many tables there are. Driver."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ServerSchemas(SchemaSession[ServerType]):
 
     @property
     def dialect(self) -> ServerDialect:
-        """For this server."""
+        """The dialect for this server."""
         return self._dialect
 
     def read(self, tables: Sequence[TableId]) -> Layout[ServerType]:
-        """Those that exist, with collations and unique keys."""
+        """The existing tables, with collations and unique keys."""
         found = read_server_tables(self._session, tables, ignore_case=self._dialect.ignore_case)
         databases = (str(row[0]) for row in self._session.rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA"))
         return Layout(found, databases, ignore_case=self._dialect.ignore_case)

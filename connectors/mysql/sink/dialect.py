@@ -55,7 +55,7 @@ class ServerDialect(Dialect[ServerType]):
 
     @property
     def ignore_case(self) -> bool:  # type: ignore[override]
-        """As lower_case_table_names says."""
+        """Whether names ignore case, by lower_case_table_names."""
         return self.names_ignore_case
 
     def quoted(self, name: str) -> str:

@@ -35,7 +35,7 @@ def _check_url(text: str) -> str:
 
 
 class ServerSinkOptions(SinkOptions):
-    """What both sinks take."""
+    """The options of both sinks."""
 
     implementation: ClassVar[str] = "connectors.mysql.sink.sink:MySqlSink"
 

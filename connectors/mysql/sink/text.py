@@ -70,7 +70,7 @@ def _is_hex(kind: pa.DataType) -> bool:
 
 
 def _expression(column: TargetColumn, kind: pa.DataType, variable: str) -> str:
-    """What a column is set to where the text of the field is not the value."""
+    """The expression for a column whose field text is not the value."""
     if column.type.name == "bit":
         return f"CAST(CONV({variable}, {16 if _is_hex(kind) else 10}, 10) AS UNSIGNED)"
     return f"UNHEX({variable})" if _is_hex(kind) else ""

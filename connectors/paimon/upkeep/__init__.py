@@ -1,1 +1,1 @@
-"""What keeps a table fast while it is written to: files are merged, manifests too, old snapshots expire."""
+"""Upkeep of a table while it is written to: files and manifests are merged, old snapshots expire."""

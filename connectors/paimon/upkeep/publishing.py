@@ -40,7 +40,7 @@ def _publisher(catalog: Catalog, table: LakeTable) -> Any:
     from pypaimon.snapshot.renaming_snapshot_commit import RenamingSnapshotCommit
 
     class Conditional(RenamingSnapshotCommit):  # type: ignore[misc]
-        """As the library's, but that the file is made only where there is none."""
+        """A commit as the library's, but that the file is made only where there is none."""
 
         def commit(self, base_snapshot_uuid: str | None, snapshot: Any, statistics: Sequence[Any]) -> bool:
             from pypaimon.common.json_util import JSON

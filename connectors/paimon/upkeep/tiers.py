@@ -29,7 +29,7 @@ class Merge:
 
 
 def chosen(files: Sequence[Any], least: int, *, whole: bool = False) -> Merge | None:
-    """What to merge of a bucket's files (`DataFileMeta` of the library); None for nothing.
+    """The files of a bucket to merge (`DataFileMeta` of the library); None for nothing.
 
     Args:
         least: how many files of level 0 there have to be.

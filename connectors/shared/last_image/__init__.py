@@ -1,1 +1,1 @@
-"""What is left of changes to send: the last image of each key."""
+"""The last image of each key among the changes to send."""

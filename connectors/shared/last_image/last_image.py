@@ -1,4 +1,4 @@
-"""What is left of a flush of changes to send: the last image of each key, or every row of a table without a key.
+"""The changes to send of a flush: the last image of each key, or every row of a table without a key.
 
 Keys compare byte by byte, as the sinks compare them: `a` and `A` are two rows there even where the source's collation
 takes them for one. A change of the key's spelling is then a delete and an insert, which is what the log says too: the
@@ -25,7 +25,7 @@ KEYLESS_SKIPPED = "keyless-change-skipped"
 
 
 class KeylessChanges(StrEnum):
-    """What happens to updates and deletes of a table without a key, which neither server can express."""
+    """The handling of updates and deletes of a table without a key, which neither server can express."""
 
     FAIL = "fail"
     SKIP = "skip"

@@ -32,7 +32,7 @@ class UnsafeLogin(Exception):
 
 
 class NotMySql(Exception):
-    """What answers at that address does not speak the MySQL protocol."""
+    """The program at that address does not speak the MySQL protocol."""
 
 
 class LoginTimeout(Exception):
@@ -48,7 +48,7 @@ _NONSENSE = (struct.error, ValueError, LookupError, AttributeError, TypeError, A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginRules:
-    """What a server may ask for.
+    """The authentication methods that a server may use.
 
     Attributes:
         verified: its certificate is checked, so it is the server that is meant, and nobody listens.

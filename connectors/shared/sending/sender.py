@@ -47,7 +47,7 @@ class SendLimits:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one flush came to.
+    """The result of one flush.
 
     Attributes:
         encoded_bytes: bytes that went into the load.
@@ -83,7 +83,7 @@ class OpenLoad(Protocol):
 
 
 class Loader(Protocol):
-    """What a connector gives to `send`: begins loads. Thread safe."""
+    """The connector's part of `send`: begins loads. Thread safe."""
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> OpenLoad:
         """Begin part number `part` (from 0) of the table of `first` in this task, which is the block written first.

@@ -73,7 +73,7 @@ def parse_list(text: str, *, default_port: int, separators: str = ",;") -> tuple
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who logs in. The password appears in no text that Python makes of it."""
+    """The account to log in with. The password appears in no text that Python makes of it."""
 
     username: str
     password: str = field(default="", repr=False)

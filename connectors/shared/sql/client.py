@@ -60,7 +60,7 @@ class SqlSession:
         return [tuple(row.values()) for row in self.records(sql)]
 
     def records(self, sql: str) -> list[dict[str, Any]]:
-        """As `rows`, each row by column name: SHOW statements have other columns in other versions."""
+        """Rows as `rows`, each by column name: SHOW statements have other columns in other versions."""
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(sql)
@@ -111,7 +111,7 @@ class SqlClient:
             connection.close()
 
     def ask(self, question: Callable[[SqlSession], T]) -> T:
-        """What `question` returns, asked again in a new session when the answer is lost: it must change nothing.
+        """The result of `question`, asked again in a new session when the answer is lost: it must change nothing.
 
         Raises as `session`.
         """

@@ -68,7 +68,7 @@ def stage(directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> 
 
 @dataclass
 class _Table:
-    """What one table has in this task: buffered blocks, segments written, changes counted."""
+    """The changes of one table in this task: buffered blocks, segments written, changes counted."""
 
     id: TableId
     key: tuple[str, ...]

@@ -55,7 +55,7 @@ def number(at: Int, stop: Int) -> Pair:
 
 @kernel
 def _word(negative: Int, nan: Int, to: Int) -> Int:
-    """What is no number, in quotes."""
+    """Write a value that is no number, in quotes."""
     if nan:
         poke64(to, _NAN)
         return to + 5

@@ -194,7 +194,7 @@ def _same_bytes(one: Int, other: Int, size: Int) -> Bool:
 
 @kernel
 def differing(columns: Int, number: Int, pairs: Ints, out: Ints) -> None:
-    """For each pair of rows (int64[n, 2]) whether any of `number` columns differs, 1 or 0 in out uint8[n]."""
+    """For each pair of rows (int64[n, 2]), 1 in out uint8[n] when any of `number` columns differs, else 0."""
     for index in range(pairs.shape[0]):
         found = 0
         for column in range(columns, columns + COLUMN_BYTES * number, COLUMN_BYTES):

@@ -33,7 +33,7 @@ _RANKED = INTEGERS | TIMES
 
 
 class Membership:
-    """For each key, how many of the bounds are below it. Executor; not for two threads at once.
+    """For each key, the number of bounds below it. Executor; not for two threads at once.
 
     Args:
         columns, collations: of the split columns.
@@ -157,7 +157,7 @@ def _comparable(column: MySqlColumn, value: Any) -> Any:
 
 
 def _values(column: MySqlColumn, values: pa.Array) -> list[Any]:
-    """What `_comparable` makes of a bound, of a column of keys."""
+    """The comparable form, as `_comparable` gives it for a bound, of a column of keys."""
     if column.type in BINARY:
         return list(values.to_pylist())
     return [Decimal(value) for value in values.to_pylist()] if column.type == "decimal" else rank(values).tolist()

@@ -32,7 +32,7 @@ def with_keys(table: MySqlTable, collations: Sequence[str | None], keys: pa.Reco
 
 
 def _plain(values: pa.Array) -> list[Any]:
-    """As bounds have them: dates and times as text."""
+    """The value in the form of bounds: dates and times as text."""
     if pa.types.is_temporal(values.type):
         return [str(text).removesuffix("Z") for text in pc.cast(values, pa.string()).to_pylist()]
     return list(values.to_pylist())

@@ -207,7 +207,7 @@ class _Chunk:
             raise Unusable(f"the view stands at {at}, before what was read of the log")
 
     def _window(self, view: View, invalid: Counter[str]) -> Window:
-        """What changed while the view was opened; invalid dates in it are counted into `invalid`."""
+        """The changes while the view was opened; invalid dates in them are counted into `invalid`."""
         if view.low == view.high or (self._settings.skip_window and view.low is not None):
             return Window(self._key)
         stream = self._access.after(view.gtids or "") if view.low is None else self._access.at(view.low)
@@ -257,7 +257,7 @@ class _Chunk:
         yield from reader.finish()
 
     def _last_images(self, window: Window) -> Iterator[pa.RecordBatch]:
-        """Those that belong to the chunk."""
+        """The last images that belong to the chunk."""
         for batch in window.last_images():
             if self._chunk.columns:
                 mine = self._inside(batch.select(list(self._chunk.columns)))

@@ -1,4 +1,4 @@
-"""What reading a chunk needs and what it comes to, as values."""
+"""Settings and result of reading a chunk, as values."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ReadSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChunkReport:
-    """What reading a chunk came to.
+    """The result of reading a chunk.
 
     Attributes:
         number: the chunk's.

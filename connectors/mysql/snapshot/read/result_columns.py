@@ -130,7 +130,7 @@ def _does_not_fit(message: str, where: str) -> SchemaUnknown:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What all rows of a chunk have: their sequence, the number of the first one, and their time (ms since 1970)."""
+    """Values of all rows of a chunk: their sequence, the number of the first one, and their time (ms since 1970)."""
 
     sequence: int
     first_row: int

@@ -142,7 +142,7 @@ class ResultStream:
         return int(statement)
 
     def _execute(self) -> tuple[tuple[ResultColumn, ...], int]:
-        """What the rows consist of, and the sequence number of the first one's packet."""
+        """The columns of the rows, and the sequence number of the first row's packet."""
         body = struct.pack("<IBI", self._statement, _NO_CURSOR, 1)
         self._driver._execute_command(COMMAND.COM_STMT_EXECUTE, body)
         count = self._driver._read_packet().read_length_encoded_integer()
@@ -161,7 +161,7 @@ class ResultStream:
         return int(found)
 
     def _receive(self) -> None:
-        """What is there, at least one byte; at first what the driver has received already."""
+        """The received bytes, at least one; at first those that the driver has received already."""
         room = memoryview(self._buffer.data)[self._filled : len(self._buffer) - _SLACK]
         try:
             if self._drained:

@@ -38,7 +38,7 @@ class Unusable(Exception):
 
 @dataclass(slots=True)
 class Window:
-    """What happened to a table between two positions.
+    """The changes of a table between two positions.
 
     Attributes:
         key: names of the columns that tell rows apart; empty when none do.

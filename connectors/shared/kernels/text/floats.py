@@ -58,7 +58,7 @@ def _round_to_odd(high: Word, low: Word, c: Word) -> Word:
 
 @kernel
 def _round_to_odd_short(g: Word, c: Word) -> Word:
-    """As `_round_to_odd` with a 63-bit power of ten, for floats."""
+    """Round to odd as `_round_to_odd` with a 63-bit power of ten, for floats."""
     product = _high_product(g, c)
     return (product >> _U31) | (((product & _LOW31) + _LOW31) >> _U31)
 

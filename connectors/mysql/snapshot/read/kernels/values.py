@@ -102,7 +102,7 @@ def decimal64_of(at: Int, size: Int, scale: Int, to: Int) -> Int:
 
 @kernel
 def decimal128_of(at: Int, size: Int, scale: Int, to: Int) -> Int:
-    """As `decimal64_of` for up to 38 digits: groups of nine go into four 32-bit limbs."""
+    """Decimals of up to 38 digits, as `decimal64_of`: groups of nine go into four 32-bit limbs."""
     end = at + size
     negative = size > 0 and peek8(at) == _MINUS
     if negative:
