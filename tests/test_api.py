@@ -147,7 +147,7 @@ print(spark.range(3).count())
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_spark_session_of_somebody_else_is_neither_used_nor_stopped(tmp_path: Path) -> None:
-    from cdc.job.java import choose_java
+    from cdc.job.spark.java import choose_java
 
     shutil.copytree(ROOT / "pipelines", tmp_path / "pipelines")
     done = program(FOREIGN, tmp_path, JAVA_HOME=str(choose_java(os.environ).home))

@@ -102,7 +102,7 @@ CONTRACTS = (
 SHARED = "connectors.shared"
 """What every connector may use."""
 
-SERVERS = {"cdc_services": ("cdc.errors", "cdc.job.java"), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
+SERVERS = {"cdc_services": ("cdc.errors", "cdc.job.spark.java"), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
 """The packages of `tests/devservers`, and the modules of `cdc` that each may know."""
 
 
@@ -242,7 +242,7 @@ def room(name: str) -> str:
 
 
 def test_pyspark_is_imported_only_under_cdc_job() -> None:
-    elsewhere = [name for name in MODULES if not within(name, "cdc.job") or name == "cdc.job.java"]
+    elsewhere = [name for name in MODULES if not within(name, "cdc.job") or name == "cdc.job.spark.java"]
     assert [pair for pair in imported_by(elsewhere) if within(pair[1], "pyspark") or within(pair[1], "py4j")] == []
 
 

@@ -26,7 +26,7 @@ def examine_machine(state_root: Path) -> Iterator[Finding]:
 
 
 def _java() -> Finding:
-    from cdc.job.java import choose_java
+    from cdc.job.spark.java import choose_java
 
     try:
         return ok("Java", str(choose_java(os.environ)))

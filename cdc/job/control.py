@@ -11,7 +11,7 @@ from cdc.errors import CdcError
 from cdc.flow.progress import Progress
 
 if TYPE_CHECKING:
-    from cdc.job.shared_spark import SharedSpark
+    from cdc.job.spark.shared import SharedSpark
 
 
 @dataclass(frozen=True, slots=True)

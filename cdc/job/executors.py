@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 from cdc.errors import CdcError, StateError, from_json
 from cdc.flow.task import PrepareTask
-from cdc.job.alike import check, installed, look
 from cdc.job.error_transport import recover
+from cdc.job.spark.alike import check, installed, look
 from cdc.job.stream import Side
 from cdc.sink import Sink
 from cdc.source import Context, Source

@@ -27,14 +27,14 @@ from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records, same_run
-from cdc.job.own_spark import OwnSpark, chosen_java, own_settings
 from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
-from cdc.job.session import chosen_master, warm_workers
+from cdc.job.spark.own import OwnSpark, chosen_java, own_settings
+from cdc.job.spark.session import chosen_master, warm_workers
+from cdc.job.spark.without_executors import told_without_executors
 from cdc.job.state_location import state_location
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
-from cdc.job.without_executors import told_without_executors
 from cdc.planning import behavior_text, check_merges, check_patterns, check_routes, check_rules
 from cdc.route import RouteGuard
 from cdc.schema import TableId, TableSchema

@@ -22,13 +22,13 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from cdc.errors import CdcError
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
-from cdc.job.alike import check_here
 from cdc.job.error_transport import CrossingError, crossing
+from cdc.job.spark.alike import check_here
 from cdc.tables.requests import Mailbox
 
 if TYPE_CHECKING:
     from cdc.flow.task import PrepareTask
-    from cdc.job.alike import Installed
+    from cdc.job.spark.alike import Installed
     from cdc.source import Flag, Limits, Offset, Source, Split
     from cdc.state.directory import StateDir
 

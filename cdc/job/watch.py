@@ -21,7 +21,7 @@ from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.job.copying import Copying
 from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
-from cdc.job.session import JAVA_GONE
+from cdc.job.spark.session import JAVA_GONE
 from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices

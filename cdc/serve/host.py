@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from cdc.serve.control import LogLine
 
 if TYPE_CHECKING:
-    from cdc.job.shared_spark import SharedSpark
+    from cdc.job.spark.shared import SharedSpark
 
 
 class Host(Protocol):

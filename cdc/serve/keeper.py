@@ -36,7 +36,7 @@ from cdc.status.file import FILE_NAME, last_status
 
 if TYPE_CHECKING:
     from cdc.job.control import Control
-    from cdc.job.shared_spark import SharedSpark
+    from cdc.job.spark.shared import SharedSpark
     from cdc.spec.model import PipelineSpec
     from cdc.status.model import Status
 

@@ -27,7 +27,7 @@ from cdc.spec.model import PipelineSpec
 from cdc.status.file import last_status
 
 if TYPE_CHECKING:
-    from cdc.job.shared_spark import SharedSpark
+    from cdc.job.spark.shared import SharedSpark
     from cdc.status.notify import Target
     from cdc.web.settings import WebSettings
 
@@ -134,7 +134,7 @@ class Server:
             self.say(f"ended while Spark was being started: {error}", "warning")
 
     def _start_spark(self) -> None:
-        from cdc.job.shared_spark import SharedSpark
+        from cdc.job.spark.shared import SharedSpark
 
         secrets = sorted({name for keeper in self._kept() for name in keeper.spec.secret_variables})
         self._spark = SharedSpark(

@@ -7,7 +7,7 @@ case ${1-} in
   *) exec cdc "$@" ;;
 esac
 found=$(python -c 'import os, pyspark
-from cdc.job.java import choose_java
+from cdc.job.spark.java import choose_java
 print(os.path.dirname(pyspark.__file__), choose_java(os.environ).home)')
 export SPARK_HOME="${found%% *}" JAVA_HOME="${found##* }"
 export PYSPARK_PYTHON=/opt/cdc/bin/python PYSPARK_DRIVER_PYTHON=/opt/cdc/bin/python

@@ -36,7 +36,7 @@ def _memory_kb() -> int:
 
 def _java() -> str:
     from cdc.errors import EngineError
-    from cdc.job.java import choose_java
+    from cdc.job.spark.java import choose_java
 
     try:
         java = choose_java(os.environ)

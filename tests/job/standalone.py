@@ -14,7 +14,7 @@ from pathlib import Path
 import pyspark
 from cdc_process import wait_for
 
-from cdc.job.java import choose_java
+from cdc.job.spark.java import choose_java
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SETTINGS = "spark.executor.memory=460m;spark.cores.max=2"

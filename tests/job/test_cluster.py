@@ -22,7 +22,7 @@ import yaml
 from cdc_process import TIMEOUT_S, wait_for
 from standalone import SETTINGS, SPARK_HOME, Cluster, can_hide, standalone
 
-from cdc.job.java import choose_java
+from cdc.job.spark.java import choose_java
 
 if TYPE_CHECKING:
     from s3_server import S3Server

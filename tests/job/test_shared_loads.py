@@ -10,7 +10,7 @@ from typing import Any
 
 from cdc_process import wait_for
 
-from cdc.job.shared_spark import SharedSpark
+from cdc.job.spark.shared import SharedSpark
 
 
 class Forks:

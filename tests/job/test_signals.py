@@ -128,7 +128,7 @@ def test_while_modules_are_imported(tmp_path: Path, terminals: list[Terminal], m
 
 
 MOMENTS = {
-    "before Java": ("import cdc.job.java as at", "choose_java", ""),
+    "before Java": ("import cdc.job.spark.java as at", "choose_java", ""),
     "while Java starts": ("import subprocess; at = subprocess.Popen", "__init__", "pyspark-shell"),
     "in the session": ("import cdc.job.lock; at = cdc.job.lock.RunLock", "name_java", ""),
     "when the query starts": ("import cdc.job.stream; at = cdc.job.stream.StreamPlan", "__init__", ""),

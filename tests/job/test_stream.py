@@ -16,8 +16,8 @@ from cdc.errors import EngineError, SourceError, SourceUnavailable, UnsupportedC
 from cdc.flow.offsets import BATCH_KEY, source_offset
 from cdc.flow.routing import Routing
 from cdc.flow.task import PrepareTask, TaskResult
-from cdc.job.alike import installed
 from cdc.job.error_transport import CrossingError, recover
+from cdc.job.spark.alike import installed
 from cdc.job.stream import SealedPlan, Side, SplitPartition, StreamPlan, StreamReader, data_source
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from cdc.job.session import without_variables
+from cdc.job.spark.session import without_variables
 from cdc.spec.check import check
 
 TEXT = """source:

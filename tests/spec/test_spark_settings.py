@@ -9,8 +9,8 @@ import pytest
 from cdc.errors import EngineError, SpecError
 from cdc.job.control import Control
 from cdc.job.run import run
-from cdc.job.session import session_settings
-from cdc.job.shared_spark import SharedSpark
+from cdc.job.spark.session import session_settings
+from cdc.job.spark.shared import SharedSpark
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
 

@@ -90,7 +90,7 @@ def check(folder: Path, wanted: Mapping[str, str]) -> None:
 def java(environ: Mapping[str, str] = os.environ) -> Path:
     """The `java` that Spark runs on here too. Raises LookupError when there is none."""
     from cdc.errors import EngineError
-    from cdc.job.java import choose_java
+    from cdc.job.spark.java import choose_java
 
     try:
         return choose_java(environ).runtime / "bin" / "java"

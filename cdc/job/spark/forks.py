@@ -1,4 +1,4 @@
-"""Starts the fork server (`cdc.job.fork_server`), and the launcher that stands in for the interpreter. Driver."""
+"""Starts the fork server (`cdc.job.spark.fork_server`), and the launcher that stands in for the interpreter. Driver."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 from pyspark import cloudpickle
 
 from cdc.errors import EngineError
-from cdc.job.fork_server import reached
-from cdc.job.session import ONE_ARENA
+from cdc.job.spark.fork_server import reached
+from cdc.job.spark.session import ONE_ARENA
 
 _READER = "pyspark.sql.streaming.python_streaming_source_runner"
 _LAUNCHER = """#!/bin/sh
@@ -34,7 +34,7 @@ class Forks:
 
     def start(self) -> None:
         """Start the server and write the launcher. Raises EngineError when it does not start."""
-        command = [sys.executable, "-m", "cdc.job.fork_server", str(self._socket)]
+        command = [sys.executable, "-m", "cdc.job.spark.fork_server", str(self._socket)]
         # a group of its own: signals of a terminal are for the process that works with it, also while this one starts
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, env={**os.environ, **ONE_ARENA}

@@ -15,7 +15,7 @@ PROGRAM = """
 import json, os, signal, sys
 from pathlib import Path
 from cdc.errors import WorkerLost
-from cdc.job.shared_spark import SharedSpark
+from cdc.job.spark.shared import SharedSpark
 
 shared = SharedSpark(Path("state"), "local[1]", ("SHOP_PASSWORD",), lambda text, level: print(text))
 shared.start()

@@ -20,9 +20,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError
-from cdc.job.class_archive import archive_options
-from cdc.job.java import LOCALE, Java, share_file_names
-from cdc.job.master import check_master
+from cdc.job.spark.class_archive import archive_options
+from cdc.job.spark.java import LOCALE, Java, share_file_names
+from cdc.job.spark.master import check_master
 from cdc.without_pandas import pandas_hidden
 
 DEFAULT_MASTER = "local[*,4]"

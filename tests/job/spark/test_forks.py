@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cdc_process import wait_for
 
-from cdc.job.forks import Forks
+from cdc.job.spark.forks import Forks
 
 READER = "pyspark.sql.streaming.python_streaming_source_runner"
 
@@ -75,7 +75,7 @@ def test_a_reader_is_a_fork_of_the_server_and_ends_when_spark_closes_its_connect
         launcher = started(forks, listening)
         connection, pid = connected(listening)
         assert launcher.wait(60) == 0
-        assert b"cdc.job.fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert b"cdc.job.spark.fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
         assert there(pid)
         connection.close()
         wait_for("the end of the reader", lambda: not there(pid))

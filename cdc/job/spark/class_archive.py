@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyspark
 
-from cdc.job.java import Java, cache_folder
+from cdc.job.spark.java import Java, cache_folder
 
 _QUIET = "-Xlog:cds*=off -Xlog:class*=off"
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from cdc.errors import EngineError
-from cdc.job.master import check_master
+from cdc.job.spark.master import check_master
 
 
 def closed_port() -> int:

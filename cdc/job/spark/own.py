@@ -14,10 +14,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError
-from cdc.job.java import Java, choose_java
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
-from cdc.job.session import as_guest, end_spark, start_session, without_variables
+from cdc.job.spark.java import Java, choose_java
+from cdc.job.spark.session import as_guest, end_spark, start_session, without_variables
 from cdc.spec.model import PipelineSpec
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from cdc.job.session import JAVA_GONE
+from cdc.job.spark.session import JAVA_GONE
 
 TOLD_AFTER_S = 15.0
 """How long there is work and no executor before that is told; as long as Spark takes for its own warning."""

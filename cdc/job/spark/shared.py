@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError, WorkerLost
 from cdc.flow.task import PrepareTask
-from cdc.job.forks import Forks
-from cdc.job.java import Java, choose_java
 from cdc.job.lock import RunLock
-from cdc.job.session import (
+from cdc.job.spark.forks import Forks
+from cdc.job.spark.java import Java, choose_java
+from cdc.job.spark.session import (
     JAVA_GONE,
     as_guest,
     chosen_master,

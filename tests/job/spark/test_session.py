@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import EngineError
-from cdc.job import session
-from cdc.job.session import chosen_master, reason_of, session_settings, with_retries, without_our_executors_java
+from cdc.job.spark import session
+from cdc.job.spark.session import chosen_master, reason_of, session_settings, with_retries, without_our_executors_java
 
 
 def test_of_an_error_from_java_the_line_with_the_reason_is_shown() -> None:
