@@ -59,7 +59,7 @@ def run(*command: str, expect: int = 0) -> str:
 def test_the_package_is_the_installed_one(installed: Path) -> None:
     places = run(str(installed / "python"), "-c", "import cdc, connectors; print(cdc.__file__, *connectors.__path__)")
     assert all(Path(place).is_relative_to(installed.parent) for place in places.split())
-    assert (Path(places.split()[0]).parent / "job" / "log4j2.properties").is_file()
+    assert (Path(places.split()[0]).parent / "job" / "spark" / "log4j2.properties").is_file()
 
 
 def test_it_holds_the_tool_its_connectors_and_their_schemas_and_no_servers_for_trials(wheel: Path) -> None:
