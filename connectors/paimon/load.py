@@ -7,7 +7,6 @@ written as a file for each. The handle has the commit messages of Paimon, as byt
 from __future__ import annotations
 
 import base64
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,10 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.sink import TaskAttempt
 from connectors.paimon.buckets import groups
-from connectors.paimon.columns import as_stored, check_columns
 from connectors.paimon.file_writer import sequence_number, write_files
 from connectors.paimon.tables import LakeTable, Tables
+from connectors.shared.lake.columns import as_stored, check_columns
+from connectors.shared.lake.durable import synced
 from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
 from connectors.shared.sending.sender import Written
 
@@ -132,16 +132,3 @@ class Load:
         if folder not in self._folders:
             self._note(folder)
             self._folders.add(folder)
-
-
-def synced(path: str) -> None:
-    """Bring a file of a local folder, and its name, to the disk; an object store has it already."""
-    path = path.removeprefix("file://")
-    if "://" in path:
-        return
-    for place in (path, os.path.dirname(path)):
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

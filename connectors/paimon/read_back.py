@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from cdc.schema import TableSchema
-from connectors.paimon.columns import Column, converted
 from connectors.paimon.library import Catalog
 from connectors.paimon.rows import read_rows
 from connectors.paimon.tables import LakeTable
-from connectors.paimon.types import arrow_type
+from connectors.shared.lake.columns import Column, converted
+from connectors.shared.lake.keys import matching
 
 _KEYS_AT_ONCE = 500
 
@@ -30,7 +30,7 @@ class LakeRows:
             hint = "was it changed by somebody else? `cdc resync` copies the table anew"
             raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table.id), hint=hint)
         self._columns: list[tuple[str, Column]] = [(name, there[name.casefold()]) for name in schema.names]
-        fields = [pa.field(name, arrow_type(column.type) or pa.string()) for name, column in self._columns]
+        fields = [pa.field(name, column.arrow or pa.string()) for name, column in self._columns]
         self.arrow = pa.schema(fields)
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
@@ -41,7 +41,7 @@ class LakeRows:
         for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
             some = keys.slice(start, _KEYS_AT_ONCE)
             for rows in self._read(self._predicate(some)):
-                yield _matching(rows, some)
+                yield matching(rows, some)
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """In the columns' own types."""
@@ -62,11 +62,3 @@ class LakeRows:
             return None
         column = next(column.name for own, column in self._columns if own.casefold() == name.casefold())
         return {"method": "in", "field": column, "literals": pc.unique(values).to_pylist()}
-
-
-def _matching(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows whose key is one of these."""
-    numbers = pa.array(range(rows.num_rows), pa.int64())
-    numbered = pa.table([*(rows.column(name) for name in keys.schema.names), numbers], [*keys.schema.names, "cdc_row"])
-    found = numbered.join(pa.Table.from_batches([keys]), keys.schema.names, join_type="left semi", use_threads=False)
-    return rows.take(found.column("cdc_row").combine_chunks())

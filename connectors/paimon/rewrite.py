@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cdc.errors import ChangeRefused
 from connectors.paimon.buckets import groups
-from connectors.paimon.columns import as_stored
 from connectors.paimon.file_writer import write_files
 from connectors.paimon.library import Catalog
 from connectors.paimon.rows import read_rows
 from connectors.paimon.tables import LakeTable
+from connectors.shared.lake.columns import as_stored
 
 _FLUSH_BYTES = 64 << 20
 
@@ -46,28 +45,6 @@ def copied(
         with catalog.guard(str(target.id)):
             messages += _written(library, target, stored, sequence)
     return messages
-
-
-def literal(default: str, kind: pa.DataType, column: str, table: LakeTable) -> pa.Scalar | None:
-    """A default as a value of the column's type; None for one that is no constant, such as CURRENT_TIMESTAMP.
-
-    Raises ChangeRefused for a constant that the type does not have.
-    """
-    text: Any = default
-    if default[:2].lower() == "b'" and default.endswith("'"):
-        text = str(int(default[2:-1] or "0", 2))
-    if default.upper().startswith(("CURRENT_", "NOW(", "LOCALTIME", "(", "UUID(")):
-        return None
-    if pa.types.is_boolean(kind):
-        text = {"1": "true", "0": "false"}.get(str(text), text)
-    if pa.types.is_binary(kind):
-        text = bytes.fromhex(default[2:]) if default[:2].lower() == "0x" else default.encode()
-        return pa.scalar(text, kind)
-    try:
-        return pa.array([text]).cast(kind)[0]
-    except pa.ArrowException as error:
-        reason = f"rows that are there cannot get the default {default!r} of {column}: {error}"
-        raise ChangeRefused(reason, where=str(table.id), hint="`cdc resync` copies the table anew") from error
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

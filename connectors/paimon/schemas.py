@@ -21,11 +21,12 @@ from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId
 from connectors.paimon.dialect import Operation, PaimonDialect, PaimonTable, alike
 from connectors.paimon.library import identifier
-from connectors.paimon.rewrite import copied, literal
+from connectors.paimon.rewrite import copied
 from connectors.paimon.rows import read_rows
 from connectors.paimon.snapshots import overwrite, truncate
 from connectors.paimon.tables import FILL, SEQUENCE_BASE, SWAP, TABLE_ID, LakeTable, Tables, greatest_sequence
 from connectors.paimon.types import arrow_type
+from connectors.shared.lake.defaults import literal
 
 
 class PaimonSchemas(SchemaSession[str]):
@@ -197,7 +198,7 @@ class PaimonSchemas(SchemaSession[str]):
 
 
 def _value(table: LakeTable, name: str, kind: str, default: str) -> pa.Scalar | None:
-    return literal(default, arrow_type(kind), name, table)
+    return literal(default, arrow_type(kind), name, table.id)
 
 
 def _actual(table: LakeTable) -> PaimonTable:

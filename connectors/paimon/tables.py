@@ -18,10 +18,10 @@ from uuid import uuid4
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from connectors.paimon.columns import Column
 from connectors.paimon.library import Catalog, identifier
 from connectors.paimon.options import property_problems
-from connectors.paimon.types import spelled
+from connectors.paimon.types import arrow_type, spelled
+from connectors.shared.lake.columns import Column
 
 TABLE_ID, SEQUENCE_BASE, FILL, SWAP = "cdc.table-id", "cdc.sequence-base.", "cdc.fill.", "cdc.swap"
 
@@ -36,7 +36,8 @@ class LakeTable:
     @property
     def columns(self) -> tuple[Column, ...]:
         """In the table's order."""
-        return tuple(Column(field.name, spelled(str(field.type)), field.type.nullable) for field in self.library.fields)
+        fields = ((field.name, spelled(str(field.type)), field.type.nullable) for field in self.library.fields)
+        return tuple(Column(name, kind, nullable, arrow_type(kind)) for name, kind, nullable in fields)
 
     @property
     def options(self) -> dict[str, str]:

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from connectors.paimon.columns import converted
 from connectors.paimon.file_writer import DELETE, written_files
 from connectors.paimon.rows import plain
 from connectors.paimon.tables import LakeTable
 from connectors.paimon.types import arrow_type
+from connectors.shared.lake.columns import converted
 
 SEQUENCE, KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
 _ROWS = 1 << 20

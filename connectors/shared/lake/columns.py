@@ -1,4 +1,4 @@
-"""Rows of a change block as the columns of a Paimon table: by name, in the table's order, in its Arrow types."""
+"""Rows of a change block as the columns of a lake table: by name, in the table's order, in its Arrow types."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
-from connectors.paimon.types import arrow_type
 
 _DAY = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table: its name, its type as `spelled` has it, and whether it takes NULL."""
+    """A column of the table: its name, its type as the lake spells it, and whether it takes NULL.
+
+    `arrow` is the Arrow type whose values are written into it; None for a type that is not written.
+    """
 
     name: str
     type: str
     nullable: bool
+    arrow: pa.DataType | None
 
 
 def check_columns(table: TableId, schema: TableSchema, columns: Sequence[Column]) -> None:
@@ -32,7 +35,7 @@ def check_columns(table: TableId, schema: TableSchema, columns: Sequence[Column]
         hint = "add it there, or let schema.change.behavior: evolve add it"
         raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
     for column in columns:
-        if arrow_type(column.type) is None:
+        if column.arrow is None:
             hint = "drop the column, or route the rows to another table"
             raise SinkError(f"column {column.name}: {column.type} is not written", where=str(table), hint=hint)
 
@@ -45,7 +48,7 @@ def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[Column]) -
     places = {name.casefold(): place for place, name in enumerate(rows.schema.names)}
     arrays, fields = [], []
     for column in columns:
-        wanted = arrow_type(column.type)
+        wanted = column.arrow
         place = places.get(column.name.casefold())
         values = pa.nulls(rows.num_rows, wanted) if place is None else rows.column(place)
         try:

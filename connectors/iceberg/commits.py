@@ -1,0 +1,181 @@
+"""Decided handles become snapshots: one for each table, with the batch number as a property in the same commit.
+
+    commit: load the table -> property >= batch: done -> find the places of all changed keys in this head
+            -> write position deletes -> commit on this head -> another head: again from the start
+
+A lost answer needs no other care: the next look finds the property or does not. Driver.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from cdc.errors import CommitFailed, SinkError
+from cdc.faults import reached
+from cdc.flow.retry import RetryPolicy
+from cdc.schema import TableId
+from cdc.sink import Prepared
+from connectors.iceberg.file_writer import read_keys, write_deletes
+from connectors.iceberg.handles import Flush, unpacked
+from connectors.iceberg.index import KeyIndex
+from connectors.iceberg.library import HeadMoved
+from connectors.iceberg.places import Files, find
+from connectors.iceberg.snapshots import Change, delete_quietly, publish
+from connectors.iceberg.tables import BATCH, LakeTable, Tables
+
+log = logging.getLogger(__name__)
+
+_TRIES = 20
+"""So often another writer may come first in one commit."""
+
+
+@dataclass(frozen=True)
+class Commits:
+    """Commits batches. Picklable.
+
+    Args:
+        pipeline: whose batches they are.
+        threads: how many tables are committed at a time.
+        folder: where the indexes of keys are.
+    """
+
+    tables: Tables
+    pipeline: str
+    threads: int
+    retry: RetryPolicy
+    folder: Path
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Commit every table's handles; may repeat. Raises CommitFailed, CommitUnknown, SinkError, SinkUnavailable."""
+        work: dict[TableId, list[Prepared]] = {}
+        for handle in prepared:
+            work.setdefault(handle.table, []).append(handle)
+        with ThreadPoolExecutor(min(self.threads, max(1, len(work))), thread_name_prefix="cdc-commit") as pool:
+            list(pool.map(lambda item: self._table(batch, *item), work.items()))
+
+    def _table(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
+        self.retry.call(lambda: self._until_in(batch, table, handles), f"the commit of batch {batch} to {table}")
+        reached("mid-commit", batch)
+
+    def _until_in(self, batch: int, name: TableId, handles: Sequence[Prepared]) -> None:
+        reason = ""
+        for number in range(_TRIES):
+            table = self.tables.find(name)
+            if table is None or any(handle.handle["id"] != table.identity for handle in handles):
+                reason = "the table that the rows were prepared for is not there any more: it was dropped or made anew"
+                raise SinkError(reason, where=str(name), hint="`cdc resync` makes the table anew")
+            flushes = [flush for handle in handles for flush in unpacked(table.library, handle.payload)]
+            if table.batch(self.pipeline) >= batch:
+                log.info("%s: batch %d is in already", name, batch)
+            else:
+                try:
+                    self._once(batch, table, flushes, number)
+                except HeadMoved as error:
+                    reason = str(error)
+                    continue
+            with self.tables.catalog.guard(str(name)):
+                for flush in flushes:
+                    if flush.keys:
+                        delete_quietly(table.library.io, flush.keys)
+            return
+        hint = "what else writes to the table? let it write less often"
+        raise CommitFailed(f"other commits came first {_TRIES} times: {reason}", where=str(name), hint=hint)
+
+    def _once(self, batch: int, table: LakeTable, flushes: Sequence[Flush], number: int) -> None:
+        deletes: list[Any] = []
+        data = [file for flush in flushes for file in flush.files]
+        index, used = KeyIndex(self.folder, table), False
+        with self.tables.catalog.guard(str(table.id)):
+            changed = changed_keys(table, flushes) if table.key else None
+            if changed is not None:
+                files = Files.of(table)
+                used = index.is_for(files, changed.keys)
+                gone = index.find(files, changed.keys) if used else find(table, files, changed.keys)
+                known = {**files.data, **{file.file_path: file for file in data}}
+                base = f"cdc-{self.pipeline}-b{batch}-h{table.head or 0}-n{number}"
+                for count, (path, positions) in enumerate(_joined(gone, changed.superseded).items()):
+                    target = table.library.location_provider().new_data_location(f"{base}-d{count}.parquet")
+                    deletes.append(write_deletes(table.library, target, known[path], positions))
+        operation = "append" if not deletes else "overwrite"
+        fence = {BATCH + self.pipeline: str(batch)}
+        summary = {"cdc.pipeline": self.pipeline, "cdc.batch": str(batch)}
+        try:
+            change = Change(operation, data, deletes, properties=fence, summary=summary)
+            after = publish(self.tables.catalog, table, change)
+        except HeadMoved:
+            if self.tables.get(table.id).batch(self.pipeline) < batch:  # else it was this very commit
+                for file in deletes:
+                    delete_quietly(table.library.io, file.file_path)
+            raise
+        if changed is not None:
+            index.note(table, after, changed.keys, changed.places, used=used)
+
+
+@dataclass(frozen=True)
+class ChangedKeys:
+    """The keys of a batch's changes in one table.
+
+    Attributes:
+        keys: each once, columns as the table's key has them.
+        places: the last rows of those that are not deleted: key columns, `file` (path) and `pos`.
+        superseded: positions of new rows that a later flush has again, by path.
+    """
+
+    keys: pa.Table
+    places: pa.Table
+    superseded: dict[str, np.ndarray]
+
+
+def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
+    """Read the flushes' keys, in log order: the last flush with a key counts."""
+    parts: list[pa.Table] = []
+    for number, flush in enumerate(flushes):
+        keys = read_keys(table.library.io, flush.keys)
+        paths = pa.array([file.file_path for file in flush.files] or [""], pa.string())
+        numbers = keys["file"].combine_chunks()
+        named = paths.take(pa.array(np.maximum(numbers.to_numpy(), 0)))
+        gone = pa.array(numbers.to_numpy() < 0)
+        parts.append(
+            keys.drop_columns(["file"])
+            .append_column("cdc_file", pa.compute.if_else(gone, pa.scalar(None, pa.string()), named))
+            .append_column("cdc_flush", pa.repeat(pa.scalar(number, pa.int32()), keys.num_rows))
+        )
+    rows = pa.concat_tables(parts)
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in table.key)
+    if len(flushes) == 1:  # a flush has each key once
+        return ChangedKeys(rows.select(list(table.key)), _there(rows), {})
+    with duckdb.connect() as connection:
+        connection.register("rows", rows)
+        ranked = connection.execute(
+            f"SELECT *, row_number() OVER (PARTITION BY {names} ORDER BY cdc_flush DESC) AS cdc_rank FROM rows"
+        ).to_arrow_table()
+    last = ranked.filter(pa.compute.equal(ranked["cdc_rank"], 1))
+    old = ranked.filter(
+        pa.compute.and_(pa.compute.greater(ranked["cdc_rank"], 1), pa.compute.is_valid(ranked["cdc_file"]))
+    )
+    superseded: dict[str, np.ndarray] = {}
+    for path in pa.compute.unique(old["cdc_file"]).to_pylist():
+        some = old.filter(pa.compute.equal(old["cdc_file"], path))
+        superseded[path] = np.sort(some["pos"].to_numpy())
+    return ChangedKeys(last.select(list(table.key)), _there(last), superseded)
+
+
+def _there(rows: pa.Table) -> pa.Table:
+    return rows.filter(pa.compute.is_valid(rows["cdc_file"]))
+
+
+def _joined(*places: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    for each in places:
+        for path, positions in each.items():
+            found[path] = np.union1d(found[path], positions) if path in found else positions
+    return found

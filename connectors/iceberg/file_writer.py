@@ -1,0 +1,132 @@
+"""Parquet files of rows, of deleted positions and of keys. Executor and driver.
+
+Position delete files have one data file each, whose path is both bounds of the path column: readers then look at them
+for that file only, and other engines' compaction takes them apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from connectors.shared.lake.durable import synced
+
+PATH_ID, POS_ID = 2147483546, 2147483545
+"""Field ids that the format reserves for the columns of position deletes ("Reserved Field IDs")."""
+_ROWS_A_GROUP = 1 << 20
+_DELETES = pa.schema([
+    pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(PATH_ID)}),
+    pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(POS_ID)}),
+])  # fmt: skip
+
+
+def write_rows(table: Any, path: str, rows: pa.RecordBatch, partition: Any) -> Any:
+    """Write the rows, columns in the table's order, and give the library's `DataFile`. `table` is the library's."""
+    from pyiceberg.io.pyarrow import (
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        parquet_path_to_id_mapping,
+        schema_to_pyarrow,
+    )
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+
+    schema = table.schema()
+    fitted = pa.Table.from_batches([rows]).cast(_plain(schema_to_pyarrow(schema)))
+    collected: list[pq.FileMetaData] = []
+    size = _write(table.io, path, fitted, collected)
+    statistics = data_file_statistics_from_parquet_metadata(
+        parquet_metadata=collected[0],
+        stats_columns=compute_statistics_plan(schema, table.metadata.properties),
+        parquet_column_mapping=parquet_path_to_id_mapping(schema),
+    )
+    made = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=partition,
+        file_size_in_bytes=size,
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics.to_serialized_dict(),
+    )
+    made.spec_id = table.metadata.default_spec_id
+    return made
+
+
+def write_deletes(table: Any, path: str, data_file: Any, positions: np.ndarray) -> Any:
+    """Write the positions (int64[n], ascending) of one data file, and give the library's `DataFile`."""
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+
+    target = data_file.file_path
+    rows = pa.table([pa.repeat(pa.scalar(target), len(positions)), pa.array(positions, pa.int64())], schema=_DELETES)
+    size = _write(table.io, path, rows, [])
+    bound = {PATH_ID: target.encode()}
+    made = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=data_file.partition,
+        record_count=len(positions),
+        file_size_in_bytes=size,
+        column_sizes={},
+        value_counts={},
+        null_value_counts={},
+        nan_value_counts={},
+        lower_bounds=bound,
+        upper_bounds=bound,
+        split_offsets=None,
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+    )
+    made.spec_id = data_file.spec_id
+    return made
+
+
+def read_deletes(io: Any, path: str) -> pa.Table:
+    """Columns `file_path` and `pos` of a position delete file."""
+    with io.new_input(path).open() as stream:
+        return pq.read_table(stream, columns=["file_path", "pos"])
+
+
+def write_keys(io: Any, path: str, keys: pa.Table) -> int:
+    """Write the keys of a flush, and give the number of bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, keys.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(keys)
+    data = sink.getvalue()
+    with io.new_output(path).create(overwrite=True) as stream:
+        stream.write(data)
+    synced(path)
+    return len(data)
+
+
+def read_keys(io: Any, path: str) -> pa.Table:
+    """The keys of a flush."""
+    with io.new_input(path).open() as stream:
+        return pa.ipc.open_file(pa.py_buffer(stream.read())).read_all()
+
+
+def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData]) -> int:
+    output = io.new_output(path)
+    with output.create(overwrite=True) as stream:
+        with pq.ParquetWriter(stream, rows.schema, compression="zstd", store_schema=False) as writer:
+            writer.write_table(rows, row_group_size=_ROWS_A_GROUP)
+        collected.append(writer.writer.metadata)
+    synced(path)
+    return len(output)
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """The schema in types with 32-bit offsets, as rows come."""
+    kinds = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    fields = [field.with_type(kinds.get(field.type, _list(field.type))) for field in schema]
+    return pa.schema(fields)
+
+
+def _list(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(kind.value_field) if pa.types.is_large_list(kind) else kind

@@ -1,0 +1,99 @@
+"""Data files on their way from a task to the commit: the library's `DataFile` records as JSON bytes, and back.
+
+Values of partitions and bounds are in the format's single-value serialization, as base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_MAPS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
+_BOUNDS = ("lower_bounds", "upper_bounds")
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """One flush of a task: files of rows, and the file with the keys of all its changes.
+
+    Attributes:
+        files: the library's `DataFile` records.
+        keys: path of an Arrow IPC file: the key columns, `file` (int32, which of `files` has the row, -1 for a delete)
+            and `pos` (int64, the row's place in it). Empty for a table without a key.
+    """
+
+    files: tuple[Any, ...]
+    keys: str
+
+
+def packed(table: Any, flushes: Sequence[Flush]) -> str:
+    """The flushes of one table of one task as text. `table` is the library's."""
+    found = [{"keys": flush.keys, "files": [_to_json(table, file) for file in flush.files]} for flush in flushes]
+    return json.dumps(found)
+
+
+def unpacked(table: Any, payload: bytes) -> list[Flush]:
+    """The flushes that `packed` gave."""
+    items = json.loads(payload)
+    return [Flush(tuple(_from_json(table, file) for file in item["files"]), item["keys"]) for item in items]
+
+
+def _to_json(table: Any, file: Any) -> dict[str, Any]:
+    pairs = zip(_types(table, file.spec_id), _values(file), strict=True)
+    fields: dict[str, Any] = {
+        "path": file.file_path, "rows": file.record_count, "bytes": file.file_size_in_bytes, "spec": file.spec_id,
+        "partition": [_text(kind, value) for kind, value in pairs], "split_offsets": file.split_offsets,
+    }  # fmt: skip
+    fields |= {name: getattr(file, name) for name in _MAPS}
+    for name in _BOUNDS:
+        fields[name] = {key: base64.b64encode(value).decode() for key, value in (getattr(file, name) or {}).items()}
+    return fields
+
+
+def _from_json(table: Any, fields: Mapping[str, Any]) -> Any:
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    pairs = zip(_types(table, fields["spec"]), fields["partition"], strict=True)
+    maps = {name: {int(key): value for key, value in (fields[name] or {}).items()} for name in _MAPS}
+    bounds = {name: {int(key): base64.b64decode(text) for key, text in fields[name].items()} for name in _BOUNDS}
+    made = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=fields["path"],
+        file_format=FileFormat.PARQUET,
+        partition=Record(*(_value(kind, text) for kind, text in pairs)),
+        record_count=fields["rows"],
+        file_size_in_bytes=fields["bytes"],
+        split_offsets=fields["split_offsets"],
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+        **maps,
+        **bounds,
+    )
+    made.spec_id = fields["spec"]
+    return made
+
+
+def _types(table: Any, spec_id: int) -> list[Any]:
+    spec = table.specs()[spec_id]
+    return [field.field_type for field in spec.partition_type(table.schema()).fields]
+
+
+def _values(file: Any) -> list[Any]:
+    return [file.partition[place] for place in range(len(file.partition))]
+
+
+def _text(kind: Any, value: Any) -> str | None:
+    from pyiceberg.conversions import to_bytes
+
+    return None if value is None else base64.b64encode(to_bytes(kind, value)).decode()
+
+
+def _value(kind: Any, text: str | None) -> Any:
+    from pyiceberg.conversions import from_bytes
+
+    return None if text is None else from_bytes(kind, base64.b64decode(text))

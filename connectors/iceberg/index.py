@@ -1,0 +1,148 @@
+"""An index of keys in the pipeline's state, for tables that are large beside their batches: key -> (file, position).
+
+It is for one head of one table. After a commit of ours it goes along; any other head, and a table that was made anew,
+has it built again by one scan of the key columns. It is never the truth: without it the files are looked through.
+
+    <sink's folder>/keys/<table's UUID>.sqlite   places(key, file, pos), files(id, path), head(uuid, snapshot)
+
+A key of one whole number is stored as it is, any other as the MD5 of its parts' lengths and texts.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from connectors.iceberg.places import Files, key_columns
+from connectors.iceberg.tables import LakeTable
+
+FROM_ROWS = 500_000
+"""Smaller tables are looked through in less time than an index takes."""
+MOST_SHARE = 50
+"""The index is for batches with fewer keys than this part of the table's rows."""
+
+
+class KeyIndex:
+    """The index of one table at one head. Driver, one thread."""
+
+    def __init__(self, folder: Path, table: LakeTable) -> None:
+        self._table, self._path = table, folder / f"{table.identity}.sqlite"
+
+    def is_for(self, files: Files, keys: pa.Table) -> bool:
+        """Whether the table is so large beside the batch that the index pays."""
+        return files.rows >= max(FROM_ROWS, MOST_SHARE * keys.num_rows)
+
+    def find(self, files: Files, keys: pa.Table) -> dict[str, np.ndarray]:
+        """Live positions of rows with these keys, by data file. Builds the index where it is of another head."""
+        with self._open() as connection:
+            if self._head(connection) != self._table.head:
+                self._build(connection, files)
+            connection.execute("CREATE TEMP TABLE asked (key PRIMARY KEY)")
+            connection.executemany("INSERT OR IGNORE INTO asked VALUES (?)", ((key,) for key in _stored(keys)))
+            rows = connection.execute(
+                "SELECT path, pos FROM asked JOIN places USING (key) JOIN files ON files.id = places.file"
+            ).fetchall()
+        found: dict[str, list[int]] = {}
+        for path, position in rows:
+            found.setdefault(path, []).append(position)
+        return {path: np.sort(np.array(positions, np.int64)) for path, positions in found.items()}
+
+    def note(self, before: LakeTable, after: LakeTable, keys: pa.Table, places: pa.Table, *, used: bool) -> None:
+        """Follow our own commit from `before` to `after`; an index of another head goes.
+
+        Args:
+            keys: all keys of the batch.
+            places: those that have a row now: key columns, `cdc_file` (path) and `pos`.
+            used: the positions of this commit came from the index.
+        """
+        if not self._path.exists():
+            return
+        with self._open() as connection:
+            parent = after.library.current_snapshot().parent_snapshot_id
+            if not used or self._head(connection) != before.head or parent != before.head:
+                connection.execute("DROP TABLE IF EXISTS head")
+                return
+            stored = _stored(keys)
+            connection.executemany("DELETE FROM places WHERE key = ?", ((key,) for key in stored))
+            paths = places["cdc_file"].to_pylist()
+            numbers = {path: self._number(connection, path) for path in dict.fromkeys(paths)}
+            keys_of = _stored(places.select(keys.column_names))
+            rows = zip(keys_of, (numbers[path] for path in paths), places["pos"].to_pylist(), strict=True)
+            connection.executemany("INSERT INTO places VALUES (?, ?, ?)", rows)
+            self._keep_head(connection, after)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(self._path)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            with connection:
+                yield connection
+        finally:
+            connection.close()
+
+    def _head(self, connection: sqlite3.Connection) -> int | None:
+        there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'head'").fetchone()
+        if there is None:
+            return None
+        row = connection.execute("SELECT uuid, snapshot FROM head").fetchone()
+        return int(row[1]) if row is not None and row[0] == self._table.identity else None
+
+    def _keep_head(self, connection: sqlite3.Connection, table: LakeTable) -> None:
+        connection.execute("DELETE FROM head")
+        connection.execute("INSERT INTO head VALUES (?, ?)", (table.identity, table.head))
+
+    def _number(self, connection: sqlite3.Connection, path: str) -> int:
+        connection.execute("INSERT OR IGNORE INTO files(path) VALUES (?)", (path,))
+        return int(connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()[0])
+
+    def _build(self, connection: sqlite3.Connection, files: Files) -> None:
+        for name in ("places", "files", "head"):
+            connection.execute(f"DROP TABLE IF EXISTS {name}")
+        whole = _is_whole(self._table)
+        kind, tail = ("INTEGER", "") if whole else ("BLOB", " WITHOUT ROWID")
+        connection.execute(f"CREATE TABLE places (key {kind} PRIMARY KEY, file INTEGER, pos INTEGER){tail}")
+        connection.execute("CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE)")
+        connection.execute("CREATE TABLE head (uuid TEXT, snapshot INTEGER)")
+        fields = [self._table.library.schema().find_field(name) for name in self._table.key]
+        io = self._table.library.io
+        for path, file in files.data.items():
+            number = self._number(connection, path)
+            rows = key_columns(io, file, fields)
+            gone = files.deleted(io, path)
+            if len(gone):
+                rows = rows.filter(pa.array(~np.isin(rows["pos"].to_numpy(), gone)))
+            pairs = zip(_stored(rows.select(list(self._table.key))), rows["pos"].to_pylist(), strict=True)
+            ordered = sorted(pairs)  # in the order of the tree's pages
+            numbered = ((key, number, pos) for key, pos in ordered)
+            connection.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?)", numbered)
+        self._keep_head(connection, self._table)
+
+
+def _is_whole(table: LakeTable) -> bool:
+    kinds = {column.name: column.type for column in table.columns}
+    return len(table.key) == 1 and kinds[table.key[0]] in ("int", "long")
+
+
+def _stored(keys: pa.Table) -> list[Any]:
+    """The keys as the index has them: a whole number, or 16 bytes."""
+    if keys.num_columns == 1 and pa.types.is_integer(keys.column(0).type):
+        return keys.column(0).to_pylist()
+    parts = []
+    for field in keys.schema:
+        name = '"' + field.name.replace('"', '""') + '"'
+        text = f"hex({name})" if pa.types.is_binary(field.type) else f"CAST({name} AS VARCHAR)"
+        parts.append(f"strlen({text}) || ':' || {text}")
+    with duckdb.connect() as connection:
+        connection.register("keys", keys)
+        found = connection.execute(f"SELECT unhex(md5({' || '.join(parts)})) AS key FROM keys").to_arrow_table()
+    return found["key"].to_pylist()

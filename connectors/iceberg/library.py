@@ -1,0 +1,123 @@
+"""The library `pyiceberg`: loaded where it is first needed, its catalogs opened once a process, its errors as ours.
+
+Only what has no underscore of its own is used, and `connectors.iceberg.snapshots` writes manifests and snapshots with
+the library's writers: version 0.12 has no row-level deletes. The minor version is pinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
+from cdc.schema import TableId
+
+_AWAY = frozenset({
+    "ConnectionError", "ConnectTimeout", "ReadTimeout", "ServerError", "ServiceUnavailableError",
+    "EndpointConnectionError", "OperationalError", "TooManyRequestsError", "GatewayTimeoutError",
+})  # fmt: skip
+"""Names of errors that may pass: of requests, of the REST catalog, of botocore, of SQLAlchemy."""
+_UNREACHABLE = ("connection refused", "timed out", "could not connect", "slow down", "database is locked")
+
+
+class HeadMoved(Exception):
+    """Another commit to the table came first, or our own did and its answer was lost: look, and compute again."""
+
+
+def load() -> None:
+    """Load the library. Executor and driver. Raises SinkError."""
+    try:
+        import pyiceberg.catalog
+        import pyiceberg.io.pyarrow  # noqa: F401
+    except ImportError as error:
+        hint = "pip install 'pyiceberg[sql-sqlite]==0.12.*'"
+        raise SinkError(f"Iceberg's package cannot be loaded: {error}", hint=hint) from error
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """A catalog as its properties name it. Picklable; opened in each process when it is first needed, then kept there.
+
+    Args:
+        properties: the library's own, secrets included; never printed.
+        secrets: names of those that are not shown.
+    """
+
+    properties: Mapping[str, str] = field(repr=False)
+    secrets: frozenset[str] = frozenset()
+
+    @property
+    def place(self) -> str:
+        """The catalog and its warehouse, for messages."""
+        shown = (name for name in ("type", "uri", "warehouse") if name not in self.secrets)
+        return " ".join(filter(None, (self.properties.get(name) for name in shown)))
+
+    def open(self) -> Any:
+        """The library's catalog. Raises SinkError."""
+        key = tuple(sorted(self.properties.items()))
+        if key not in _opened:
+            load()
+            from pyiceberg.catalog import load_catalog
+
+            with self.guard(self.place):
+                _opened[key] = load_catalog("cdc", **dict(self.properties))
+        return _opened[key]
+
+    def table(self, table: TableId) -> Any:
+        """The library's table as it is now; None when there is none. Raises SinkError."""
+        catalog = self.open()
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        with self.guard(str(table)):
+            try:
+                return catalog.load_table(identifier(table))
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
+
+    def guard(self, where: str) -> AbstractContextManager[None]:
+        """Turns errors of the library into this tool's, without what the properties keep secret."""
+        return _boundary(where, [self.properties[name] for name in self.secrets if self.properties.get(name)])
+
+
+_opened: dict[tuple[tuple[str, str], ...], Any] = {}
+"""Catalogs of this process by their properties."""
+
+
+def identifier(table: TableId) -> tuple[str, ...]:
+    """The library's name of a table; a dot in it is part of the name."""
+    return (table.database, table.table)
+
+
+@contextmanager
+def _boundary(where: str, secrets: list[str]) -> Iterator[None]:
+    """Turn an error of the library into SinkUnavailable, where trying again may help, or SinkError."""
+    try:
+        yield
+    except (CdcError, HeadMoved):
+        raise
+    except Exception as error:
+        text = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+        for secret in secrets:
+            text = text.replace(secret, "***")
+        name = type(error).__name__
+        if name == "CommitFailedException":
+            raise HeadMoved(text) from error
+        if name == "CommitStateUnknownException":
+            raise CommitUnknown(text, where=where, hint="is the catalog reachable?") from error
+        if _away(error):
+            raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
+        raise SinkError(f"Iceberg refused: {text}", where=where) from error
+
+
+def _away(error: BaseException | None) -> bool:
+    """Whether an error, or one that it came from, says that a server could not be reached."""
+    while error is not None:
+        text = str(error).lower()
+        if type(error).__name__ in _AWAY or isinstance(error, ConnectionError | TimeoutError):
+            return True
+        if any(word in text for word in _UNREACHABLE):
+            return True
+        error = error.__cause__
+    return False

@@ -1,0 +1,207 @@
+"""Options of the Iceberg sink; names are Flink CDC's where it has the option."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, ValidationInfo, model_validator
+
+from cdc.options import AnyCase, Duration, Field, Line, OptionError, Remark, SecretStr, SinkOptions, Size
+from cdc.schema import TableId
+from connectors.iceberg.partitions import parsed
+from connectors.shared.partitions.partition_key import partition_keys
+
+CATALOG, TABLE = "catalog.properties.", "table.properties."
+_SECRET = ("secret", "password", "token", "access-key", "credential")
+_DECIDED = {
+    "format-version": "version 2 is written",
+    "write.delete.mode": "deleted rows are written as position deletes",
+    "write.update.mode": "deleted rows are written as position deletes",
+    "write.merge.mode": "deleted rows are written as position deletes",
+    "write.upsert.enabled": "rows are found by key in any case",
+    "comment": "it is the source table's",
+}
+"""Table properties that would change what rows become."""
+_KEPT_METADATA = {
+    "write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "20",
+}  # fmt: skip
+"""Of new tables: a metadata file is written with each commit."""
+
+
+def _check_partitions(text: str) -> str:
+    try:
+        for fields in partition_keys(text).values():
+            parsed(fields)
+    except ValueError as error:
+        raise OptionError(str(error), "such as shop.orders:day(created),bucket[16](id)") from None
+    return text
+
+
+def _from_folder(text: str, info: ValidationInfo) -> str:
+    """A folder starts at the folder of the pipeline file; a REST catalog's warehouse is a name."""
+    if "://" in text or info.data.get("catalog_type") == "rest":
+        return text
+    return "file://" + os.path.abspath(os.path.join((info.context or {}).get("folder") or "", os.path.expanduser(text)))
+
+
+def is_secret(name: str) -> bool:
+    """Whether a property of that name holds something that is not to be shown."""
+    return any(word in name.lower() for word in _SECRET)
+
+
+class IcebergSinkOptions(SinkOptions):
+    """Writes Iceberg tables of one catalog; a source database becomes a namespace of the same name."""
+
+    implementation: ClassVar[str] = "connectors.iceberg.sink:IcebergSink"
+    takes_table_options: ClassVar[bool] = True
+    takes_partition_keys: ClassVar[bool] = True
+    prefixes: ClassVar[dict[str, str]] = {
+        CATALOG: "Properties of the catalog and its file system, by pyiceberg's names, such as "
+        "`catalog.properties.s3.endpoint` and `catalog.properties.glue.region`.",
+        TABLE: "Properties of new tables, such as `table.properties.write.target-file-size-bytes`.",
+        "hadoop.conf.": "Accepted without effect: no Hadoop is used.",
+    }
+    flink_only: ClassVar[dict[str, str]] = {
+        "sink.compaction.enabled": "`sink.compaction: own | off` says it",
+        "sink.compaction.commit.interval": "`sink.compaction.files` says when",
+        "sink.compaction.parallelism": "the driver compacts",
+        "job.id.prefix": "a batch is known by the pipeline's id and its number, in a property of the table",
+    }
+    drafted: ClassVar[dict[str, str]] = {
+        "catalog.properties.type": "sql", "catalog.properties.warehouse": "warehouse",
+    }  # fmt: skip
+
+    type: Literal["iceberg"] = Field(description="Connector name.")
+    catalog_type: Annotated[Literal["sql", "rest", "hive", "glue"], AnyCase] = Field(
+        alias="catalog.properties.type",
+        description="Kind of the catalog: `sql` (a SQLite file in the warehouse, or a database at `uri`), `rest`, "
+        "`hive` (Thrift) or `glue`. Iceberg's `hadoop` catalog needs Java.",
+    )
+    warehouse: Annotated[Line, AfterValidator(_from_folder)] | None = Field(
+        None,
+        alias="catalog.properties.warehouse",
+        description="Root of new tables: a folder or a URL such as `s3://lake/warehouse`; with `rest` its name there. "
+        "A relative folder starts at the folder of the pipeline file.",
+    )
+    uri: SecretStr | None = Field(
+        None,
+        alias="catalog.properties.uri",
+        description="Where the catalog is: `http://host:8181`, `thrift://host:9083`, or a database such as "
+        "`postgresql+psycopg://user:password@host/iceberg`. Default with `sql`: `catalog.db` in the warehouse folder.",
+    )
+    secrets: dict[str, SecretStr] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
+    """Properties of the catalog that are not to be shown, by name."""
+    partition_key: Annotated[str, AfterValidator(_check_partitions)] = Field(
+        "",
+        alias="partition.key",
+        description="Partition fields of new tables: `db.t:day(created),bucket[16](id);db.u:region`, with year, month, "
+        "day, hour, bucket[n], truncate[n]. `partition-keys` of rules go first.",
+    )
+    compaction: Annotated[Literal["own", "off"], AnyCase] = Field(
+        "own",
+        alias="sink.compaction",
+        description="`own`: small files and delete files are merged and old snapshots expire, between batches and with "
+        "`cdc compact`. `off`: another system does that.",
+    )
+    compact_files: int = Field(
+        20,
+        alias="sink.compaction.files",
+        ge=2,
+        description="How many small files of a partition, or delete files of a data file, there are before a merge.",
+    )
+    snapshots: int = Field(
+        50, alias="sink.snapshots.keep", ge=1, description="So many of a table's newest snapshots never expire."
+    )
+    snapshot_age_s: Duration = Field(
+        3600.0,
+        alias="sink.snapshots.keep-for",
+        description="Younger snapshots never expire, so that queries under way end.",
+    )
+    flush_size: Size = Field(
+        128 << 20,
+        alias="sink.flush-size",
+        ge=1 << 20,
+        description="Arrow bytes of one table that a task gathers before it writes files; a task holds twice as much.",
+    )
+    threads: int = Field(
+        4,
+        alias="sink.io.thread-count",
+        ge=1,
+        le=64,
+        description="How many tables one task writes at a time, and how many the driver commits at a time.",
+    )
+    keyless: Annotated[Literal["fail", "skip"], AnyCase] = Field(
+        "fail",
+        alias="sink.keyless-changes",
+        description="What becomes of updates and deletes of tables without a key, which only grow: `fail` stops the "
+        "run, `skip` leaves them out, counted.",
+    )
+    retry_timeout_s: Duration = Field(
+        600.0,
+        alias="retry-timeout",
+        description="How long a catalog or store that is away is tried again, with growing pauses.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apart(cls, data: Any) -> Any:
+        """Secret properties get a type that does not print."""
+        if not isinstance(data, dict) or "secrets" in data:
+            return data
+        secret = {str(key): text for key, text in data.items() if str(key).startswith(CATALOG) and is_secret(str(key))}
+        rest = {key: text for key, text in data.items() if key not in secret}
+        return {**rest, "secrets": {key.removeprefix(CATALOG): str(text) for key, text in secret.items()}}
+
+    def catalog_properties(self) -> dict[str, str]:
+        """All properties of the catalog, secrets in clear: for the library, never for a message."""
+        given = {key.removeprefix(CATALOG): str(text) for key, text in self.passed.items() if key.startswith(CATALOG)}
+        given["type"] = self.catalog_type
+        if self.warehouse is not None:
+            given["warehouse"] = self.warehouse
+        if self.uri is not None:
+            given["uri"] = self.uri.get_secret_value()
+        elif self.catalog_type == "sql" and self.warehouse is not None:
+            given["uri"] = f"sqlite:///{self.warehouse.removeprefix('file://')}/catalog.db"
+        return {**given, **{name: text.get_secret_value() for name, text in self.secrets.items()}}
+
+    def secret_names(self) -> frozenset[str]:
+        """Names of the properties that are not shown: an address may have a password in it."""
+        return frozenset(self.secrets) | ({"uri"} if self.uri is not None else set())
+
+    def table_properties(self) -> dict[str, str]:
+        """The properties of every new table."""
+        given = {key.removeprefix(TABLE): str(text) for key, text in self.passed.items() if key.startswith(TABLE)}
+        return {**_KEPT_METADATA, **given}
+
+    def partitions(self) -> Mapping[TableId, tuple[str, ...]]:
+        """Partition fields by table."""
+        return partition_keys(self.partition_key)
+
+    def places(self) -> tuple[str, ...]:
+        """The warehouse in its catalog."""
+        return (" ".join(filter(None, (self.catalog_type, self.warehouse))),)
+
+    def problems(self) -> Iterator[Remark]:
+        """Missing options of the catalog's kind, and properties that would bend rows."""
+        yield from super().problems()
+        local = self.warehouse is not None and self.warehouse.startswith("file://")
+        if self.catalog_type == "sql" and self.uri is None and not local:
+            hint = "a database for the catalog, such as postgresql+psycopg://...; a local warehouse has a file in it"
+            yield Remark("catalog.properties.uri", "is required where the warehouse is no local folder", hint)
+        if self.catalog_type in ("rest", "hive") and self.uri is None:
+            yield Remark("catalog.properties.uri", f"is required with type: {self.catalog_type}", "say where it is")
+        if self.catalog_type == "sql" and not self.warehouse:
+            yield Remark("catalog.properties.warehouse", "is required", "name a folder, or a URL such as s3://lake/wh")
+        given = {key.removeprefix(TABLE): str(text) for key, text in self.passed.items() if key.startswith(TABLE)}
+        yield from property_problems(given, TABLE)
+
+
+def property_problems(properties: Mapping[str, str], prefix: str = "") -> Iterator[Remark]:
+    """Properties under which a table could not be kept equal."""
+    for name, reason in _DECIDED.items():
+        if name in properties and (name, properties[name]) != ("format-version", "2") and prefix:
+            yield Remark(f"{prefix}{name}", f"cannot be used: {reason}", "remove the key")
+    if properties.get("write.format.default", "parquet").lower() != "parquet":
+        yield Remark(f"{prefix}write.format.default", "only parquet is written", "remove the key")

@@ -1,0 +1,92 @@
+"""Partition fields as users write them, and rows by partition.
+
+`day(created),bucket[16](id),region`: the transforms of the format's specification ("Partition Transforms"), spelled as
+Flink CDC's `partition.key` has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_FIELD = re.compile(
+    r"(?:(?P<name>year|month|day|hour|identity|void|bucket|truncate)(?:\[(?P<width>\d+)\])?)\((?P<of>.+)\)"
+)
+_PLURAL = re.compile(r"^(year|month|day|hour)s\(")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """A transform of a column, such as `day` or `bucket[16]`."""
+
+    column: str
+    transform: str = "identity"
+
+    @property
+    def name(self) -> str:
+        """The field's name in the table, as the format's other writers choose it."""
+        word = self.transform.partition("[")[0]
+        suffix = {"identity": "", "bucket": "_bucket", "truncate": "_trunc", "void": "_null"}.get(word, f"_{word}")
+        return self.column + suffix
+
+    def __str__(self) -> str:
+        return self.column if self.transform == "identity" else f"{self.transform}({self.column})"
+
+
+def parsed(fields: Sequence[str]) -> tuple[PartitionField, ...]:
+    """The fields of one table. Raises ValueError for one that cannot be read."""
+    return tuple(_field(text.strip()) for text in fields)
+
+
+def _field(text: str) -> PartitionField:
+    text = _PLURAL.sub(r"\1(", text)
+    found = _FIELD.fullmatch(text)
+    if found is None:
+        if "(" in text or "[" in text:
+            raise ValueError(f"{text!r} is no column and no transform such as day(created) or bucket[16](id)")
+        return PartitionField(text)
+    name, width = found["name"], found["width"]
+    if (width is not None) != (name in ("bucket", "truncate")) or width == "0":
+        raise ValueError(f"{text!r}: bucket[n] and truncate[n] have a number above 0, other transforms have none")
+    return PartitionField(found["of"].strip(), name if width is None else f"{name}[{int(width)}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The rows of one partition: indexes into a batch, None for all of them; `values` is the library's record."""
+
+    values: Any
+    rows: pa.Array | None
+
+
+def split(table: Any, rows: pa.RecordBatch) -> Iterator[Partition]:
+    """Rows by partition of the table's present spec. `table` is the library's."""
+    from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
+    from pyiceberg.typedef import Record
+
+    spec, schema = table.spec(), table.schema()
+    if spec.is_unpartitioned():
+        yield Partition(Record(), None)
+        return
+    names = [f"p{place}" for place in range(len(spec.fields))]
+    columns = [_transformed(schema, field, rows) for field in spec.fields]
+    numbered = pa.table([*columns, pa.array(range(rows.num_rows), pa.int64())], names=[*names, "row"])
+    groups = numbered.group_by(names, use_threads=False).aggregate([("row", "list")])
+    for group in groups.to_pylist():
+        values = [PartitionFieldValue(field, group[name]) for field, name in zip(spec.fields, names, strict=True)]
+        key = PartitionKey(field_values=values, partition_spec=spec, schema=schema)
+        yield Partition(key.partition, pa.array(group["row_list"], pa.int64()))
+
+
+def _transformed(schema: Any, field: Any, rows: pa.RecordBatch) -> pa.Array:
+    source = schema.find_field(field.source_id)
+    values = rows.column(source.name)
+    if str(field.transform) == "identity":
+        return values
+    found = field.transform.pyarrow_transform(source.field_type)(values)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else pc.cast(found, found.type)

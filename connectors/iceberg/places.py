@@ -1,0 +1,149 @@
+"""Places of keys: in which data file of a snapshot, and at which position, the row of a key is. Driver.
+
+Data files whose bounds exclude all keys are passed over; of the others only the key columns are read. A row counts when
+no position delete of the snapshot has it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cdc.errors import SinkError
+from connectors.iceberg.file_writer import PATH_ID, read_deletes
+from connectors.iceberg.snapshots import live_entries
+from connectors.iceberg.tables import LakeTable
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of one snapshot: data files by path, delete files by the data file that they are about.
+
+    `loose`: delete files whose bounds do not name one data file, written by somebody else.
+    """
+
+    data: Mapping[str, Any]
+    deletes: Mapping[str, Sequence[Any]]
+    loose: Sequence[Any]
+
+    @classmethod
+    def of(cls, table: LakeTable) -> Files:
+        """Those of the table's head. Raises SinkError for equality deletes, which only other readers apply."""
+        data: dict[str, Any] = {}
+        deletes: dict[str, list[Any]] = defaultdict(list)
+        loose: list[Any] = []
+        for entry in live_entries(table):
+            file = entry.data_file
+            if int(file.content) == 0:
+                data[file.file_path] = file
+            elif int(file.content) == 2:
+                hint = "compact the table with the engine that wrote them"
+                raise SinkError("the table has equality deletes", where=str(table.id), hint=hint)
+            else:
+                about = (file.lower_bounds or {}).get(PATH_ID), (file.upper_bounds or {}).get(PATH_ID)
+                if about[0] is not None and about[0] == about[1]:
+                    deletes[about[0].decode()].append(file)
+                else:
+                    loose.append(file)
+        return cls(data, deletes, loose)
+
+    @property
+    def rows(self) -> int:
+        """Rows in the data files, deleted ones too."""
+        return sum(int(file.record_count) for file in self.data.values())
+
+    def deleted(self, io: Any, path: str) -> np.ndarray:
+        """Positions of a data file that are deleted, int64[n], in no order."""
+        found = [read_deletes(io, file.file_path) for file in self.deletes.get(path, ())]
+        found += [rows.filter(pc.equal(rows["file_path"], path)) for rows in self._loose(io)]
+        if not found:
+            return np.zeros(0, np.int64)
+        return pa.concat_tables(found)["pos"].to_numpy()
+
+    def _loose(self, io: Any) -> Iterator[pa.Table]:
+        return (read_deletes(io, file.file_path) for file in self.loose)
+
+
+def find(table: LakeTable, files: Files, keys: pa.Table) -> dict[str, np.ndarray]:
+    """Live positions of rows with these keys, by data file.
+
+    Args:
+        keys: distinct, columns as the table's key has them, in its order.
+    """
+    found: dict[str, np.ndarray] = {}
+    fields = [table.library.schema().find_field(name) for name in keys.column_names]
+    with duckdb.connect() as connection:
+        connection.register("keys", keys)
+        for path, file in files.data.items():
+            if not _may_have(file, fields, keys):
+                continue
+            positions = _matching(connection, key_columns(table.library.io, file, fields), keys.column_names)
+            if len(positions):
+                positions = np.setdiff1d(positions, files.deleted(table.library.io, path))
+            if len(positions):
+                found[path] = positions
+    return found
+
+
+def key_columns(io: Any, file: Any, fields: Sequence[Any]) -> pa.Table:
+    """The key columns of a data file, by field id, under their present names and types, with the rows' places `pos`."""
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    with io.new_input(file.file_path).open() as stream:
+        parquet = pq.ParquetFile(stream)
+        by_id = {int((field.metadata or {}).get(b"PARQUET:field_id", -1)): field.name for field in parquet.schema_arrow}
+        missing = [field.name for field in fields if field.field_id not in by_id]
+        if missing:
+            raise SinkError(f"the file has no key column {', '.join(missing)}", where=file.file_path)
+        rows = parquet.read(columns=[by_id[field.field_id] for field in fields])
+    columns = [rows[by_id[field.field_id]].cast(_small(schema_to_pyarrow(field.field_type))) for field in fields]
+    names = [field.name for field in fields]
+    return pa.table([*columns, pa.array(np.arange(rows.num_rows, dtype=np.int64))], names=[*names, "pos"])
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
+
+
+def _matching(connection: duckdb.DuckDBPyConnection, rows: pa.Table, names: Sequence[str]) -> np.ndarray:
+    if rows.num_rows == 0:
+        return np.zeros(0, np.int64)
+    connection.register("rows", rows)
+    using = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    found = connection.execute(f"SELECT pos FROM rows SEMI JOIN keys USING ({using})").to_arrow_table()
+    connection.unregister("rows")
+    return np.sort(found["pos"].to_numpy())
+
+
+def _may_have(file: Any, fields: Sequence[Any], keys: pa.Table) -> bool:
+    """Whether a key may be in the file, by the file's bounds of each key column."""
+    return all(_overlap(file, field, keys[field.name]) for field in fields)
+
+
+def _overlap(file: Any, field: Any, values: pa.ChunkedArray) -> bool:
+    from pyiceberg.conversions import from_bytes
+
+    lower, upper = ((bounds or {}).get(field.field_id) for bounds in (file.lower_bounds, file.upper_bounds))
+    if lower is None or upper is None:
+        return True
+    with suppress(Exception):  # a bound of the type that the column had before its promotion: the file is read
+        ends = pc.min_max(values)
+        low, high = _internal(ends["min"]), _internal(ends["max"])
+        return bool(from_bytes(field.field_type, upper) >= low and from_bytes(field.field_type, lower) <= high)
+    return True
+
+
+def _internal(value: pa.Scalar) -> Any:
+    """A value as the library compares bounds: days and microseconds as numbers."""
+    if pa.types.is_timestamp(value.type) or pa.types.is_date32(value.type):
+        return value.cast(pa.int64() if pa.types.is_timestamp(value.type) else pa.int32()).as_py()
+    return value.as_py()

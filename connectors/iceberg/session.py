@@ -1,0 +1,286 @@
+"""Schema changes carried out with Iceberg's catalog. Driver.
+
+A shadow table lives in its table's folder. It takes the table's place in one commit of the table: schema and partition
+spec of the shadow table become current, its files replace all others. The table keeps its name and its UUID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from cdc.errors import ChangeRefused, SinkError
+from cdc.evolution import operations as op
+from cdc.evolution.api_sink import ApiSession
+from cdc.evolution.table import ActualColumn, Layout
+from cdc.schema import TableId
+from connectors.iceberg.library import HeadMoved, identifier
+from connectors.iceberg.partitions import PartitionField
+from connectors.iceberg.rewrite import rewritten
+from connectors.iceberg.rules import IcebergRules, IcebergTable
+from connectors.iceberg.snapshots import Change, live_entries, publish
+from connectors.iceberg.tables import BATCH, LakeTable, Tables
+from connectors.iceberg.types import VECTOR, arrow_type
+from connectors.shared.lake.defaults import literal
+
+COMMENT = "comment"
+
+
+class IcebergSession(ApiSession[str]):
+    """A session with the catalog."""
+
+    def __init__(self, tables: Tables, rules: IcebergRules, pipeline: str) -> None:
+        self._tables, self._rules, self._pipeline = tables, rules, pipeline
+        self._catalog = tables.catalog
+
+    @property
+    def rules(self) -> IcebergRules:
+        """The sink's rules."""
+        return self._rules
+
+    def read(self, tables: Sequence[TableId]) -> Layout[str]:
+        """One look at each table."""
+        with self._catalog.guard(self._catalog.place):
+            databases = [".".join(name) for name in self._catalog.open().list_namespaces()]
+        there = (self._tables.find(table) for table in dict.fromkeys(tables) if table.database in databases)
+        return Layout([_actual(table) for table in there if table is not None], databases)
+
+    def identity(self, table: TableId) -> str | None:
+        """The table's UUID."""
+        found = self._tables.find(table)
+        return None if found is None else found.identity
+
+    def carry_out(self, operation: op.Operation) -> Any:
+        """Call the operation's method; a refusal of the catalog is one of the change."""
+        try:
+            with self._catalog.guard(str(operation.table)):
+                yield from super().carry_out(operation)
+        except HeadMoved as error:
+            raise SinkError(f"another writer changed the table: {error}", where=str(operation.table)) from error
+        except SinkError as error:
+            if error.retryable or isinstance(error, ChangeRefused):
+                raise
+            raise ChangeRefused(error.message, where=error.where, hint=error.hint) from error
+
+    def create_database(self, operation: op.CreateDatabase) -> None:
+        """When there is none."""
+        self._catalog.open().create_namespace_if_not_exists(operation.database)
+
+    def create_table(self, operation: op.CreateTable) -> None:
+        """With its partition spec and properties."""
+        rules = self._rules if operation.change is None else self._rules.with_options(operation.change)
+        self._create(_made(rules, operation.new, operation.change), None)
+
+    def create_shadow(self, operation: op.CreateShadow) -> None:
+        """In the folder of the table whose place it is to take."""
+        rules = self._rules if operation.change is None else self._rules.with_options(operation.change)
+        like = operation.like
+        new = replace(like, id=operation.new.id) if isinstance(like, IcebergTable) else operation.new
+        table = self._tables.find(operation.table)
+        location = None if table is None else str(table.metadata.location)
+        self._create(_made(rules, new, operation.change), location)
+
+    def drop_table(self, operation: op.DropTable) -> None:
+        """With its files."""
+        self._drop(operation.table)
+
+    def drop_shadow(self, operation: op.DropShadow) -> None:
+        """With its files."""
+        self._drop(operation.shadow)
+
+    def truncate_table(self, operation: op.TruncateTable) -> None:
+        """One snapshot without files."""
+        table = self._tables.get(operation.table)
+        if table.head is not None:
+            publish(self._catalog, table, Change("delete", replaces_all=True))
+
+    def rename_table(self, operation: op.RenameTable) -> None:
+        """Inside of its namespace."""
+        self._catalog.open().rename_table(identifier(operation.table), identifier(operation.new))
+
+    def comment_table(self, operation: op.CommentTable) -> None:
+        """The property `comment`."""
+        table = self._tables.get(operation.table).library
+        with table.transaction() as transaction:
+            if operation.comment:
+                transaction.set_properties({COMMENT: operation.comment})
+            elif COMMENT in table.properties:
+                transaction.remove_properties(COMMENT)
+
+    def add_column(self, operation: op.AddColumn) -> None:
+        """At its place; rows that are there have NULL."""
+        column = operation.column
+        with self._tables.get(operation.table).library.update_schema() as update:
+            update.add_column(_path(column.name), _library_type(column.type), column.comment or None)
+            if operation.after is not None:
+                update.move_after(_path(column.name), _path(operation.after))
+
+    def fill_column(self, operation: op.FillColumn) -> None:
+        """All rows written anew with the default, in one snapshot: version 2 of the format has no defaults."""
+        table, column = self._tables.get(operation.table), operation.column
+        kind = arrow_type(column.type)
+        if table.head is None or column.default is None or kind is None:
+            return
+        value = literal(column.default, kind, column.name, table.id)
+        if value is not None:
+            files = rewritten(table, f"cdc-{self._pipeline}-fill-h{table.head}", fill={column.name: value})
+            publish(self._catalog, table, Change("overwrite", files, replaces_all=True))
+
+    def alter_column(self, operation: op.AlterColumn) -> None:
+        """A promotion."""
+        column = operation.column
+        with self._tables.get(operation.table).library.update_schema() as update:
+            update.update_column(_path(column.name), field_type=_library_type(column.type))
+
+    def comment_column(self, operation: op.CommentColumn) -> None:
+        """The field's doc."""
+        column = operation.column
+        with self._tables.get(operation.table).library.update_schema() as update:
+            update.update_column(_path(column.name), doc=column.comment)
+
+    def rename_column(self, operation: op.RenameColumn) -> None:
+        """Files know the column by its id."""
+        with self._tables.get(operation.table).library.update_schema() as update:
+            update.rename_column(_path(operation.old_name), operation.new_name)
+
+    def drop_column(self, operation: op.DropColumn) -> None:
+        """The values stay in the files until they are written anew."""
+        with self._tables.get(operation.table).library.update_schema() as update:
+            update.delete_column(_path(operation.name))
+
+    def swap_shadow(self, operation: op.SwapShadow) -> None:
+        """One commit; the shadow table's entry in the catalog goes behind it, its files are the table's now."""
+        shadow, table = self._tables.get(operation.shadow), self._tables.find(operation.table)
+        catalog = self._catalog.open()
+        if table is None:
+            catalog.rename_table(identifier(operation.shadow), identifier(operation.table))
+            return
+        files = [entry.data_file for entry in live_entries(shadow)]
+        change = Change(
+            "overwrite",
+            [file for file in files if int(file.content) == 0],
+            [file for file in files if int(file.content) == 1],
+            replaces_all=True,
+            properties={name: text for name, text in shadow.metadata.properties.items() if not name.startswith(BATCH)},
+            updates=_definition(shadow, table),
+        )
+        publish(self._catalog, table, change)
+        catalog.drop_table(identifier(operation.shadow))
+
+    def _create(self, table: IcebergTable, location: str | None) -> None:
+        from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+
+        if self._tables.find(table.id) is not None:
+            return
+        schema = _library_schema(table)
+        self._catalog.open().create_table(
+            identifier(table.id),
+            schema,
+            location=location,
+            partition_spec=_library_spec(table, schema) if table.partition else UNPARTITIONED_PARTITION_SPEC,
+            properties={**table.properties, **({COMMENT: table.comment} if table.comment else {})},
+        )
+
+    def _drop(self, table: TableId) -> None:
+        if self._tables.find(table) is not None:
+            self._catalog.open().purge_table(identifier(table))
+
+
+def _made(rules: IcebergRules, table: Any, change: Any) -> IcebergTable:
+    """The table with the properties and partition fields of the change that makes it."""
+    assert isinstance(table, IcebergTable)
+    if change is None:
+        return table
+    return replace(table, properties={**table.properties, **dict(change.options)})
+
+
+def _path(name: str) -> tuple[str, ...]:
+    """The library's path of a column, whose name may have a dot in it."""
+    return (name,)
+
+
+def _actual(table: LakeTable) -> IcebergTable:
+    docs = {field.name: field.doc or "" for field in table.library.schema().fields}
+    columns = tuple(
+        ActualColumn(column.name, column.type, column.nullable, None, docs[column.name]) for column in table.columns
+    )
+    schema = table.library.schema()
+    partition = tuple(
+        PartitionField(schema.find_column_name(field.source_id), str(field.transform))
+        for field in table.library.spec().fields
+    )
+    properties = {name: text for name, text in table.metadata.properties.items() if not name.startswith("cdc.")}
+    comment = properties.pop(COMMENT, "")
+    return IcebergTable(table.id, columns, table.key, comment, partition, properties)
+
+
+def _library_schema(table: IcebergTable) -> Any:
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import NestedField
+
+    fields, element = [], len(table.columns) + 1
+    for number, column in enumerate(table.columns, 1):
+        kind = _library_type(column.type, element)
+        element += column.type == VECTOR
+        required = table.in_key(column.name)
+        fields.append(NestedField(number, column.name, kind, required=required, doc=column.comment or None))
+    keys = [field.field_id for field in fields if table.in_key(field.name)]
+    return Schema(*fields, identifier_field_ids=keys)
+
+
+def _library_spec(table: IcebergTable, schema: Any) -> Any:
+    from pyiceberg.partitioning import PartitionField as LibraryField
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.transforms import parse_transform
+
+    numbers = {field.name.casefold(): field.field_id for field in schema.fields}
+    return PartitionSpec(*(
+        LibraryField(numbers[part.column.casefold()], 1000 + place, parse_transform(part.transform), part.name)
+        for place, part in enumerate(table.partition)
+    ))  # fmt: skip
+
+
+def _library_type(text: str, element_id: int = -1) -> Any:
+    from pyiceberg import types
+
+    if text == VECTOR:
+        return types.ListType(element_id, types.FloatType(), element_required=False)
+    if text.startswith("decimal("):
+        precision, scale = text[8:-1].split(",")
+        return types.DecimalType(int(precision), int(scale))
+    return {
+        "boolean": types.BooleanType, "int": types.IntegerType, "long": types.LongType, "float": types.FloatType,
+        "double": types.DoubleType, "date": types.DateType, "timestamp": types.TimestampType,
+        "timestamptz": types.TimestamptzType, "string": types.StringType, "binary": types.BinaryType,
+    }[text]()  # fmt: skip
+
+
+def _definition(shadow: LakeTable, table: LakeTable) -> list[Any]:
+    """Updates that give a table the schema and the partition spec of its shadow table, ids and all."""
+    from pyiceberg.table.update import (
+        AddPartitionSpecUpdate,
+        AddSchemaUpdate,
+        SetCurrentSchemaUpdate,
+        SetDefaultSpecUpdate,
+    )
+
+    schema, spec = shadow.library.schema(), shadow.library.spec()
+    updates: list[Any] = []
+    if schema != table.library.schema() or _docs(shadow) != _docs(table):
+        number = max(each.schema_id for each in table.metadata.schemas) + 1
+        updates += [
+            AddSchemaUpdate(schema=schema.model_copy(update={"schema_id": number})),
+            SetCurrentSchemaUpdate(schema_id=-1),
+        ]
+    if spec != table.library.spec():
+        number = max(each.spec_id for each in table.metadata.partition_specs) + 1
+        updates += [
+            AddPartitionSpecUpdate(spec=spec.model_copy(update={"spec_id": number})),
+            SetDefaultSpecUpdate(spec_id=-1),
+        ]
+    return updates
+
+
+def _docs(table: LakeTable) -> list[str | None]:
+    return [field.doc for field in table.library.schema().fields]

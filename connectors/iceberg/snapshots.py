@@ -1,0 +1,287 @@
+"""Snapshots: manifests, manifest list and the catalog's commit, of data files and position deletes together.
+
+The library commits appended data files, and tries again by itself when another commit came first. Here a commit is for
+one head: positions of deleted rows were found in it. Another head raises `HeadMoved`. Driver.
+
+Format: https://iceberg.apache.org/spec/, "Manifests", "Manifest Lists", "Commit Conflict Resolution and Retry".
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from connectors.iceberg.library import Catalog
+from connectors.iceberg.tables import LakeTable
+
+MERGED_FROM = 50
+"""So many manifests of one content and partition spec become one in the next commit."""
+_CACHED = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One snapshot's change of a table.
+
+    Attributes:
+        operation: `append`, `overwrite`, `replace` (the same rows in other files) or `delete`.
+        data, deletes: the library's `DataFile` records that are added.
+        removed: paths of files that go.
+        replaces_all: all files that are there go.
+        properties: of the table, set in the same commit.
+        summary: of the snapshot, for people.
+        updates: further updates of the table in the same commit, before the snapshot.
+    """
+
+    operation: str
+    data: Sequence[Any] = ()
+    deletes: Sequence[Any] = ()
+    removed: frozenset[str] = frozenset()
+    replaces_all: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+    summary: Mapping[str, str] = field(default_factory=dict)
+    updates: Sequence[Any] = ()
+
+
+def publish(catalog: Catalog, table: LakeTable, change: Change, *, requirements: Sequence[Any] = ()) -> LakeTable:
+    """Commit the change on the table's head, and give the table behind it.
+
+    Raises HeadMoved when the table has another head by now, SinkError, SinkUnavailable, CommitUnknown.
+    """
+    from pyiceberg.table.update import (
+        AddSnapshotUpdate,
+        AssertRefSnapshotId,
+        AssertTableUUID,
+        SetPropertiesUpdate,
+        SetSnapshotRefUpdate,
+    )
+
+    with catalog.guard(str(table.id)):
+        writer = _Writer(table, change)
+        snapshot = writer.snapshot()
+        updates = [
+            *change.updates,
+            AddSnapshotUpdate(snapshot=snapshot),
+            SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot.snapshot_id),
+        ]
+        if change.properties:
+            updates.append(SetPropertiesUpdate(updates=dict(change.properties)))
+        needed = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref="main", snapshot_id=table.head),
+            *requirements,
+        )
+        commit(catalog, table, tuple(updates), needed)
+    found = catalog.table(table.id)
+    return LakeTable(table.id, found)
+
+
+def commit(catalog: Catalog, table: LakeTable, updates: tuple[Any, ...], requirements: tuple[Any, ...]) -> None:
+    """Have the catalog take the updates; metadata files that its log has let go are removed. Inside `guard`."""
+    response = catalog.open().commit_table(table.library, requirements, updates)
+    properties = response.metadata.properties
+    if str(properties.get("write.metadata.delete-after-commit.enabled", "false")).lower() == "true":
+        kept = {entry.metadata_file for entry in response.metadata.metadata_log}
+        for entry in table.metadata.metadata_log:
+            if entry.metadata_file not in kept:
+                delete_quietly(table.library.io, entry.metadata_file)
+
+
+def delete_quietly(io: Any, path: str) -> None:
+    """Remove a file; one that is not there, or cannot be removed now, costs room and nothing else."""
+    try:
+        io.delete(path)
+    except OSError:  # FileNotFoundError, and what object stores say of one
+        return
+
+
+def live_entries(table: LakeTable, snapshot: Any = None) -> Iterator[Any]:
+    """Manifest entries of the files of a snapshot, by default the head: data files and delete files."""
+    snapshot = snapshot or table.library.current_snapshot()
+    if snapshot is not None:
+        for manifest in snapshot.manifests(table.library.io):
+            yield from entries_of(table.library.io, manifest)
+
+
+_cache: OrderedDict[str, list[Any]] = OrderedDict()
+_cache_lock = threading.Lock()
+
+
+def entries_of(io: Any, manifest: Any) -> list[Any]:
+    """The live entries of a manifest, which never changes: kept in memory, the latest ones."""
+    path = manifest.manifest_path
+    with _cache_lock:
+        if path in _cache:
+            _cache.move_to_end(path)
+            return _cache[path]
+    found = list(manifest.fetch_manifest_entry(io, discard_deleted=True))
+    for entry in found:
+        entry.data_file.spec_id = manifest.partition_spec_id
+    with _cache_lock:
+        _cache[path] = found
+        while len(_cache) > _CACHED:
+            _cache.popitem(last=False)
+    return found
+
+
+class _Writer:
+    """Writes the files of one snapshot."""
+
+    def __init__(self, table: LakeTable, change: Change) -> None:
+        self._table, self._change = table, change
+        self._metadata, self._io = table.metadata, table.library.io
+        self._id = self._metadata.new_snapshot_id()
+        self._number = 0
+        self._uuid = uuid4()
+        self._removed: list[Any] = []
+        self._specs: dict[int, Any] = dict(table.library.specs())
+        self._schema = table.library.schema()
+        for update in change.updates:  # of a shadow table that takes the table's place
+            self._schema = getattr(update, "schema_", self._schema)
+            spec = getattr(update, "spec", None)
+            if spec is not None:
+                self._specs[spec.spec_id] = spec
+
+    def snapshot(self) -> Any:
+        """Write manifests and manifest list, and give the library's `Snapshot`."""
+        from pyiceberg.manifest import write_manifest_list
+        from pyiceberg.table.snapshots import Snapshot
+
+        manifests = self._manifests()
+        path = self._path(f"snap-{self._id}-0-{self._uuid}.avro")
+        sequence_number = self._metadata.next_sequence_number()
+        with write_manifest_list(
+            format_version=2,
+            output_file=self._io.new_output(path),
+            snapshot_id=self._id,
+            parent_snapshot_id=self._table.head,
+            sequence_number=sequence_number,
+            avro_compression="zstandard",
+        ) as writer:
+            writer.add_manifests(manifests)
+        return Snapshot(
+            snapshot_id=self._id,
+            parent_snapshot_id=self._table.head,
+            manifest_list=path,
+            sequence_number=sequence_number,
+            summary=self._summary(),
+            schema_id=self._schema.schema_id,
+        )
+
+    def _manifests(self) -> list[Any]:
+        change = self._change
+        existing = self._kept_manifests()
+        made = [*self._added(change.data, deletes=False), *self._added(change.deletes, deletes=True)]
+        return [*made, *self._merged(existing)]
+
+    def _kept_manifests(self) -> list[Any]:
+        snapshot = self._table.library.current_snapshot()
+        there = [] if snapshot is None else snapshot.manifests(self._io)
+        if self._change.replaces_all:
+            self._removed = [entry.data_file for manifest in there for entry in entries_of(self._io, manifest)]
+            return []
+        if not self._change.removed:
+            return [manifest for manifest in there if manifest.has_added_files() or manifest.has_existing_files()]
+        return [kept for manifest in there for kept in self._without_removed(manifest)]
+
+    def _without_removed(self, manifest: Any) -> Iterator[Any]:
+        entries = entries_of(self._io, manifest)
+        gone = [entry for entry in entries if entry.data_file.file_path in self._change.removed]
+        if not gone:
+            if entries:
+                yield manifest
+            return
+        self._removed += [entry.data_file for entry in gone]
+        paths = {entry.data_file.file_path for entry in gone}
+        with self._writer(manifest.partition_spec_id, deletes=_is_deletes(manifest)) as writer:
+            for entry in entries:
+                if entry.data_file.file_path in paths:
+                    writer.delete(entry)
+                else:
+                    writer.existing(entry)
+        yield writer.to_manifest_file()
+
+    def _merged(self, manifests: Sequence[Any]) -> Iterator[Any]:
+        """Many manifests of one content and spec as one."""
+        groups: dict[tuple[int, bool], list[Any]] = defaultdict(list)
+        for manifest in manifests:
+            groups[manifest.partition_spec_id, _is_deletes(manifest)].append(manifest)
+        for (spec_id, deletes), group in groups.items():
+            if len(group) < MERGED_FROM or any(manifest.added_snapshot_id == self._id for manifest in group):
+                yield from group
+                continue
+            entries = [entry for manifest in group for entry in entries_of(self._io, manifest)]
+            if entries:
+                with self._writer(spec_id, deletes=deletes) as writer:
+                    for entry in entries:
+                        writer.existing(entry)
+                yield writer.to_manifest_file()
+
+    def _added(self, files: Iterable[Any], *, deletes: bool) -> Iterator[Any]:
+        from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
+
+        groups: dict[int, list[Any]] = defaultdict(list)
+        for file in files:
+            groups[file.spec_id].append(file)
+        for spec_id, group in groups.items():
+            with self._writer(spec_id, deletes=deletes) as writer:
+                for file in group:
+                    writer.add(
+                        ManifestEntry.from_args(
+                            status=ManifestEntryStatus.ADDED, snapshot_id=self._id, sequence_number=None,
+                            file_sequence_number=None, data_file=file,
+                        )
+                    )  # fmt: skip
+            yield writer.to_manifest_file()
+
+    def _writer(self, spec_id: int, *, deletes: bool) -> Any:
+        path = self._path(f"{self._uuid}-m{self._number}.avro")
+        self._number += 1
+        kind = _delete_manifests() if deletes else _data_manifests()
+        return kind(self._specs[spec_id], self._schema, self._io.new_output(path), self._id, "zstandard")
+
+    def _path(self, name: str) -> str:
+        return str(self._table.library.location_provider().new_metadata_location(name))
+
+    def _summary(self) -> Any:
+        from pyiceberg.table.snapshots import Operation, SnapshotSummaryCollector, Summary, update_snapshot_summaries
+
+        collector = SnapshotSummaryCollector()
+        for file in (*self._change.data, *self._change.deletes):
+            collector.add_file(file, self._schema, self._specs[file.spec_id])
+        for file in self._removed:
+            collector.remove_file(file, self._schema, self._specs[file.spec_id])
+        snapshot = self._table.library.current_snapshot()
+        before = None if snapshot is None or snapshot.summary is None else snapshot.summary
+        made = Summary(Operation(self._change.operation), **collector.build(), **dict(self._change.summary))
+        return update_snapshot_summaries(summary=made, previous_summary=before)
+
+
+def _is_deletes(manifest: Any) -> bool:
+    return int(manifest.content) == 1
+
+
+def _data_manifests() -> Any:
+    from pyiceberg.manifest import ManifestWriterV2
+
+    return ManifestWriterV2
+
+
+def _delete_manifests() -> Any:
+    from pyiceberg.manifest import ManifestContent, ManifestWriterV2
+
+    class DeleteManifests(ManifestWriterV2):
+        """The library's writer for manifests of delete files, which it has not itself."""
+
+        def content(self) -> ManifestContent:
+            return ManifestContent.DELETES
+
+        @property
+        def _meta(self) -> dict[str, str]:
+            return {**super()._meta, "content": "deletes"}
+
+    return DeleteManifests

@@ -1,0 +1,98 @@
+"""A table as the library has it, and the parts of it that the sink reads: columns, key, partitions, fence, files.
+
+Properties that the sink sets on a table, each in the commit of the rows or of the schema that it is about:
+
+| property | value |
+|---|---|
+| `cdc.batch.<pipeline>` | the last batch of the pipeline that is in |
+| `cdc.swap` | the table that this shadow table is about to take the place of |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from connectors.iceberg.library import Catalog
+from connectors.iceberg.types import VECTOR, arrow_type
+from connectors.shared.lake.columns import Column
+
+BATCH, SWAP = "cdc.batch.", "cdc.swap"
+
+
+@dataclass(frozen=True)
+class LakeTable:
+    """One state of a table. `library` is the library's own object."""
+
+    id: TableId
+    library: Any
+
+    @property
+    def metadata(self) -> Any:
+        """The library's `TableMetadata`."""
+        return self.library.metadata
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """In the table's order."""
+        found = ((field, spelled(field.field_type)) for field in self.library.schema().fields)
+        return tuple(Column(field.name, kind, not field.required, arrow_type(kind)) for field, kind in found)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The identifier fields in the table's order; empty for a table that only grows."""
+        wanted = set(self.library.schema().identifier_field_ids)
+        return tuple(field.name for field in self.library.schema().fields if field.field_id in wanted)
+
+    @property
+    def identity(self) -> str:
+        """The table's UUID: the same under another name, and different for a later table of its name."""
+        return str(self.metadata.table_uuid)
+
+    @property
+    def head(self) -> int | None:
+        """The newest snapshot, None for a table without rows so far."""
+        snapshot = self.library.current_snapshot()
+        return None if snapshot is None else int(snapshot.snapshot_id)
+
+    def batch(self, pipeline: str) -> int:
+        """The last batch of a pipeline that is in, -1 for none."""
+        return int(self.metadata.properties.get(BATCH + pipeline, "-1"))
+
+    def check(self) -> None:
+        """Raise SinkError for a table that cannot be written right."""
+        version = self.metadata.format_version
+        if version != 2:
+            hint = "let it be made anew: this sink writes format version 2"
+            raise SinkError(f"the table has format version {version}", where=str(self.id), hint=hint)
+        if self.metadata.properties.get("write.format.default", "parquet").lower() != "parquet":
+            raise SinkError("write.format.default: only parquet is written", where=str(self.id))
+
+
+def spelled(field_type: Any) -> str:
+    """One spelling for a type as a table's schema has it."""
+    text = str(field_type)
+    return VECTOR if text == "list<float>" else text
+
+
+class Tables:
+    """Tables of one catalog by name. Picklable."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    def find(self, table: TableId) -> LakeTable | None:
+        """The table as it is now, None when there is none. Raises SinkError."""
+        found = self.catalog.table(table)
+        return None if found is None else LakeTable(table, found)
+
+    def get(self, table: TableId) -> LakeTable:
+        """The table, as `find`. Raises SinkError when there is none."""
+        found = self.find(table)
+        if found is None:
+            hint = "it was dropped or renamed in the lake; `cdc resync` makes it anew"
+            raise SinkError("the table does not exist", where=str(table), hint=hint)
+        return found

@@ -1,0 +1,141 @@
+"""Upkeep of a table behind commits: small files and delete files are merged, old snapshots and their files go. Driver.
+
+What goes wrong here fails no batch: it is logged, and tried again at the next turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from connectors.iceberg.library import HeadMoved
+from connectors.iceberg.places import Files
+from connectors.iceberg.rewrite import rewritten
+from connectors.iceberg.snapshots import Change, commit, delete_quietly, entries_of, publish
+from connectors.iceberg.tables import LakeTable, Tables
+
+log = logging.getLogger(__name__)
+
+_SMALL_BYTES = 32 << 20
+"""A data file below this size is small; at most four times as much becomes one file."""
+_MOST_GONE = 0.3
+"""A data file of whose rows more than this part is deleted is written anew, whatever its size."""
+
+
+@dataclass
+class Upkeep:
+    """Looks after the tables of a pipeline.
+
+    Args:
+        files: so many small files or delete files are merged; a table is looked at once in so many commits.
+        snapshots, age_s: as many snapshots are kept, and those that are younger.
+    """
+
+    tables: Tables
+    pipeline: str
+    files: int
+    snapshots: int
+    age_s: float
+    _commits: dict[TableId, int] = field(default_factory=dict)
+
+    def after_commit(self, committed: Sequence[TableId]) -> None:
+        """Look after those of the tables whose turn it is; never raises for a table."""
+        for name in committed:
+            # Tables begin at different counts, so that not all have their turn at one commit.
+            start = zlib.crc32(str(name).encode()) % self.files
+            self._commits[name] = count = self._commits.get(name, start) + 1
+            if count % self.files:
+                continue
+            try:
+                table = self.tables.find(name)
+                if table is not None:
+                    log.info("%s: %s", name, self._done(table, self.files))
+            except (SinkError, HeadMoved) as error:
+                log.warning("%s is not compacted now: %s", name, error)
+
+    def compact(self, name: TableId) -> str:
+        """Merge all that can be merged, and say what was done. Raises SinkError."""
+        try:
+            return self._done(self.tables.get(name), 2)
+        except HeadMoved as error:
+            hint = "try it again when less is written"
+            raise SinkError(f"another commit came first: {error}", where=str(name), hint=hint) from error
+
+    def _done(self, table: LakeTable, least: int) -> str:
+        with self.tables.catalog.guard(str(table.id)):
+            table, number = self._merged(table, least)
+            gone = self._expired(table)
+        return f"{number} files merged, {gone} snapshots expired"
+
+    def _merged(self, table: LakeTable, least: int) -> tuple[LakeTable, int]:
+        """One `replace` snapshot: the same rows in fewer files."""
+        there = Files.of(table)
+        chosen = worth(there, least)
+        if not chosen:
+            return table, 0
+        removed = [file.file_path for file in chosen]
+        removed += [delete.file_path for file in chosen for delete in there.deletes.get(file.file_path, ())]
+        made = rewritten(table, f"cdc-{self.pipeline}-compact-h{table.head}", files=chosen)
+        change = Change("replace" if made else "delete", made, removed=frozenset(removed))
+        return publish(self.tables.catalog, table, change), len(removed)
+
+    def _expired(self, table: LakeTable) -> int:
+        """Snapshots that nobody is to read any more go, and the files that only they name."""
+        from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate
+
+        metadata, io = table.metadata, table.library.io
+        named = {ref.snapshot_id for ref in metadata.refs.values()}
+        ordered = sorted(metadata.snapshots, key=lambda each: each.sequence_number or 0)
+        before_ms = int((time.time() - self.age_s) * 1000)
+        old = [
+            each for each in ordered[: -self.snapshots]
+            if each.snapshot_id not in named and each.timestamp_ms < before_ms
+        ]  # fmt: skip
+        if not old or table.head is None:
+            return 0
+        gone = {each.snapshot_id for each in old}
+        kept = [each for each in ordered if each.snapshot_id not in gone]
+        needed = (
+            AssertTableUUID(uuid=metadata.table_uuid), AssertRefSnapshotId(ref="main", snapshot_id=table.head),
+        )  # fmt: skip
+        manifests = {each.manifest_path: each for snapshot in old for each in snapshot.manifests(io)}
+        staying = {each.manifest_path: each for snapshot in kept for each in snapshot.manifests(io)}
+        commit(self.tables.catalog, table, (RemoveSnapshotsUpdate(snapshot_ids=sorted(gone)),), needed)
+        lonely = [each for path, each in manifests.items() if path not in staying]
+        paths = {entry.data_file.file_path for each in lonely for entry in entries_of(io, each)}
+        if paths:
+            paths -= {entry.data_file.file_path for each in staying.values() for entry in entries_of(io, each)}
+        for path in (*paths, *(each.manifest_path for each in lonely), *(each.manifest_list for each in old)):
+            delete_quietly(io, path)
+        return len(old)
+
+
+def worth(there: Files, least: int) -> list[Any]:
+    """The data files that are worth merging: small ones, and those with many delete files or deleted rows."""
+    groups: dict[Any, list[Any]] = defaultdict(list)
+    chosen: dict[str, Any] = {}
+    for path, file in there.data.items():
+        deletes = there.deletes.get(path, ())
+        if len(deletes) >= least or sum(each.record_count for each in deletes) > _MOST_GONE * file.record_count:
+            chosen[path] = file
+        if file.file_size_in_bytes < _SMALL_BYTES:
+            groups[file.spec_id, tuple(file.partition[place] for place in range(len(file.partition)))].append(file)
+    for group in groups.values():
+        if len(group) >= least:
+            chosen |= {file.file_path: file for file in _tier(group, least)}
+    return list(chosen.values())
+
+
+def _tier(group: Sequence[Any], least: int) -> list[Any]:
+    """Files of about one size: each row is written anew once in a tier, so seldom ones stay cheap."""
+    tiers: dict[int, list[Any]] = defaultdict(list)
+    for file in group:
+        tiers[max(0, int(file.file_size_in_bytes).bit_length() - 14) // 4].append(file)
+    return [file for tier in tiers.values() if len(tier) >= least for file in tier]

@@ -1,0 +1,1 @@
+"""Rows and values as tables of a lake have them."""
