@@ -37,7 +37,7 @@ class KeyIndex:
 
     def is_for(self, files: Files, keys: pa.Table) -> bool:
         """Whether the table is so large beside the batch that the index pays."""
-        return files.rows >= max(FROM_ROWS, MOST_SHARE * keys.num_rows)
+        return bool(files.rows >= max(FROM_ROWS, MOST_SHARE * keys.num_rows))
 
     def find(self, files: Files, keys: pa.Table) -> dict[str, np.ndarray]:
         """Live positions of rows with these keys, by data file. Builds the index where it is of another head."""
@@ -136,7 +136,7 @@ def _is_whole(table: LakeTable) -> bool:
 def _stored(keys: pa.Table) -> list[Any]:
     """The keys as the index has them: a whole number, or 16 bytes."""
     if keys.num_columns == 1 and pa.types.is_integer(keys.column(0).type):
-        return keys.column(0).to_pylist()
+        return list(keys.column(0).to_pylist())
     parts = []
     for field in keys.schema:
         name = '"' + field.name.replace('"', '""') + '"'
@@ -145,4 +145,4 @@ def _stored(keys: pa.Table) -> list[Any]:
     with duckdb.connect() as connection:
         connection.register("keys", keys)
         found = connection.execute(f"SELECT unhex(md5({' || '.join(parts)})) AS key FROM keys").to_arrow_table()
-    return found["key"].to_pylist()
+    return list(found["key"].to_pylist())

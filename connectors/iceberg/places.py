@@ -67,7 +67,8 @@ class Files:
         found += [rows.filter(pc.equal(rows["file_path"], path)) for rows in self._loose(io)]
         if not found:
             return np.zeros(0, np.int64)
-        return pa.concat_tables(found)["pos"].to_numpy()
+        positions: np.ndarray = pa.concat_tables(found)["pos"].to_numpy()
+        return positions
 
     def _loose(self, io: Any) -> Iterator[pa.Table]:
         return (read_deletes(io, file.file_path) for file in self.loose)

@@ -7,6 +7,7 @@ spec of the shadow table become current, its files replace all others. The table
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -156,14 +157,15 @@ class IcebergSession(ApiSession[str]):
         if table is None:
             catalog.rename_table(identifier(operation.shadow), identifier(operation.table))
             return
-        files = [entry.data_file for entry in live_entries(shadow)]
+        updates = _definition(shadow, table)
+        files = [_with_spec(entry.data_file, _spec_id(table, updates)) for entry in live_entries(shadow)]
         change = Change(
             "overwrite",
             [file for file in files if int(file.content) == 0],
             [file for file in files if int(file.content) == 1],
             replaces_all=True,
             properties={name: text for name, text in shadow.metadata.properties.items() if not name.startswith(BATCH)},
-            updates=_definition(shadow, table),
+            updates=updates,
         )
         publish(self._catalog, table, change)
         catalog.drop_table(identifier(operation.shadow))
@@ -273,13 +275,25 @@ def _definition(shadow: LakeTable, table: LakeTable) -> list[Any]:
             AddSchemaUpdate(schema=schema.model_copy(update={"schema_id": number})),
             SetCurrentSchemaUpdate(schema_id=-1),
         ]
-    if spec != table.library.spec():
+    if spec.fields != table.library.spec().fields:
         number = max(each.spec_id for each in table.metadata.partition_specs) + 1
         updates += [
             AddPartitionSpecUpdate(spec=spec.model_copy(update={"spec_id": number})),
             SetDefaultSpecUpdate(spec_id=-1),
         ]
     return updates
+
+
+def _spec_id(table: LakeTable, updates: Sequence[Any]) -> int:
+    """The partition spec that is current behind the updates."""
+    added = [update.spec.spec_id for update in updates if hasattr(update, "spec")]
+    return int(added[0]) if added else int(table.metadata.default_spec_id)
+
+
+def _with_spec(file: Any, spec_id: int) -> Any:
+    found = copy(file)
+    found.spec_id = spec_id
+    return found
 
 
 def _docs(table: LakeTable) -> list[str | None]:

@@ -274,7 +274,7 @@ def _data_manifests() -> Any:
 def _delete_manifests() -> Any:
     from pyiceberg.manifest import ManifestContent, ManifestWriterV2
 
-    class DeleteManifests(ManifestWriterV2):
+    class DeleteManifests(ManifestWriterV2):  # type: ignore[misc]
         """The library's writer for manifests of delete files, which it has not itself."""
 
         def content(self) -> ManifestContent:
