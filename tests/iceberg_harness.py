@@ -1,4 +1,4 @@
-"""An Iceberg warehouse in a folder, as tests meet it: sinks on it, and its rows as the library's own reader has them."""
+"""An Iceberg warehouse in a folder, as tests meet it: sinks on it, and its rows by the library's own reader."""
 
 from __future__ import annotations
 

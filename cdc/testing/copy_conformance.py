@@ -159,7 +159,7 @@ def _batch(sink: Sink, batch: int, changes: Sequence[SchemaChange], *blocks: Cha
     """Run a batch as the engine does."""
     sink.apply(batch, changes_for(sink, changes))
     wanted = (found for item in blocks if (found := block_for(sink, item)) is not None)
-    sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0), wanted))
+    sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0, noting=[].append), wanted))
 
 
 def _rows(schema: TableSchema, *rows: str, during: During = During.NO_COPY) -> ChangeBlock:

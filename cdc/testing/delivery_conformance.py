@@ -81,9 +81,10 @@ class DeliveryConformance:
             sink.commit(0, prepared)
             assert harness.rows(LOG) == [row(1, "once")]
             return
-        prepare(sink, 0, [keyless("+I", row(1, "lost"))], create=True)
-        sink.abort(0)
-        sink.abort(0)
+        noted: list[Any] = []
+        prepare(sink, 0, [keyless("+I", row(1, "lost"))], create=True, noted=noted)
+        sink.abort(0, noted)
+        sink.abort(0, noted)
         assert harness.rows(LOG) == []
         sink.commit(0, prepare(sink, 0, [keyless("+I", row(2, "kept"))]))
         assert harness.rows(LOG) == [row(2, "kept")]
@@ -132,11 +133,13 @@ def prepare(
     create: bool = False,
     partition: int = 0,
     attempt: int = 0,
+    noted: list[Any] | None = None,
 ) -> Sequence[Prepared]:
-    """Prepare blocks as one task, after creating the suite's tables when asked to."""
+    """Prepare blocks as one task, after creating the suite's tables when asked to; `noted` gets its notes."""
     if create:
         sink.apply(batch, [CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
-    return sink.prepare(TaskAttempt(batch, partition, attempt), iter(blocks))
+    noting = [].append if noted is None else noted.append
+    return sink.prepare(TaskAttempt(batch, partition, attempt, noting=noting), iter(blocks))
 
 
 def by_id(rows: list[Row] | None) -> list[Row]:

@@ -101,7 +101,7 @@ class Commits:
                 used = index.is_for(files, changed.keys)
                 gone = index.find(files, changed.keys) if used else find(table, files, changed.keys)
                 known = {**files.data, **{file.file_path: file for file in data}}
-                base = f"cdc-{self.pipeline}-b{batch}-h{table.head or 0}-n{number}"
+                base = f"{table.file_prefix(self.pipeline)}-b{batch}-h{table.head or 0}-n{number}"
                 for count, (path, positions) in enumerate(_joined(gone, changed.superseded).items()):
                     target = table.library.location_provider().new_data_location(f"{base}-d{count}.parquet")
                     deletes.append(write_deletes(table.library, target, known[path], positions))
@@ -155,7 +155,7 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
         return ChangedKeys(rows.select(list(table.key)), _there(rows), {})
     with duckdb.connect() as connection:
         connection.register("rows", rows)
-        ranked = connection.execute(
+        ranked = connection.sql(
             f"SELECT *, row_number() OVER (PARTITION BY {names} ORDER BY cdc_flush DESC) AS cdc_rank FROM rows"
         ).to_arrow_table()
     last = ranked.filter(pa.compute.equal(ranked["cdc_rank"], 1))

@@ -144,5 +144,5 @@ def _stored(keys: pa.Table) -> list[Any]:
         parts.append(f"strlen({text}) || ':' || {text}")
     with duckdb.connect() as connection:
         connection.register("keys", keys)
-        found = connection.execute(f"SELECT unhex(md5({' || '.join(parts)})) AS key FROM keys").to_arrow_table()
+        found = connection.sql(f"SELECT unhex(md5({' || '.join(parts)})) AS key FROM keys").to_arrow_table()
     return list(found["key"].to_pylist())

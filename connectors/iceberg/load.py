@@ -50,7 +50,7 @@ class Loader:
             hint = "`cdc resync` makes the table anew"
             raise SinkError("the table has a key, its source has none", where=str(first.table), hint=hint)
         attempt = f"p{task.partition}-a{task.attempt}-g{task.generation}-l{part}"
-        return Load(self, table, f"cdc-{self.pipeline}-b{task.batch}-{attempt}")
+        return Load(self, table, f"{table.file_prefix(self.pipeline)}-b{task.batch}-{attempt}")
 
 
 class Load:

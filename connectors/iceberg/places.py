@@ -120,7 +120,7 @@ def _matching(connection: duckdb.DuckDBPyConnection, rows: pa.Table, names: Sequ
         return np.zeros(0, np.int64)
     connection.register("rows", rows)
     using = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-    found = connection.execute(f"SELECT pos FROM rows SEMI JOIN keys USING ({using})").to_arrow_table()
+    found = connection.sql(f"SELECT pos FROM rows SEMI JOIN keys USING ({using})").to_arrow_table()
     connection.unregister("rows")
     return np.sort(found["pos"].to_numpy())
 

@@ -58,6 +58,10 @@ class LakeTable:
         snapshot = self.library.current_snapshot()
         return None if snapshot is None else int(snapshot.snapshot_id)
 
+    def file_prefix(self, pipeline: str) -> str:
+        """Begins the names of a pipeline's files: a table and its shadow table are in one folder."""
+        return f"cdc-{pipeline}-{self.identity[:8]}"
+
     def batch(self, pipeline: str) -> int:
         """The last batch of a pipeline that is in, -1 for none."""
         return int(self.metadata.properties.get(BATCH + pipeline, "-1"))

@@ -82,7 +82,7 @@ class Upkeep:
             return table, 0
         removed = [file.file_path for file in chosen]
         removed += [delete.file_path for file in chosen for delete in there.deletes.get(file.file_path, ())]
-        made = rewritten(table, f"cdc-{self.pipeline}-compact-h{table.head}", files=chosen)
+        made = rewritten(table, f"{table.file_prefix(self.pipeline)}-compact-h{table.head}", files=chosen)
         change = Change("replace" if made else "delete", made, removed=frozenset(removed))
         return publish(self.tables.catalog, table, change), len(removed)
 
