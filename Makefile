@@ -66,8 +66,8 @@ schemas: setup ## write schemas/*.json, docs/options.md, docs/functions.md, the 
 	$(PY) -m cdc.status.reference
 	$(PY) scripts/tree.py
 
-services: $(READY)-run ## bring real servers and Paimon's library into the cache folder, for the tests
-	$(PY) -m cdc_services install mysql mariadb kafka paimon opensearch elasticsearch
+services: $(READY)-run ## bring real servers, and readers of Paimon and Iceberg, into the cache folder, for the tests
+	$(PY) -m cdc_services install mysql mariadb kafka paimon iceberg opensearch elasticsearch
 
 clean: ## remove the environment, caches and what the demo wrote
 	rm -rf $(VENV) .cdc .mypy_cache .ruff_cache .pytest_cache

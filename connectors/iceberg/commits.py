@@ -9,8 +9,10 @@ A lost answer needs no other care: the next look finds the property or does not.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,7 +101,8 @@ class Commits:
             if changed is not None:
                 files = Files.of(table)
                 used = index.is_for(files, changed.keys)
-                gone = index.find(files, changed.keys) if used else find(table, files, changed.keys)
+                gone = _with_index(index, files, changed.keys) if used else None
+                gone = find(table, files, changed.keys) if gone is None else gone
                 known = {**files.data, **{file.file_path: file for file in data}}
                 base = f"{table.file_prefix(self.pipeline)}-b{batch}-h{table.head or 0}-n{number}"
                 for count, (path, positions) in enumerate(_joined(gone, changed.superseded).items()):
@@ -117,7 +120,25 @@ class Commits:
                     delete_quietly(table.library.io, file.file_path)
             raise
         if changed is not None:
-            index.note(table, after, changed.keys, changed.places, used=used)
+            with _only_an_index(index):
+                index.note(table, after, changed.keys, changed.places, used=used)
+
+
+def _with_index(index: KeyIndex, files: Files, keys: pa.Table) -> dict[str, np.ndarray] | None:
+    """Places by the index; None when it cannot be used."""
+    with _only_an_index(index):
+        return index.find(files, keys)
+    return None
+
+
+@contextmanager
+def _only_an_index(index: KeyIndex) -> Iterator[None]:
+    """The files tell the same: an index that fails is dropped, and no batch fails for it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        log.warning("the index of keys is dropped: %s", error)
+        index.remove()
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class KeyIndex:
     def find(self, files: Files, keys: pa.Table) -> dict[str, np.ndarray]:
         """Live positions of rows with these keys, by data file. Builds the index where it is of another head."""
         with self._open() as connection:
-            if self._head(connection) != self._table.head:
+            if self._head(connection) != (self._table.head or 0):
                 self._build(connection, files)
             connection.execute("CREATE TEMP TABLE asked (key PRIMARY KEY)")
             connection.executemany("INSERT OR IGNORE INTO asked VALUES (?)", ((key,) for key in _stored(keys)))
@@ -66,7 +66,7 @@ class KeyIndex:
             return
         with self._open() as connection:
             parent = after.library.current_snapshot().parent_snapshot_id
-            if not used or self._head(connection) != before.head or parent != before.head:
+            if not used or self._head(connection) != (before.head or 0) or parent != before.head:
                 connection.execute("DROP TABLE IF EXISTS head")
                 return
             stored = _stored(keys)
@@ -77,6 +77,11 @@ class KeyIndex:
             rows = zip(keys_of, (numbers[path] for path in paths), places["pos"].to_pylist(), strict=True)
             connection.executemany("INSERT INTO places VALUES (?, ?, ?)", rows)
             self._keep_head(connection, after)
+
+    def remove(self) -> None:
+        """Drop the index: it is damaged, or there is no room for it."""
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -90,16 +95,17 @@ class KeyIndex:
         finally:
             connection.close()
 
-    def _head(self, connection: sqlite3.Connection) -> int | None:
+    def _head(self, connection: sqlite3.Connection) -> int:
+        """The head that the index is for: -1 for none, 0 for a table without snapshots."""
         there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'head'").fetchone()
         if there is None:
-            return None
+            return -1
         row = connection.execute("SELECT uuid, snapshot FROM head").fetchone()
-        return int(row[1]) if row is not None and row[0] == self._table.identity else None
+        return int(row[1]) if row is not None and row[0] == self._table.identity else -1
 
     def _keep_head(self, connection: sqlite3.Connection, table: LakeTable) -> None:
         connection.execute("DELETE FROM head")
-        connection.execute("INSERT INTO head VALUES (?, ?)", (table.identity, table.head))
+        connection.execute("INSERT INTO head VALUES (?, ?)", (table.identity, table.head or 0))
 
     def _number(self, connection: sqlite3.Connection, path: str) -> int:
         connection.execute("INSERT OR IGNORE INTO files(path) VALUES (?)", (path,))

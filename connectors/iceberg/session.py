@@ -125,7 +125,8 @@ class IcebergSession(ApiSession[str]):
             return
         value = literal(column.default, kind, column.name, table.id)
         if value is not None:
-            files = rewritten(table, f"{table.file_prefix(self._pipeline)}-fill-h{table.head}", fill={column.name: value})
+            prefix = f"{table.file_prefix(self._pipeline)}-fill-h{table.head}"
+            files = rewritten(table, prefix, fill={column.name: value})
             publish(self._catalog, table, Change("overwrite", files, replaces_all=True))
 
     def alter_column(self, operation: op.AlterColumn) -> None:

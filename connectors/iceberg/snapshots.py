@@ -160,7 +160,7 @@ class _Writer:
             snapshot_id=self._id,
             parent_snapshot_id=self._table.head,
             sequence_number=sequence_number,
-            avro_compression="zstandard",
+            avro_compression="gzip",
         ) as writer:
             writer.add_manifests(manifests)
         return Snapshot(
@@ -242,7 +242,7 @@ class _Writer:
         path = self._path(f"{self._uuid}-m{self._number}.avro")
         self._number += 1
         kind = _delete_manifests() if deletes else _data_manifests()
-        return kind(self._specs[spec_id], self._schema, self._io.new_output(path), self._id, "zstandard")
+        return kind(self._specs[spec_id], self._schema, self._io.new_output(path), self._id, "gzip")
 
     def _path(self, name: str) -> str:
         return str(self._table.library.location_provider().new_metadata_location(name))
@@ -257,8 +257,9 @@ class _Writer:
             collector.remove_file(file, self._schema, self._specs[file.spec_id])
         snapshot = self._table.library.current_snapshot()
         before = None if snapshot is None or snapshot.summary is None else snapshot.summary
-        made = Summary(Operation(self._change.operation), **collector.build(), **dict(self._change.summary))
-        return update_snapshot_summaries(summary=made, previous_summary=before)
+        counted = Summary(Operation.OVERWRITE, **collector.build(), **dict(self._change.summary))
+        totals = update_snapshot_summaries(summary=counted, previous_summary=before)  # takes no `replace`
+        return Summary(Operation(self._change.operation), **totals.additional_properties)
 
 
 def _is_deletes(manifest: Any) -> bool:

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 
 from cdc_services.apt_sources import mirror
+from cdc_services.iceberg import install as iceberg
 from cdc_services.install import install, present
 from cdc_services.installation import FLAVORS, Installation, find, services_dir
 from cdc_services.kafka import install as kafka
 from cdc_services.paimon import install as paimon
 from cdc_services.search import install as search
 
-NAMES = (*FLAVORS, kafka.NAME, paimon.NAME, *search.DISTRIBUTIONS)
+NAMES = (*FLAVORS, kafka.NAME, paimon.NAME, iceberg.NAME, *search.DISTRIBUTIONS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,6 +42,8 @@ def _install(flavor: str, base: str | None, *, again: bool) -> int:
             return _install_kafka(again=again)
         if flavor == paimon.NAME:
             return _install_paimon(again=again)
+        if flavor == iceberg.NAME:
+            return _install_iceberg(again=again)
         if flavor in search.DISTRIBUTIONS:
             return _install_search(flavor, again=again)
         found = None if again else present(flavor, services_dir())
@@ -69,6 +72,15 @@ def _install_paimon(*, again: bool) -> int:
         paimon.install(services_dir(), _say)
     else:
         _say(f"{paimon.NAME}: {paimon.VERSION} at {found.folder} is there already")
+    return 0
+
+
+def _install_iceberg(*, again: bool) -> int:
+    found = None if again else iceberg.installed()
+    if found is None:
+        iceberg.install(services_dir(), _say)
+    else:
+        _say(f"{iceberg.NAME}: the reader at {found} is there already")
     return 0
 
 
