@@ -238,6 +238,13 @@ class Sink(ABC):
         """
         return None
 
+    def compact(self, table: TableId) -> str | None:
+        """Merge a table's files and remove what no reader needs any more; what was done, for `cdc compact`. Driver.
+
+        Beside a run or without one; None: the system does it by itself. Raises SinkError.
+        """
+        return None
+
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
         """The columns of `schema` of a table, for `cdc verify`; None when there is no such table. Any process.
 

@@ -1,4 +1,4 @@
-"""Commands that run a pipeline in this process, or ask the one that runs it: run, resync."""
+"""Commands that do a pipeline's work in this process: run, compact."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from cdc.background import give_way
 from cdc.cli.output import errors_as, say
 from cdc.cli.root import EXIT_CODES, PipelineFile, StateDirOption, app, shown_name, text_of
+from cdc.printed import printed
 
 
 @app.command(epilog=EXIT_CODES)
@@ -69,3 +70,44 @@ def run(
             metrics=None if metrics_port is None else (metrics_host, metrics_port),
         )
     raise typer.Exit(code)
+
+
+@app.command(epilog=EXIT_CODES)
+def compact(
+    file: PipelineFile,
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TABLE]...", help="Tables of the sink; default: all of the pipeline's."),
+    ] = None,
+    background: Annotated[bool, typer.Option("--background", help="Give way to everything else here.")] = False,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Merge the files of lake tables and let old snapshots expire, beside a run of the pipeline or without one."""
+    if background:
+        give_way()
+    from cdc.errors import SinkError, StateError
+    from cdc.job.state_location import reading
+    from cdc.schema import TableId
+    from cdc.source import Context
+    from cdc.spec.check import check_file
+    from cdc.state.decisions import CommitLog
+    from cdc.tables.log import TableLog
+
+    spec = check_file(file).spec
+    with reading(state_dir, spec) as state:
+        pipeline = state.pipeline(source=spec.source.type)
+        if pipeline is None:
+            hint = "give the --state-dir that the pipeline runs with"
+            raise StateError("no pipeline has run here yet", where=state.store.where(), hint=hint)
+        known = TableLog(state.store).at(CommitLog(state.commits).committed()).sink
+        chosen = [TableId.parse(name) for name in tables or ()] or sorted(known)
+        unknown = [str(table) for table in chosen if table not in known]
+        if unknown:
+            raise SinkError(f"the pipeline has no such table: {', '.join(unknown)}", where=f"sink {spec.sink.type}")
+        sink = spec.sink.build(Context(pipeline, state.sink))
+        for table in chosen:
+            done = sink.compact(table)
+            if done is None:
+                hint = "only tables of a lake are compacted: Paimon, Iceberg"
+                raise SinkError("nothing is to be compacted", where=f"sink {spec.sink.type}", hint=hint)
+            print(printed(f"{table}: {done}"))

@@ -9,10 +9,8 @@ A lost answer needs no other care: the next look finds the property or does not.
 from __future__ import annotations
 
 import logging
-import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ from cdc.schema import TableId
 from cdc.sink import Prepared
 from connectors.iceberg.file_writer import read_keys, write_deletes
 from connectors.iceberg.handles import Flush, unpacked
-from connectors.iceberg.index import KeyIndex
+from connectors.iceberg.index import KeyIndex, only_an_index
 from connectors.iceberg.library import HeadMoved
 from connectors.iceberg.places import Files, find
 from connectors.iceberg.snapshots import Change, delete_quietly, publish
@@ -120,25 +118,15 @@ class Commits:
                     delete_quietly(table.library.io, file.file_path)
             raise
         if changed is not None:
-            with _only_an_index(index):
+            with only_an_index(index):
                 index.note(table, after, changed.keys, changed.places, used=used)
 
 
 def _with_index(index: KeyIndex, files: Files, keys: pa.Table) -> dict[str, np.ndarray] | None:
     """Places by the index; None when it cannot be used."""
-    with _only_an_index(index):
+    with only_an_index(index):
         return index.find(files, keys)
     return None
-
-
-@contextmanager
-def _only_an_index(index: KeyIndex) -> Iterator[None]:
-    """The files tell the same: an index that fails is dropped, and no batch fails for it."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        log.warning("the index of keys is dropped: %s", error)
-        index.remove()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """An index of keys in the pipeline's state, for tables that are large beside their batches: key -> (file, position).
 
-It is for one head of one table. After a commit of ours it goes along; any other head, and a table that was made anew,
-has it built again by one scan of the key columns. It is never the truth: without it the files are looked through.
+It is for one head of one table. After a commit of ours it goes along, a merge of files too; any other head, and a table
+that was made anew, has it built again by one scan of the key columns. It is never the truth: without it the files are
+looked through.
 
     <sink's folder>/keys/<table's UUID>.sqlite   places(key, file, pos), files(id, path), head(uuid, snapshot)
 
@@ -10,8 +11,9 @@ A key of one whole number is stored as it is, any other as the MD5 of its parts'
 
 from __future__ import annotations
 
+import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ import pyarrow as pa
 
 from connectors.iceberg.places import Files, key_columns
 from connectors.iceberg.tables import LakeTable
+
+log = logging.getLogger(__name__)
 
 FROM_ROWS = 500_000
 """Smaller tables are looked through in less time than an index takes."""
@@ -78,6 +82,16 @@ class KeyIndex:
             connection.executemany("INSERT INTO places VALUES (?, ?, ?)", rows)
             self._keep_head(connection, after)
 
+    def note_moved(self, before: LakeTable, after: LakeTable, files: Sequence[Any]) -> None:
+        """Follow a commit of ours that wrote live rows anew into these data files."""
+        if not self._path.exists():
+            return
+        with self._open() as connection:
+            if self._head(connection) == (before.head or 0):
+                for file in files:
+                    self._add(connection, after, file, np.zeros(0, np.int64))
+                self._keep_head(connection, after)
+
     def remove(self) -> None:
         """Drop the index: it is damaged, or there is no room for it."""
         for suffix in ("", "-wal", "-shm"):
@@ -119,19 +133,31 @@ class KeyIndex:
         connection.execute(f"CREATE TABLE places (key {kind} PRIMARY KEY, file INTEGER, pos INTEGER){tail}")
         connection.execute("CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE)")
         connection.execute("CREATE TABLE head (uuid TEXT, snapshot INTEGER)")
-        fields = [self._table.library.schema().find_field(name) for name in self._table.key]
-        io = self._table.library.io
         for path, file in files.data.items():
-            number = self._number(connection, path)
-            rows = key_columns(io, file, fields)
-            gone = files.deleted(io, path)
-            if len(gone):
-                rows = rows.filter(pa.array(~np.isin(rows["pos"].to_numpy(), gone)))
-            pairs = zip(_stored(rows.select(list(self._table.key))), rows["pos"].to_pylist(), strict=True)
-            ordered = sorted(pairs)  # in the order of the tree's pages
-            numbered = ((key, number, pos) for key, pos in ordered)
-            connection.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?)", numbered)
+            self._add(connection, self._table, file, files.deleted(self._table.library.io, path))
         self._keep_head(connection, self._table)
+
+    def _add(self, connection: sqlite3.Connection, table: LakeTable, file: Any, gone: np.ndarray) -> None:
+        """The keys of a data file but for those at some positions."""
+        number = self._number(connection, file.file_path)
+        fields = [table.library.schema().find_field(name) for name in table.key]
+        rows = key_columns(table.library.io, file, fields)
+        if len(gone):
+            rows = rows.filter(pa.array(~np.isin(rows["pos"].to_numpy(), gone)))
+        pairs = zip(_stored(rows.select(list(table.key))), rows["pos"].to_pylist(), strict=True)
+        ordered = sorted(pairs)  # in the order of the tree's pages
+        numbered = ((key, number, pos) for key, pos in ordered)
+        connection.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?)", numbered)
+
+
+@contextmanager
+def only_an_index(index: KeyIndex) -> Iterator[None]:
+    """The files tell the same: an index that fails is dropped, and no batch fails for it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        log.warning("the index of keys is dropped: %s", error)
+        index.remove()
 
 
 def _is_whole(table: LakeTable) -> bool:

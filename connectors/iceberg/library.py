@@ -6,6 +6,7 @@ the library's writers: version 0.12 has no row-level deletes. The minor version 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -49,6 +50,17 @@ class Catalog:
     secrets: frozenset[str] = frozenset()
 
     @property
+    def own_file(self) -> str:
+        """The SQLite file of a catalog that is made with its first table; empty for a catalog of somebody else."""
+        folder = self.properties.get("warehouse", "").removeprefix("file://")
+        return f"{folder}/catalog.db" if self.properties.get("uri") == f"sqlite:///{folder}/catalog.db" else ""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a catalog to look at, without making one."""
+        return not self.own_file or os.path.exists(self.own_file)
+
+    @property
     def place(self) -> str:
         """The catalog and its warehouse, for messages."""
         shown = (name for name in ("type", "uri", "warehouse") if name not in self.secrets)
@@ -62,11 +74,15 @@ class Catalog:
             from pyiceberg.catalog import load_catalog
 
             with self.guard(self.place):
+                if self.own_file:
+                    os.makedirs(os.path.dirname(self.own_file), exist_ok=True)
                 _opened[key] = load_catalog("cdc", **dict(self.properties))
         return _opened[key]
 
     def table(self, table: TableId) -> Any:
         """The library's table as it is now; None when there is none. Raises SinkError."""
+        if not self.is_there:
+            return None
         catalog = self.open()
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 

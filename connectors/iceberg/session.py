@@ -42,6 +42,8 @@ class IcebergSession(ApiSession[str]):
 
     def read(self, tables: Sequence[TableId]) -> Layout[str]:
         """One look at each table."""
+        if not self._catalog.is_there:
+            return Layout([], [])
         with self._catalog.guard(self._catalog.place):
             databases = [".".join(name) for name in self._catalog.open().list_namespaces()]
         there = (self._tables.find(table) for table in dict.fromkeys(tables) if table.database in databases)

@@ -42,7 +42,7 @@ class IcebergSink(TableSink[str]):
         folder = context.store.bulk("keys")
         self._commits = Commits(self._tables, self._pipeline, options.threads, retry, folder)
         self._upkeep = Upkeep(
-            self._tables, self._pipeline, options.compact_files, options.snapshots, options.snapshot_age_s
+            self._tables, self._pipeline, options.compact_files, options.snapshots, options.snapshot_age_s, folder
         )
 
     def check(self) -> None:
@@ -92,6 +92,9 @@ class IcebergSink(TableSink[str]):
 
         yield ok("package", f"pyiceberg {pyiceberg.__version__}")
         catalog = self._tables.catalog
+        if not catalog.is_there:
+            yield ok("catalog", f"{catalog.place}: is made with the first table")
+            return
         with catalog.guard(catalog.place):
             yield ok("catalog", f"{catalog.place}: {len(catalog.open().list_namespaces())} namespaces")
         if self._options.compaction == "off":

@@ -11,10 +11,12 @@ import zlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
+from connectors.iceberg.index import KeyIndex, only_an_index
 from connectors.iceberg.library import HeadMoved
 from connectors.iceberg.places import Files
 from connectors.iceberg.rewrite import rewritten
@@ -35,6 +37,7 @@ class Upkeep:
 
     Args:
         files: so many small files or delete files are merged; a table is looked at once in so many commits.
+        folder: where the indexes of keys are.
         snapshots, age_s: as many snapshots are kept, and those that are younger.
     """
 
@@ -43,6 +46,7 @@ class Upkeep:
     files: int
     snapshots: int
     age_s: float
+    folder: Path
     _commits: dict[TableId, int] = field(default_factory=dict)
 
     def after_commit(self, committed: Sequence[TableId]) -> None:
@@ -84,7 +88,12 @@ class Upkeep:
         removed += [delete.file_path for file in chosen for delete in there.deletes.get(file.file_path, ())]
         made = rewritten(table, f"{table.file_prefix(self.pipeline)}-compact-h{table.head}", files=chosen)
         change = Change("replace" if made else "delete", made, removed=frozenset(removed))
-        return publish(self.tables.catalog, table, change), len(removed)
+        after = publish(self.tables.catalog, table, change)
+        index = KeyIndex(self.folder, table)
+        if table.key:
+            with only_an_index(index):
+                index.note_moved(table, after, made)
+        return after, len(removed)
 
     def _expired(self, table: LakeTable) -> int:
         """Snapshots that nobody is to read any more go, and the files that only they name."""

@@ -1,0 +1,183 @@
+"""Commits to an Iceberg catalog that loses answers, and to tables that others write to at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from iceberg_harness import IcebergHarness
+from iceberg_judge import duckdb_rows
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+
+from cdc.errors import CommitUnknown, SinkError
+from cdc.schema import AddColumn, Column, CreateTable, DataType, DropTable, Kind, TableId, TableSchema
+from cdc.sink import Prepared, TaskAttempt
+from cdc.testing.blocks import block
+from connectors.iceberg import index
+from connectors.iceberg.sink import IcebergSink
+from connectors.iceberg.snapshots import live_entries
+
+TABLE = TableId("shop", "orders")
+SCHEMA = TableSchema(
+    (Column("id", DataType(Kind.BIGINT), nullable=False), Column("name", DataType(Kind.VARCHAR, 20))), ("id",)
+)
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> IcebergHarness:
+    made = IcebergHarness(
+        tmp_path, {"sink.compaction": "off", "sink.snapshots.keep": "1", "sink.snapshots.keep-for": "0s"}
+    )
+    sink = made.sink()
+    sink.apply(0, [CreateTable(TABLE, SCHEMA)])
+    commit(sink, 0, ("+I", 1, "a"), ("+I", 2, "b"))
+    return made
+
+
+def prepared(
+    sink: IcebergSink, batch: int, *changes: tuple[str, int, str], noted: list[Any] | None = None
+) -> list[Prepared]:
+    rows = [(kind, {"id": id_, "name": name}) for kind, id_, name in changes]
+    noting = [].append if noted is None else noted.append
+    return list(sink.prepare(TaskAttempt(batch, 0, 0, noting=noting), iter([block(TABLE, SCHEMA, rows)])))
+
+
+def commit(sink: IcebergSink, batch: int, *changes: tuple[str, int, str]) -> None:
+    sink.commit(batch, prepared(sink, batch, *changes))
+
+
+def rows(harness: IcebergHarness) -> list[str]:
+    return sorted(f"{row['id']} {row['name']}" for row in harness.rows(TABLE) or [])
+
+
+@contextmanager
+def around(
+    harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch, call: Callable[[Callable[[], Any]], Any]
+) -> Iterator[None]:
+    """The next commit of the catalog goes through `call`, those behind it as usual."""
+    catalog = harness.catalog.open()
+    real, calls = catalog.commit_table, []
+
+    def commit_table(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return call(lambda: real(*arguments)) if len(calls) == 1 else real(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(catalog, "commit_table", commit_table)
+        yield
+    assert calls
+
+
+@pytest.mark.parametrize("error", [ConnectionError("reset"), CommitFailedException("409")], ids=["lost", "conflict"])
+@pytest.mark.parametrize("done", [True, False], ids=["committed", "not-committed"])
+def test_an_answer_that_tells_nothing_is_settled_by_the_property(
+    harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch, error: Exception, done: bool
+) -> None:
+    """A 409 may be about our own commit, sent twice below us."""
+
+    def fail(real: Callable[[], Any]) -> Any:
+        if done:
+            real()
+        raise error
+
+    with around(harness, monkeypatch, fail):
+        commit(harness.sink(), 1, ("-U", 1, "a"), ("+U", 1, "z"), ("-D", 2, "b"), ("+I", 3, "c"))
+    assert rows(harness) == ["1 z", "3 c"]
+    assert harness.table(TABLE).batch("pipeline-1") == 1
+
+
+def test_a_catalog_that_does_not_know_says_so_and_the_next_run_settles_it(
+    harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(real: Callable[[], Any]) -> Any:
+        real()
+        raise CommitStateUnknownException("502")
+
+    handles = prepared(harness.sink(), 1, ("+I", 3, "c"))
+    with around(harness, monkeypatch, fail), pytest.raises(CommitUnknown):
+        harness.sink().commit(1, handles)
+    harness.sink().commit(1, handles)
+    assert rows(harness) == ["1 a", "2 b", "3 c"]
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["scan", "index"])
+def test_places_are_looked_for_again_when_another_writer_came_first(
+    harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch, indexed: bool
+) -> None:
+    """The other one moves all rows to other files, and adds some."""
+    if indexed:
+        monkeypatch.setattr(index, "FROM_ROWS", 0)
+        monkeypatch.setattr(index, "MOST_SHARE", 0)
+    commit(harness.sink(), 1, ("+I", 4, "d"))
+
+    def behind_another(real: Callable[[], Any]) -> Any:
+        table = harness.table(TABLE).library
+        found = table.scan().to_arrow()
+        table.overwrite(pa.concat_tables([found, pa.table({"id": [9], "name": ["other"]}, found.schema)]))
+        return real()
+
+    with around(harness, monkeypatch, behind_another):
+        commit(harness.sink(), 2, ("-U", 1, "a"), ("+U", 1, "z"), ("-D", 9, "other"))
+    assert rows(harness) == ["1 z", "2 b", "4 d"]
+    commit(harness.sink(), 3, ("-D", 1, "z"), ("-D", 4, "d"))
+    assert rows(harness) == ["2 b"]
+
+
+def test_a_table_that_was_made_anew_is_not_written_to(harness: IcebergHarness) -> None:
+    handles = prepared(harness.sink(), 1, ("+I", 3, "c"))
+    harness.sink().apply(1, [DropTable(TABLE), CreateTable(TABLE, SCHEMA)])
+    with pytest.raises(SinkError, match="dropped or made anew"):
+        harness.sink().commit(1, handles)
+
+
+def test_an_older_pipelines_numbers_are_not_this_ones(tmp_path: Path, harness: IcebergHarness) -> None:
+    """A pipeline with a new state begins at batch 0 again, in the same table."""
+    other = IcebergHarness(tmp_path, pipeline="pipeline-2")
+    commit(other.sink(), 0, ("+I", 3, "c"))
+    assert rows(harness) == ["1 a", "2 b", "3 c"]
+
+
+def test_existing_rows_get_the_default_of_a_new_column(harness: IcebergHarness) -> None:
+    """No row of the log says it, and version 2 of the format has no defaults."""
+    column = Column("state", DataType(Kind.VARCHAR, 10), default="new")
+    harness.sink().apply(1, [AddColumn(TABLE, column)])
+    assert [row["state"] for row in harness.rows(TABLE) or []] == ["new", "new"]
+    assert [row["state"] for row in duckdb_rows(harness.table(TABLE).library.metadata_location)] == ["new", "new"]
+
+
+def test_upkeep_leaves_no_file_that_nothing_names(tmp_path: Path, harness: IcebergHarness) -> None:
+    sink = harness.sink()
+    for batch in range(1, 30):
+        commit(sink, batch, ("-U", 1, "x"), ("+U", 1, f"v{batch}"), ("+I", 100 + batch, "n"))
+    assert sink.compact(TABLE).endswith("snapshots expired")
+    assert sink.compact(TABLE) == "0 files merged, 0 snapshots expired"
+    table = harness.table(TABLE)
+    assert len(table.metadata.snapshots) == 1
+    named = {entry.data_file.file_path.removeprefix("file://") for entry in live_entries(table)}
+    there = {str(path) for path in (tmp_path / "lake").rglob("*.parquet")} | {
+        str(path) for path in (tmp_path / "lake").rglob("*.arrow")
+    }
+    assert there == named
+    assert len(named) == 1
+    assert len(rows(harness)) == 31
+    assert len(duckdb_rows(table.library.metadata_location)) == 31
+
+
+def test_an_undecided_batch_leaves_no_file(tmp_path: Path, harness: IcebergHarness) -> None:
+    noted: list[Any] = []
+    before = set((tmp_path / "lake").rglob("*.*"))
+    prepared(harness.sink(), 1, ("+I", 3, "c"), noted=noted)
+    assert set((tmp_path / "lake").rglob("*.*")) > before
+    harness.sink().abort(1, noted)
+    assert set((tmp_path / "lake").rglob("*.*")) == before
+
+
+def test_tables_with_equality_deletes_are_refused(harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = list(live_entries(harness.table(TABLE)))
+    entries[0].data_file[0] = 2
+    with pytest.raises(SinkError, match="equality deletes"):
+        commit(harness.sink(), 1, ("-D", 1, "a"))
