@@ -23,6 +23,7 @@ from cdc.timing import in_phase
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange, Segment, SegmentQueue, end_offset, splits_of
 from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.read_files import ReadFiles
 from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import BinlogFilesSourceOptions
@@ -98,7 +99,9 @@ class BinlogFilesSource(Source):
         if self._segments is None:
             fresh = Schemas(self._context.store, self._options)
             self._check_edited(start, fresh)
-            self._segments = self._plan(fresh, start, self._files(), limits, self._notices)
+            files = self._files()
+            self._read_files.check(files)
+            self._segments = self._plan(fresh, start, files, limits, self._notices)
         self._fill(self._segments, limits)
         batch = self._queue.take(limits)
         if not batch and self._error is not None:
@@ -106,6 +109,7 @@ class BinlogFilesSource(Source):
         if not batch:
             return start
         end = end_offset(start, batch)
+        self._read_files.note(self._files(), start.position.file, end.position.file)
         self._planned = (end, batch)
         return end
 
@@ -177,6 +181,10 @@ class BinlogFilesSource(Source):
         from connectors.mysql.rows.warm import warm_kernels
 
         warm_kernels()
+
+    @property
+    def _read_files(self) -> ReadFiles:
+        return ReadFiles(self._context.store)
 
     @cached_property
     def _schemas(self) -> Schemas:

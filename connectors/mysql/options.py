@@ -179,8 +179,8 @@ class MySqlSourceOptions(SnapshotOptions):
         False,
         alias="allow-public-key-retrieval",
         description="Whether the password may be encrypted with a public key that the server sends itself, without TLS "
-        "(caching_sha2_password, sha256_password): whoever comes between can then read it. On this machine it always "
-        "may.",
+        "(caching_sha2_password, sha256_password): whoever comes between can then read it, on a forwarded "
+        "port of this machine too.",
     )
 
     @property

@@ -88,7 +88,7 @@ class ConnectionOptions:
         """The authentication methods that a server at this address may use."""
         return LoginRules(
             verified=self.tls_mode in ("verify-ca", "verify-identity"),
-            key_retrieval=self.key_retrieval or is_loopback(self.hostname),
+            key_retrieval=self.key_retrieval,
             within_s=self.connect_timeout_s,
         )
 

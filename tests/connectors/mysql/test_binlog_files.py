@@ -9,7 +9,7 @@ import pytest
 from binlog_builder import Event, event, format_description, log, query
 from log_script import STANDALONE, XID, insert, mariadb, seen, sql
 
-from cdc.errors import CorruptLog, SchemaUnknown, SourceError, StateError, UnsupportedChange
+from cdc.errors import CorruptLog, PositionLost, SchemaUnknown, SourceError, StateError, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, TableId
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
@@ -102,6 +102,20 @@ def test_a_run_goes_on_with_files_that_came_later(archive: Archive) -> None:
     assert ids(rest) == [2]
     archive.write("binlog.000002", *one_row(3, 2), *one_row(4, 3))  # the last file has grown
     assert ids(drain(archive.source(), rest[-1].end)) == [3]
+
+
+@pytest.mark.parametrize("at", [4, 9], ids=["opened at another time", "another server"])
+def test_other_files_of_the_same_names_are_not_read_on(archive: Archive, at: int) -> None:
+    """Positions alone would go on in the middle of them, and what is before would be missing without a word."""
+    archive.write("binlog.000001", *create(), *one_row(2, 1))
+    first = drain(archive.source())
+    path = archive.write("binlog.000001", *create(), *one_row(2, 7), *one_row(3, 8))
+    assert ids(drain(archive.source(), first[-1].end)) == [8]
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(PositionLost, match=r"binlog\.000001 is another file than the one"):
+        drain(archive.source(), first[-1].end)
 
 
 def test_a_missing_file_between_two_others_is_refused(archive: Archive) -> None:
