@@ -62,7 +62,8 @@ def source_of(server: MySqlServer, tables: str, /, **given: Any) -> dict[str, An
     """The source of a pipeline file that reads these tables, without TLS; `given` by the names of the file."""
     return {
         "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
-        "password": server.password, "tables": tables, "tls.mode": "disabled", **given,
+        "password": server.password, "tables": tables, "tls.mode": "disabled",
+            "allow-public-key-retrieval": True, **given,
     }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ source:
   password: ${{BENCH_PASSWORD}}
   tables: {tables}
   tls.mode: disabled
+  allow-public-key-retrieval: true
 {startup}
 sink:
 {sink}

@@ -49,7 +49,12 @@ class Timed:
 def main() -> None:
     server, warm, timed = arguments()
     options = ConnectionOptions(
-        hostname=server.host, port=server.port, username=server.user, password=server.password, tls_mode="disabled"
+        hostname=server.host,
+        port=server.port,
+        username=server.user,
+        password=server.password,
+        tls_mode="disabled",
+        key_retrieval=True,
     )
 
     ready: list[MySqlConnection] = []

@@ -55,7 +55,12 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     server, wanted = Address(**given["server"]), TableId(given["server"]["database"], given["table"])
     options = ConnectionOptions(
-        hostname=server.host, port=server.port, username=server.user, password=server.password, tls_mode="disabled"
+        hostname=server.host,
+        port=server.port,
+        username=server.user,
+        password=server.password,
+        tls_mode="disabled",
+        key_retrieval=True,
     )
     connection = connect(options)
     table = read_tables(connection, wanted.__eq__)[wanted]

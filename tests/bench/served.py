@@ -48,6 +48,7 @@ class Serving:
         source = {
             "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
             "password": "${BENCH_PASSWORD}", "tables": f"{DATABASE}.{table}", "tls.mode": "disabled",
+            "allow-public-key-retrieval": True,
         }  # fmt: skip
         sink = {"type": "duckdb", "path": f"{name}.duckdb"}
         (self.folder / f"{name}.yaml").write_text(json.dumps({"source": source, "sink": sink}))

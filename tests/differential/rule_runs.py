@@ -42,6 +42,7 @@ class Runs:
         source = {
             "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
             "password": server.password, "tables": rf"({one}|{two}).\.*", "tls.mode": "disabled",
+            "allow-public-key-retrieval": True,
             "scan.incremental.snapshot.chunk.size": 4,
         }  # fmt: skip
         self.text = yaml.safe_dump({"source": source, "sink": {**sink, **world.filters()}, **world.pipeline()})

@@ -33,6 +33,7 @@ source:
   password: {password}
   tables: {database}.\.*
   tls.mode: disabled
+  allow-public-key-retrieval: true
   scan.incremental.snapshot.chunk.size: 40
   metadata.list: op_ts, binlog_file, binlog_pos, server_id, gtid
 sink:

@@ -28,7 +28,7 @@ SECRET = "pässwörd'\"\\日本-1"
 def options_for(server: MySqlServer, **changes: object) -> ConnectionOptions:
     fields: dict[str, object] = {
         "hostname": server.host, "port": server.port, "username": server.user, "password": server.password,
-        "tls_mode": "disabled", "max_retries": 0,
+        "tls_mode": "disabled", "key_retrieval": True, "max_retries": 0,
     }  # fmt: skip
     return ConnectionOptions(**{**fields, **changes})  # type: ignore[arg-type]
 

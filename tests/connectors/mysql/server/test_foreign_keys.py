@@ -36,7 +36,14 @@ def _found(server: MySqlServer) -> list[tuple[str, str, str]]:
         f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{database}'@'%'",
     )  # fmt: skip
     connection = connect(
-        ConnectionOptions(hostname=server.host, port=server.port, username=database, password="pw", tls_mode="disabled")
+        ConnectionOptions(
+            hostname=server.host,
+            port=server.port,
+            username=database,
+            password="pw",
+            tls_mode="disabled",
+            key_retrieval=True,
+        )
     )
     tables = {TableId(database, name) for name in ("parent", "kept", "child", "dropped")}
     try:

@@ -24,7 +24,8 @@ def source(server: StartedServer, folder: Path, **options: Any) -> MySqlSource:
     given = {name.replace("__", "."): value for name, value in options.items()}
     fields = {
         "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
-        "password": server.password, "tls.mode": "disabled", "scan.startup.mode": "latest-offset", **given,
+        "password": server.password, "tls.mode": "disabled",
+            "allow-public-key-retrieval": True, "scan.startup.mode": "latest-offset", **given,
     }  # fmt: skip
     return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", LocalStore(folder)))
 

@@ -33,7 +33,9 @@ REPLICA = {
 def session(server: StartedServer, user: str = "", password: str = "pw") -> Iterator[MySqlConnection]:
     login = {"username": user, "password": password} if user else {
         "username": server.user, "password": server.password}  # fmt: skip
-    made = connect(ConnectionOptions(hostname=server.host, port=server.port, tls_mode="disabled", **login))
+    made = connect(
+        ConnectionOptions(hostname=server.host, port=server.port, tls_mode="disabled", key_retrieval=True, **login)
+    )
     try:
         yield made
     finally:

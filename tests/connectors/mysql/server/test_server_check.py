@@ -50,7 +50,12 @@ def as_user(any_server: MySqlServer):
             f"CREATE USER '{name}'@'%' IDENTIFIED BY 'pw'", *(f"GRANT {grant} TO '{name}'@'%'" for grant in grants)
         )
         options = ConnectionOptions(
-            hostname=any_server.host, port=any_server.port, username=name, password="pw", tls_mode="disabled"
+            hostname=any_server.host,
+            port=any_server.port,
+            username=name,
+            password="pw",
+            tls_mode="disabled",
+            key_retrieval=True,
         )
         opened.append(connect(options))
         return opened[-1]
