@@ -71,7 +71,7 @@ def arrow_schema(schema: TableSchema) -> pa.Schema:
 
 
 class During(StrEnum):
-    """What a block is for while its table is copied anew (`CreateShadow` to `SwapShadow`): each row comes for both."""
+    """The purpose of a block while its table is re-snapshotted (`CreateShadow` to `SwapShadow`): rows come for both."""
 
     NO_COPY = ""
     OLD = "old"

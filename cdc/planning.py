@@ -191,7 +191,7 @@ def check_merges(routing: Routing, tables: Mapping[TableId, TableSchema]) -> Bat
 
 
 def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, TableSchema]:
-    """These tables behind the rules. Raises SpecError with every mistake: unknown columns, types that do not fit.
+    """The tables behind the rules. Raises SpecError with every mistake: unknown columns, types that do not fit.
 
     A mistake that several tables have is told once, with the first of them.
     """

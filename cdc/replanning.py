@@ -1,4 +1,4 @@
-"""What a run that goes on would find otherwise than the one before left it: edited rules, tables altered in the sink.
+"""Differences that a run meets when it goes on: edited rules, tables altered in the sink.
 
 For `cdc plan`, from the state directory and the sink's actual tables. Changes nothing.
 """

@@ -260,7 +260,7 @@ class Source(ABC):
 
 
 def past_changes(source: Source, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-    """What leads from no tables to those at `end`, where the pipeline began at `start`, many batches before. Driver."""
+    """The changes from no tables to those at `end`, many batches behind `start`, where the pipeline began. Driver."""
     return source.past_changes(start, end) if isinstance(source, TellsPast) else source.schema_changes(start, end)
 
 
@@ -277,7 +277,7 @@ class Learns(Protocol):
     """Optional capability: tasks find out what the driver's side of the source has to know."""
 
     def decided(self, reports: Sequence[dict[str, Any]]) -> None:
-        """What the tasks of a batch reported, once its decision is on disk and before the next batch is planned.
+        """Take the reports of a batch's tasks, once its decision is on disk and before the next batch is planned.
 
         Driver; in the order of splits. Called again with the same reports after a crash, so it has to be idempotent.
         """

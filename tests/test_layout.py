@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -363,3 +364,19 @@ def lines_of_code(path: Path) -> set[int]:
     }
     written = {number for number, line in enumerate(text.splitlines(), 1) if line.strip() and line.strip()[0] != "#"}
     return written - words
+
+
+NO_SUBJECT = re.compile(r"(What|Those|It|As|That|Them|These|Whatever|Such|Who|Of|And)\b")
+"""Beginnings of docstrings that do not name the thing that they are about."""
+
+
+def test_docstrings_name_their_subject() -> None:
+    """A reader who comes from a search has not read the docstring before."""
+    found = []
+    for name in (name for name in MODULES if within(name, "cdc") or within(name, "connectors")):
+        for node in ast.walk(tree(name)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node) or ""
+                if NO_SUBJECT.match(text):
+                    found.append(f"{name}: {text.splitlines()[0]}")
+    assert found == []

@@ -174,7 +174,7 @@ class Dialect(TableRules[T]):
     def value_or_null(
         self, old: ActualColumn[T], new: ActualColumn[T], source: DataType | None, before: DataType | None
     ) -> str:
-        """As `value`, for rows that are copied anew behind it: never fails, NULL for what has no value in the new type.
+        """`value` for rows that a re-snapshot follows: never fails, NULL for values that the new type does not have.
 
         Where a system has no such expression it is NULL for all.
         """

@@ -36,7 +36,7 @@ class Altered:
 
     @property
     def text(self) -> str:
-        """For people, behind the table's name."""
+        """The difference for people, behind the table's name."""
         parts = []
         if self.lost:
             names = ", ".join(self.lost)
@@ -94,7 +94,7 @@ def check_expected(sink: Sink, expected: Iterable[CreateTable]) -> None:
 
 
 def _lacking(sink: Sink, creations: Iterable[CreateTable]) -> Iterator[tuple[TableId, Sequence[str]]]:
-    """Those of the tables that are there and have not all columns, with these. Raises SinkError."""
+    """The tables among these that are there and lack columns, with these. Raises SinkError."""
     for creation in creations:
         actual = sink.describe(creation.table)
         there = set() if actual is None else {name.casefold() for name in actual.names}

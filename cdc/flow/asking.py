@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Asking:
-    """What the source is asked for, as far as it copies tables anew. Requests are on disk before anything is decided.
+    """Snapshots that the engine asks its source for. Requests are on disk before anything is decided.
 
     A request of a batch counts once, however often the batch runs.
     """
@@ -54,7 +54,7 @@ class Asking:
             self._source.copy_anew(table, _name(batch, table), reason, asked=True)
 
     def ask_if_possible(self, batch: int, tables: Iterable[TableId], reason: str) -> None:
-        """As `ask`; where a table is not copied, the log says what it is for the user to do. Raises StateError."""
+        """Ask where the source snapshots the table; else the log tells the user's next step. Raises StateError."""
         for table in tables:
             if self.possible(table):
                 self.ask(batch, [table], reason, asked=False)

@@ -55,7 +55,7 @@ class Attempts:
     def apply(
         self, batch: int, before: Schemas, changes: Sequence[SchemaChange], apply: Apply
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
-        """What was carried out and what was left out. `before` is the sink's tables before them.
+        """The changes carried out and those left out. `before` is the sink's tables before them.
 
         Raises ChangeRefused for what must not be left out, what `apply` raises.
         """
@@ -101,7 +101,7 @@ class Attempts:
 
 
 class _Tried:
-    """What became of the changes of a batch so far, on disk.
+    """The changes of a batch so far, carried out and refused, on disk.
 
     Attributes:
         done: all before this place were tried.

@@ -102,7 +102,7 @@ class BatchRunner:
 
     @property
     def error(self) -> CdcError | None:
-        """What stopped a batch or its commit."""
+        """The error that stopped a batch or its commit."""
         return self._error or self._commits.error
 
     @property
@@ -241,7 +241,7 @@ class BatchRunner:
         return decision, changes, results
 
     def _results(self, batch: int, run_tasks: RunTasks) -> list[TaskResult]:
-        """What the tasks came to, all of them run again after what may pass, for `retry-timeout` from the beginning.
+        """The tasks' results, all of them run again after errors that may pass, for `retry-timeout` from the beginning.
 
         A task has tried again itself by then, and the engine has tried the task; so it may have taken longer already.
         """

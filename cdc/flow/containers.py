@@ -15,17 +15,17 @@ class NamesContainers(Protocol):
     """Optional capability of a sink's options."""
 
     def kept(self) -> Mapping[str, str]:
-        """What must stay as it is while a pipeline lives, by keys of the pipeline file: records of what was written."""
+        """The values that must stay while a pipeline lives, by keys of the pipeline file."""
 
     def naming(self) -> Mapping[str, str]:
-        """What `container` goes by, by keys of the pipeline file."""
+        """The values that `container` goes by, by keys of the pipeline file."""
 
     def container(self, naming: Mapping[str, str], table: TableId) -> str:
         """Where rows of a sink table go, by what `naming` said at some time. Raises SinkError for no name."""
 
 
 def moved_rows(before: Mapping[str, str] | None, options: object, filled: Iterable[TableId]) -> str:
-    """What stands against a run, in words: tables that are filled already, and where; empty when nothing does.
+    """The reason against a run, in words: tables that are filled already, and where; empty for none.
 
     `before` is what the options of the runs before said, None where nobody knows.
     """

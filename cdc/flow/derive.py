@@ -28,8 +28,7 @@ class Stage(Protocol):
     def derive(
         self, batch: int, before: TableViews, after: TableViews, changes: Sequence[SchemaChange]
     ) -> tuple[Sequence[SchemaChange], TableViews]:
-        """What the changes of a batch are behind the stage, and the tables behind them; for every batch, also without
-        any.
+        """The changes of a batch behind the stage, and the tables behind them; for every batch, also without changes.
 
         `before` are the tables before the batch, `after` is what the stages before have made of them. The first batch
         of a run may have more changes: what an edited pipeline file makes different. Raises CdcError; nothing of the
@@ -51,7 +50,7 @@ class Derivation:
             stage.begin(tries)
 
     def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
-        """As `Stage.derive`, through all; the log has what they come to."""
+        """Derive through all stages, as `Stage.derive`; the log has the result."""
         before = after = self._log.at(batch - 1)
         for stage in self._stages:
             changes, after = stage.derive(batch, before, after, changes)
@@ -65,7 +64,7 @@ class Derivation:
 
 
 def asked(changes: Sequence[SchemaChange]) -> Try:
-    """What the sink is to be asked for, as the log keeps it."""
+    """The operations that the sink is asked for, as the log keeps them."""
     if not changes:
         return Try()
     return Try(tuple((change_name(change), change.table) for change in changes), digest(changes))

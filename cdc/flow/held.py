@@ -32,7 +32,7 @@ class Held:
         self._log, self._requests = TableLog(state.store), Mailbox(state.store)
 
     def asked(self) -> HeldTables | None:
-        """As `tables`; None when nothing is asked for that no batch has taken in. Raises StateError."""
+        """The tables of `tables`; None when no request waits for a batch. Raises StateError."""
         requests = self._requests.open()
         return held_tables(self._log.at(_ALL), requests) if requests else None
 

@@ -1,4 +1,4 @@
-"""What a source knows of rows (`ChangeBlock.metadata`) where blocks of several pieces of its log become one."""
+"""Metadata of rows (`ChangeBlock.metadata`) where blocks of several pieces of a source's log become one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run did so far: the numbers behind the status line, the log lines and the summary. Driver, any thread."""
+"""The figures of a run so far, behind the status line, the log lines and the summary. Driver, any thread."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class Progress:
             self._now = replace(self._now, lag_bytes=lag_bytes, lag_transactions=transactions, note=note)
 
     def waiting(self, text: str) -> None:
-        """What the engine waits for before it tries something again; until a batch is committed."""
+        """The engine's present wait before it tries something again; until a batch is committed."""
         with self._lock:
             self._waiting = text
 

@@ -127,7 +127,7 @@ class RefusedChanges:
         self._way_out = ""
 
     def apply(self, batch: int, changes: Sequence[SchemaChange], apply: Apply) -> Sequence[SchemaChange]:
-        """What was carried out. Raises ChangeRefused for what stops the run, what `apply` raises. Repeatable."""
+        """The changes carried out. Raises ChangeRefused for one that stops the run. Repeatable."""
         if self._sink.shadows and not self._leaves_out:
             changes = settled(changes)
         self._batch, self._changes, self._way_out = batch, tuple(changes), _LEAVE_OUT
@@ -202,6 +202,6 @@ class RefusedChanges:
         return not self._sink.missing_tables([table])
 
     def _with_way_out(self, error: ChangeRefused) -> ChangeRefused:
-        """What stops the run names what lets it go on, whatever the sink says of it."""
+        """The error of a run that stops, with the step that lets it go on, whatever the sink says of it."""
         hint = "; or ".join(filter(None, (error.hint, self._way_out)))
         return ChangeRefused(error.message, where=error.where, hint=hint, curable=error.curable)

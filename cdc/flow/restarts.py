@@ -1,4 +1,4 @@
-"""What follows a failed run: another after a pause, or none (`pipeline.restart`). Pure, any process."""
+"""The step behind a failed run: another after a pause, or none (`pipeline.restart`). Pure, any process."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class RetryPolicy:
     sleep: Callable[[float], None] = time.sleep
 
     def call(self, attempt: Callable[[], T], what: str) -> T:
-        """What `attempt` returns, tried again after each retryable error. `what` begins the lines of log.
+        """The result of `attempt`, tried again after each retryable error. `what` begins the lines of log.
 
         Raises the last error when the time is up or the run is to stop, and at once what is not retryable.
         """

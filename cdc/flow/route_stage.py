@@ -164,7 +164,7 @@ class RouteStage:
     def wait(
         self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange], pairs: Iterable[Pair]
     ) -> None:
-        """As `only`, and from here on these tables wait for a snapshot, which has the refused changes behind it."""
+        """Keep `carried_out` as `only`; these tables wait for a snapshot from here on, which has the refused ones."""
         self._count(refused)
         machine = Machine(self._now(batch), self._after.tables)
         for source, table in pairs:

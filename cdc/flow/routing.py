@@ -11,7 +11,7 @@ from cdc.route import RouteTable
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What a pipeline file says about it. Without one, sink tables mirror those of the source under their names."""
+    """The routes and policies of a pipeline file. Without one, sink tables mirror those of the source by name."""
 
     table: RouteTable = field(default_factory=RouteTable)
     policy: Policy = field(default_factory=lambda: Policy(Behavior.EVOLVE))

@@ -1,4 +1,4 @@
-"""What edited rules mean for rows that are in the sink already, which the earlier rules have made."""
+"""The meaning of edited rules for rows that are in the sink already, made by the earlier rules."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class RuleStage:
     def _through(
         self, schema: TableSchema | None, change: SchemaChange, paused: Collection[TableId], left_out: set[TableId]
     ) -> list[SchemaChange]:
-        """As `through`, told. `left_out` follows tables that are renamed or dropped."""
+        """The changes of `through`, with notices. `left_out` follows tables that are renamed or dropped."""
         holds = change.table in left_out
         if holds and isinstance(change, DropTable | RenameTable):
             left_out.discard(change.table)
@@ -112,7 +112,7 @@ class RuleStage:
             self.renamed.add(change.new_table)
 
     def _edits(self, before: TableViews, left_out: Collection[TableId]) -> list[SchemaChange]:
-        """As `edits`, told."""
+        """The changes of `edits`, with notices."""
         made = edits(self._rules, before.source, before.rules, left_out)
         for table, text in told_edits(before, texts_of(self._rules, before.source, left_out, before.rule_texts), made):
             log.warning("%s: %s", table, text)
@@ -141,7 +141,7 @@ def _tell_stale(rules: Rules, schema: TableSchema, change: SchemaChange) -> None
 
 
 def through(rules: Rules | None, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
-    """What one change of a source table, whose schema was `schema`, is behind the rules. Raises TransformError."""
+    """One change of a source table, whose schema was `schema`, behind the rules. Raises TransformError."""
     if rules is None:
         return [change]
     made = rules.changes(change.table, schema, change)
@@ -156,7 +156,7 @@ def through(rules: Rules | None, schema: TableSchema | None, change: SchemaChang
 def edits(
     rules: Rules | None, sources: Schemas, behind: Schemas, left_out: Collection[TableId] = ()
 ) -> list[SchemaChange]:
-    """What leads from the tables that earlier rules have made to those that these make. Raises SpecError, but not for
+    """The changes from the tables that earlier rules have made to those that these make. Raises SpecError, but not for
     those that are `left_out`."""
     made: list[SchemaChange] = []
     for table, schema in sources.items():

@@ -1,4 +1,4 @@
-"""What an executor does with a split: read it, apply rules and routes to the blocks, prepare them in the sink.
+"""The task of an executor with a split: read it, apply rules and routes to the blocks, prepare them in the sink.
 
 Only split descriptors go to it and `TaskResult`s come back; the rows stay in its process.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
+    """The result of one split. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
 
     `reports` is what the source's reader had to tell (see `Learns.decided`). `read` is how many changes it read, by
     source table, `bytes_read` how large they were as columns, and `phases` where the seconds went: read, decode,

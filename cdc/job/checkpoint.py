@@ -1,4 +1,4 @@
-"""What a crash or an early stop has left in Spark's checkpoint, and Spark could not start from. Driver, before a query.
+"""Repairs Spark's checkpoint after a crash or an early stop that Spark could not start from. Driver, before a query.
 
 Only what no decision is about is removed: Spark then plans that batch anew, under the same number, and whatever was
 prepared for it is aborted first.

@@ -1,4 +1,4 @@
-"""What another thread may ask of a run, and see of it. Driver."""
+"""Requests of another thread to a run, and its view of the run. Driver."""
 
 from __future__ import annotations
 

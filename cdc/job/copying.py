@@ -132,7 +132,7 @@ def duration(seconds: float) -> str:
 
 
 def snapshot_json(tables: Sequence[TableProgress], now: float) -> dict[str, Any]:
-    """What `snapshot.json` holds: when it was written (seconds since 1970), and for each table its numbers."""
+    """The content of `snapshot.json`: when it was written (seconds since 1970), and for each table its numbers."""
     return {"at_s": round(now, 3), "tables": {str(table.table): _fields(table, name=False) for table in tables}}
 
 

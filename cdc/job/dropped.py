@@ -85,7 +85,7 @@ class DroppedTables:
         self._apply(last, [self._creation(table, known[table], filled[table]) for table in missing])
 
     def _creation(self, table: TableId, schema: TableSchema, sources: Collection[TableId]) -> CreateTable:
-        """As the table was created at first: with what the rule of its source table says."""
+        """The table as it was created at first, with the options of its source table's rule."""
         rule = None if self._rules is None else self._rules.rule(min(sources))
         if rule is None:
             return CreateTable(table, schema)

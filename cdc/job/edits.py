@@ -1,4 +1,4 @@
-"""What was edited in the pipeline file since the run before, and whether its state can follow. Driver, at the start.
+"""Edits of the pipeline file since the run before, and whether its state can follow. Driver, at the start.
 
 | edited | what is done |
 |---|---|
@@ -195,7 +195,7 @@ class Edits:
 
 
 def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
-    """What a pipeline file says about where rows go."""
+    """A pipeline file's answer to where rows go."""
     sink = spec.sink
     places = sink.places() if isinstance(sink, SinkOptions) else ()
     naming, kept = (sink.naming(), sink.kept()) if isinstance(sink, NamesContainers) else (None, None)

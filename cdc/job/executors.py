@@ -71,7 +71,7 @@ def executors_side(
 
 
 def scattered_letters(spec: PipelineSpec) -> list[str]:
-    """What is to be known of dead letters that go to a folder: each machine has a folder of that name. Pure."""
+    """The warning about dead letters that go to a folder: each machine has a folder of that name. Pure."""
     found = []
     for part, options in (("pipeline", spec.pipeline), ("sink", spec.sink)):
         for name, field in type(options).model_fields.items():
@@ -100,7 +100,7 @@ def _port(environment: Mapping[str, str]) -> int:
 
 
 def _unreached(store: ServedStore, systems: Sequence[Source | Sink]) -> list[str]:
-    """What of source and sink does not answer this machine now. Executor.
+    """The parts of source and sink that do not answer this machine now. Executor.
 
     Raises StateError without a way to the driver, and the CdcError of what no waiting mends, as of a missing file.
     """

@@ -74,7 +74,7 @@ class JsonLog:
                     self._line(text[:LONGEST_CHARS], "warning")
 
     def _drain(self) -> None:
-        """What the children wrote last; they may live on for a moment."""
+        """Log the last lines of the children, which may live on for a moment."""
         if self._thread is not None:
             self._thread.join(_DRAIN_S)
 

@@ -1,4 +1,4 @@
-"""What a run tells its user: log lines (text or JSON), one live status line on a terminal, a summary at the end."""
+"""Reports of a run to its user: log lines (text or JSON), a live status line on a terminal, a summary at the end."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from cdc.spec.model import PipelineSpec
 def run_again(
     spec: PipelineSpec, run: Callable[[Control], int], log_format: str, retry: RetryPolicy | None = None
 ) -> int:
-    """What `run` returns, called again after failures as `pipeline.restart` says; none when it says nothing.
+    """Call `run` again after failures as `pipeline.restart` says, or once, and return its result.
 
     Each run starts Java anew, as nothing is known of what the failed one has left. Raises the last CdcError.
     """

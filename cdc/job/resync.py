@@ -31,7 +31,7 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
 
 
 def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
-    """As `request_resync`, of a state directory."""
+    """Leave the request of `request_resync` in a state directory."""
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
         raise StateError(

@@ -267,7 +267,7 @@ def _first_tables(source: Source) -> Mapping[TableId, TableSchema]:
 
 
 def _warm(workers: Callable[[], None], reads: Callable[[], None]) -> None:
-    """What is done beside the first batch, once the stream reader is up."""
+    """Work beside the first batch, once the stream reader is up."""
     try:
         workers()
     finally:

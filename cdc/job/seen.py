@@ -20,7 +20,7 @@ _SOON = RetryPolicy(timeout_s=10.0)
 
 
 def seen(given: str | Path) -> Seen | None:
-    """What the last run of a state directory or URL says of itself, None when none has. Raises StateError.
+    """The last run of a state directory or URL by its own account, None when there was none. Raises StateError.
 
     A run on another machine puts its document into the store every few seconds.
     """

@@ -40,7 +40,7 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What the tasks of a run have. `alike` is what has to be installed there; None where it cannot differ."""
+    """The parts of a run that tasks have. `alike` are the packages that must be installed there; None for any."""
 
     task: PrepareTask
     stop: Flag
@@ -49,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What the stream reader and the executors need. Travels sealed in the data source class, never as an option.
+    """The parts that stream reader and executors need. Travels sealed in the data source class, never as an option.
 
     `source` and `state` are those of the driver's machine, where batches are planned. `side` is the
     executors', which may be elsewhere.

@@ -160,7 +160,7 @@ class Watch:
             return self._failed(error)
 
     def _lost(self) -> StateError | None:
-        """What keeps this run from writing anything more, such as another run that has begun."""
+        """The error that keeps this run from writing anything more, such as another run that has begun."""
         try:
             self._state.store.check()
         except StateError as error:

@@ -1,4 +1,4 @@
-"""What a keeper needs of the server that it is in."""
+"""The server's side of a keeper."""
 
 from __future__ import annotations
 

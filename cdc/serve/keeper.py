@@ -240,7 +240,7 @@ class Keeper:
             self.log.close()
 
     def _has_come(self) -> None:
-        """It has had its first turn, or will have none: pipelines that were not live need not wait for it."""
+        """True once it has had its first turn, or will have none: pipelines that were not live need not wait for it."""
         if self._come is not None:
             self._come()
             self._come = None

@@ -334,24 +334,24 @@ class Server:
         return () if self._wrong_file(name) is not None else self._keeper(name).log.last(last)
 
     def session(self) -> SharedSpark | None:
-        """For keepers: Spark, once it is up; None when the server ends."""
+        """Spark for keepers, once it is up; None when the server ends."""
         self._spark_up.wait()
         return None if self._closing.is_set() else self._spark
 
     def spark_alive(self) -> bool:
-        """For keepers: whether Spark is up."""
+        """True while Spark is up. For keepers."""
         return self._spark is not None and self._spark_up.is_set() and self._spark.alive()
 
     def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
-        """For keepers: wait for the turn to start; what ends it."""
+        """Wait for the turn to start, and give the function that ends it. For keepers."""
         return self._turns.take(wanted, first=first)
 
     def expect(self) -> Callable[[], None]:
-        """For keepers: one that is to start first will take its turn."""
+        """Count a keeper that is to start first, and will take its turn."""
         return self._turns.expect()
 
     def tell(self, name: str, line: LogLine) -> None:
-        """For keepers: a line of a pipeline's log that is worth a look."""
+        """Write a line of a pipeline's log that is worth a look. For keepers."""
         fields = "".join(f" {key}={value}" for key, value in line.fields.items())
         self.say(f"{name}: {line.message}{fields}", line.level)
 

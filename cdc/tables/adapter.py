@@ -125,7 +125,7 @@ def planned(
     touched: Iterable[TableId] = (),
     left: Callable[[Machine], None] = lambda machine: None,
 ) -> BatchPlan:
-    """What the changes, behind the requests, come to. Raises as `Machine.take`."""
+    """The plan of the changes, behind the requests. Raises as `Machine.take`."""
     adapter, touched = Adapter(now, before), sorted(touched)
     for table in touched:
         adapter.machine.begin_shadow_again(table)

@@ -185,7 +185,7 @@ def sink_of(entry: Json) -> dict[TableId, TableSchema | None]:
 
 
 def _rules_of(entry: Json) -> dict[TableId, TableSchema | None]:
-    """Those of the source, where the rules leave them as they are."""
+    """The source's schema, where the rules leave it as it is."""
     return {**_schemas(entry.get("source", _NONE)), **_schemas(entry.get("rules", _NONE))}
 
 
@@ -202,7 +202,7 @@ def _sinks_of(entry: Json) -> dict[TableId, SinkState | None]:
 
 
 def try_of(entry: Json) -> Try:
-    """What an entry says that the sink is asked for."""
+    """The operations of an entry that the sink is asked for."""
     operations = tuple((str(name), table_from_json(table)) for name, table in entry.get("operations", ()))
     return Try(operations, entry.get("digest", ""))
 

@@ -117,7 +117,7 @@ class Machine:
             sinks.plan(DropShadow(table))
 
     def plan(self) -> BatchPlan:
-        """What the events so far come to."""
+        """The plan of the events so far."""
         sinks = self.tables.sinks
         return BatchPlan(sinks.operations, self.tables.tables(), tuple(sinks.notices))
 
@@ -277,7 +277,7 @@ def shard_moved(source: TableId, old: Target, new: Target) -> EditRefused:
 def planned(
     now: Circumstances, before: Tables, events: Iterable[on.Event], touched: Iterable[TableId] = ()
 ) -> BatchPlan:
-    """What events come to, behind what the routes of now make different.
+    """The plan of events, behind the changes that the present routes make.
 
     `touched`: sink tables whose shadow tables, where there are any, begin again.
 

@@ -8,7 +8,7 @@ from cdc.tables.states import TableState
 
 
 class Stream(StrEnum):
-    """What rows of a source table are for."""
+    """The purpose of a source table's rows."""
 
     LOG = "log"
     """Every change of the log."""

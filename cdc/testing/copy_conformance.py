@@ -92,7 +92,7 @@ class CopyConformance:
         assert [f"{row['id']} {row['title']}" for row in _all(harness)] == ["5 new", "6 more"]
 
     def test_a_copy_that_begins_anew_is_empty(self, harness: SinkHarness) -> None:
-        """What the first one had goes."""
+        """Rows of the first shadow table go."""
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYLESS)], _rows(KEYLESS, "1 old"))
         for batch, row in enumerate(("2 first", "3 second"), start=1):
@@ -191,7 +191,7 @@ class _Died(BaseException):
 
 @contextmanager
 def _dying_at(step: int) -> Iterator[None]:
-    """What runs inside ends behind so many statements of a schema change, if there are so many."""
+    """A context that ends behind so many statements of a schema change, if there are so many."""
     left, before = step, faults.hook
 
     def hook(point: str, _batch: int) -> None:

@@ -49,7 +49,7 @@ class DeliveryConformance:
         assert harness.rows(LOG) == [row(1, "a")]
 
     def test_the_last_batch_replayed_after_a_restart_changes_nothing(self, harness: SinkHarness) -> None:
-        """What was committed is known to the next process."""
+        """The next process knows the committed batches."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyless("+I", row(1, "a"))], create=True))
         prepared = prepare(sink, 1, [keyless("+I", row(2, "b"))])
@@ -72,7 +72,7 @@ class DeliveryConformance:
         assert harness.rows(LOG) == [row(1, "whole")]
 
     def test_abort_leaves_nothing(self, harness: SinkHarness) -> None:
-        """It may repeat, and the batch may run again under the same number; a task that committed is found done."""
+        """An abort may repeat, and the batch may run again under its number; a task that committed is found done."""
         sink = harness.sink()
         if sink.delivery is Delivery.COMMIT_IN_TASK:
             for _ in range(2):

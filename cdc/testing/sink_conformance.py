@@ -109,7 +109,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         assert harness.rows(LOG) == [row(1)] * 3
 
     def test_a_delete_takes_one_of_equal_rows(self, harness: SinkHarness) -> None:
-        """And NULL is equal to NULL. A sink that keeps inserts alone says so, and nothing of the task stays."""
+        """NULL is equal to NULL. A sink that keeps inserts alone says so, and nothing of the task stays."""
         sink = harness.sink()
         if sink.keyless is KeylessRows.INSERTS:
             sink.commit(0, prepare(sink, 0, [keyless("+I", row(1))], create=True))

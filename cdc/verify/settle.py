@@ -65,7 +65,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Settled:
-    """What became of suspects. `different` and `open` are bool[n]; the others are equal. `source` and `sink` are from
+    """The verdicts on suspects. `different` and `open` are bool[n]; the others are equal. `source` and `sink` are from
     the last look. `waited`: the pipeline did not commit in time what was read in the source."""
 
     suspects: Suspects

@@ -1,4 +1,4 @@
-"""What is in the server: a table with its columns and model.
+"""Tables in the server, with their columns and models.
 
 Columns come from SHOW FULL COLUMNS, as `information_schema` lacks defaults and tells LARGEINT and JSON only in some
 versions; the model (UNIQUE, DUPLICATE, AGGREGATE) and the properties from SHOW CREATE TABLE.
@@ -41,7 +41,7 @@ class DorisTable(ActualTable[SqlType]):
     sequence: str = ""
 
     def target(self, longest_string: int) -> TargetTable:
-        """What rows have to fit into; columns of types that cannot be loaded are left out."""
+        """The limits for rows; columns of types that cannot be loaded are left out."""
         found = []
         for column in self.columns:
             sized = SqlType("STRING", longest_string) if column.type.name == TargetKind.STRING else column.type

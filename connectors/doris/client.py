@@ -66,7 +66,7 @@ class DorisClient:
         return txn_reply(self.http.request("PUT", path, headers))
 
     def _loading(self) -> HttpClient:
-        """Who takes loads."""
+        """The server that takes loads."""
         if not self.ask_backends:
             return self.http
         servers = self.http.servers

@@ -31,7 +31,7 @@ _RESERVED = "__doris_"
 
 @dataclass(frozen=True)
 class DorisDialect(TableDialect):
-    """What the options say about tables: properties of new ones, the time zone of instants."""
+    """The options about tables: properties of new ones, the time zone of instants."""
 
     properties: Mapping[str, str]
     zone: str = "UTC"
@@ -43,7 +43,7 @@ class DorisDialect(TableDialect):
     native_bytes = False
 
     def with_options(self, change: CreateTable) -> DorisDialect:
-        """As further properties, which win."""
+        """The options as further properties, which win."""
         return replace(self, properties={**self.properties, **dict(change.options)})
 
     def copy_of(self, table: TableId) -> TableId:
@@ -68,11 +68,11 @@ class DorisDialect(TableDialect):
         return holds(actual, data_type, key=key)
 
     def data_type(self, actual: SqlType) -> DataType:
-        """As near as it goes."""
+        """The nearest type of the engine."""
         return data_type(actual)
 
     def in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
-        """What MODIFY COLUMN does, for columns that do not say where a row is."""
+        """True for changes that MODIFY COLUMN makes, of columns that do not say where a row is."""
         return _modifies(column.type, new) and not self.is_fixed(table, column.name)
 
     def reached(self, old: SqlType, new: SqlType) -> SqlType:
@@ -193,7 +193,7 @@ def _modifies(old: SqlType, new: SqlType) -> bool:
 
 
 def _key_type(actual: SqlType) -> SqlType:
-    """What a column's type becomes when the column becomes part of a key."""
+    """The type of a column once it becomes part of a key."""
     if actual.name == "STRING":
         return SqlType("VARCHAR", LONGEST_VARCHAR)
     return SqlType("VARCHAR", 32) if actual.name in ("FLOAT", "DOUBLE") else actual

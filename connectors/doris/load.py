@@ -34,7 +34,7 @@ _ALWAYS = {"strict_mode": "true", "max_filter_ratio": "0"}
 
 @dataclass(frozen=True, slots=True)
 class LoadRules:
-    """What the options say about loads. `two_phase`: prepared and committed; otherwise committed at once."""
+    """The options about loads. `two_phase`: prepared and committed; otherwise committed at once."""
 
     headers: Mapping[str, str]
     two_phase: bool = True

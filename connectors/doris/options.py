@@ -163,15 +163,15 @@ class DorisSinkOptions(LoadSinkOptions):
             )
 
     def http_frontends(self) -> tuple[Address, ...]:
-        """Those of `fenodes`."""
+        """The hosts of `fenodes`."""
         return parse_list(self.fenodes, default_port=HTTP_PORT)
 
     def sql_frontends(self) -> tuple[Address, ...]:
-        """Those of `jdbc-url`, else the hosts of `fenodes`."""
+        """The hosts of `jdbc-url`, else those of `fenodes`."""
         if self.jdbc_url is not None:
             return jdbc_addresses(self.jdbc_url)
         return tuple(replace(address, port=SQL_PORT, secure=False) for address in self.http_frontends())
 
     def time_limits(self) -> TimeLimits:
-        """Those of connections and loads."""
+        """The time limits of connections and loads."""
         return TimeLimits(connect_s=self.connect_timeout_s, answer_s=self.load_timeout_s)

@@ -1,4 +1,4 @@
-"""What Doris answers to loads, to commits and about labels, taken apart. Pure.
+"""Doris's answers to loads, to commits and about labels, taken apart. Pure.
 
 Every answer is HTTP 200; only the body tells. Messages are searched, never compared: releases put different words
 before them (`[CODE]`, `TStatus: errCode = 2, detailMessage = `).
@@ -73,7 +73,7 @@ class LoadReply:
 
 
 class Verdict(StrEnum):
-    """What the answer to a commit or abort of a transaction means."""
+    """The meaning of an answer to a commit or abort of a transaction."""
 
     DONE = "done"
     """It is committed, by this request or an earlier one."""

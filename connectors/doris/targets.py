@@ -52,6 +52,6 @@ _TARGETS: dict[tuple[str, object, int], Targets] = {}
 
 
 def targets_of(sql: SqlClient, pipeline: str, longest_string: int) -> Targets:
-    """What this process knows of a pipeline's tables: the sink object itself is new in every task."""
+    """This process's targets of a pipeline's tables: the sink object itself is new in every task."""
     with _LOCK:
         return _TARGETS.setdefault((pipeline, sql.servers, longest_string), Targets(sql, longest_string))

@@ -1,4 +1,4 @@
-"""What became of a transaction: asked, never guessed. Driver and executors.
+"""The fate of a transaction: asked, never guessed. Driver and executors.
 
 | state of a label | before the decision | after the decision |
 |---|---|---|
@@ -113,7 +113,7 @@ class Transactions:
         return self.retry.call(lambda: self.free_once(table, label, txn), f"{table}: freeing the label {label}")
 
     def free_once(self, table: TableId, label: str, txn: int = 0) -> bool:
-        """As `free`, tried once: raises SinkUnavailable when it may work later."""
+        """Free a label as `free`, tried once: raises SinkUnavailable when it may work later."""
         state = self.client.state(table.database, label)
         if state.open:
             self._abort(table, label, txn)

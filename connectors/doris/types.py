@@ -111,7 +111,7 @@ def read_type(text: str) -> SqlType:
 
 
 def default_text(column: Column, actual: SqlType, zone: str = "UTC") -> str | None:
-    """What goes between the quotes of DEFAULT, None when Doris cannot have the default as a constant of the type.
+    """The text between the quotes of DEFAULT, None when Doris cannot have the default as a constant of the type.
 
     The default of a source column is text as the source shows it: `b'101'` for BIT, `0x41` for binary columns.
     Those of TIMESTAMP_LTZ are UTC there, and come out in `zone`.

@@ -126,7 +126,7 @@ class DuckDbDialect(Dialect[str]):
     def value(
         self, old: ActualColumn[str], new: ActualColumn[str], source: DataType | None, before: DataType | None
     ) -> str:
-        """As MySQL's ALTER converts it."""
+        """The value as MySQL's ALTER converts it."""
         return quoted(old.name) if source is None else conversion(quoted(old.name), old.type, source, before)
 
     def kept_value(
@@ -140,7 +140,7 @@ class DuckDbDialect(Dialect[str]):
     def value_or_null(
         self, old: ActualColumn[str], new: ActualColumn[str], source: DataType | None, before: DataType | None
     ) -> str:
-        """As DuckDB itself converts."""
+        """The value as DuckDB itself converts it."""
         return f"TRY_CAST({quoted(old.name)} AS {new.type})"
 
     # statements

@@ -183,5 +183,5 @@ class ElasticsearchSink(Sink):
 
     @property
     def _directory(self) -> Path:
-        """Of the machine that this is asked on."""
+        """The directory on the machine that asks."""
         return self._store.bulk("")

@@ -37,7 +37,7 @@ class Files:
 
     @classmethod
     def of(cls, table: LakeTable) -> Files:
-        """Those of the table's head. Raises SinkError for equality deletes, which only other readers apply."""
+        """The files of the table's head. Raises SinkError for equality deletes, which only other readers apply."""
         data: dict[str, Any] = {}
         deletes: dict[str, list[Any]] = defaultdict(list)
         loose: list[Any] = []

@@ -82,7 +82,7 @@ class IcebergRules(TableRules[str]):
         return data_type(actual)
 
     def in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
-        """As the format promotes; a partition's source column keeps its type."""
+        """True where the format promotes the type; a partition's source column keeps its type."""
         assert isinstance(table, IcebergTable)
         return widens(column.type, new) and not any(same(part.column, column.name) for part in table.partition)
 

@@ -1,4 +1,4 @@
-"""What a live source is asked for beside its batches: copies of tables, and its tables as they are now."""
+"""Requests to a live source beside its batches: snapshots of tables, and its tables as they are now."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from connectors.mysql.snapshot.plan.requests import Requests
 
 
 class AskedSource(Source):
-    """That part of `MySqlSource`."""
+    """The part of `MySqlSource` that answers requests."""
 
     _options: MySqlSourceOptions
     _context: Context
@@ -117,7 +117,7 @@ _AGAIN = (
 
 
 def _contradiction(session: MySqlConnection, info: ServerInfo, at: LogPosition | None) -> str:
-    """What a file and position say that are no place of this server, though it has the GTIDs beside them."""
+    """The words about a file and position that are no place of this server, though it has the GTIDs beside them."""
     try:
         if at is not None:
             check_file_position(session, info, at)

@@ -204,11 +204,11 @@ class MySqlSourceOptions(SnapshotOptions):
         return (self.table_mode(table) or default) == "initial"
 
     def copies_new(self, table: TableId) -> bool:
-        """As in `LogOptions`."""
+        """True where new tables are snapshotted, as in `LogOptions`."""
         return self.newly_added and self.copied_at_first(table)
 
     def copies_uncertain(self, table: TableId) -> bool:
-        """As in `LogOptions`; not for tables that the sink has only changes of."""
+        """True where uncertain tables are, as in `LogOptions`; not for tables that the sink has only changes of."""
         return self.uncertain == "copy" and self.copied_at_first(table)
 
     def problems(self) -> Iterator[Remark]:

@@ -29,7 +29,7 @@ class Attempts:
     store: Store
 
     def note(self, task: TaskAttempt) -> Callable[[str], None]:
-        """What notes a folder for an attempt of a task, before the first file is in it. Executor; thread safe."""
+        """A function that notes a folder for an attempt of a task before it has a file. Executor; thread safe."""
         path = self._folder / f"{task.batch}-{task.partition}-{task.attempt}.jsonl"
         lock = threading.Lock()
 

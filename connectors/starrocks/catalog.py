@@ -1,4 +1,4 @@
-"""What is in the server: tables with their columns and keys, read from `information_schema` a database at a time."""
+"""Tables in the server with their columns and keys, read from `information_schema` a database at a time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StarRocksTable(ActualTable[SqlType]):
     foreign_model: str = ""
 
     def target(self) -> TargetTable:
-        """What rows have to fit into; columns of types that cannot be loaded are left out."""
+        """The limits for rows; columns of types that cannot be loaded are left out."""
         targets = (
             column.type.target(
                 column.name, nullable=column.nullable, is_key=self.in_key(column.name), digits=SECONDS_DIGITS

@@ -168,7 +168,7 @@ class Transactions:
             log.warning("a load cannot be rolled back now: %s", error)
 
     def error_rows(self, reply: Reply) -> str:
-        """What the server says about rows that it filtered, as `; rows: ...`; empty when it does not say.
+        """The server's words about rows that it filtered, as `; rows: ...`; empty when it has none.
 
         The first lines of its error log, or where that is when it cannot be read from here.
         """
@@ -177,7 +177,7 @@ class Transactions:
         return f"; rows: {lines[:_ERROR_CHARACTERS] or url}" if url else ""
 
     def _cancel(self, table: TableId, label: str) -> State:
-        """For a transaction whose back end was restarted and does not know it: a rollback does not end that one."""
+        """Cancel a transaction whose back end was restarted and does not know it: a rollback does not end that one."""
         place = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
         try:
             self._http.request("POST", f"/api/{place}/_cancel?label={quote(label, safe='')}")

@@ -34,7 +34,7 @@ _SORTABLE = frozenset({*WHOLE, "BOOLEAN", "DECIMAL", "DATE", "DATETIME", "CHAR",
 
 @dataclass(frozen=True)
 class StarRocksDialect(TableDialect):
-    """What the options say about tables.
+    """The options about tables.
 
     Attributes:
         buckets: of the distribution; None lets the server choose.
@@ -51,7 +51,7 @@ class StarRocksDialect(TableDialect):
     all_in_jobs = True
 
     def with_options(self, change: CreateTable) -> StarRocksDialect:
-        """As further properties, which win."""
+        """The options as further properties, which win."""
         return replace(self, properties=tuple({**dict(self.properties), **dict(change.options)}.items()))
 
     def check_existing(self, actual: ActualTable[SqlType]) -> None:
@@ -81,11 +81,11 @@ class StarRocksDialect(TableDialect):
         return self.types.holds(actual, data_type, key=key)
 
     def data_type(self, actual: SqlType) -> DataType:
-        """As near as it goes."""
+        """The nearest type of the engine."""
         return data_type(actual, digits=SECONDS_DIGITS)
 
     def in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
-        """What MODIFY COLUMN does; of a key column it makes text longer."""
+        """True for changes that MODIFY COLUMN makes; of a key column it makes text longer."""
         return _modifies(column.type, new) and (new.is_text or not table.in_key(column.name))
 
     def by_copy(self, old: SqlType, new: SqlType) -> bool:
@@ -117,7 +117,7 @@ class StarRocksDialect(TableDialect):
         return replace(new, default=None) if new.default == NOW else new
 
     def with_key(self, table: ActualTable[SqlType], key: tuple[str, ...]) -> StarRocksTable:
-        """Those columns that the table is sorted by come first. Raises ChangeRefused when there is none."""
+        """The table sorted by these columns, which come first. Raises ChangeRefused when there is none."""
         columns = {
             column.name: _as_key(column)
             if column.name in key

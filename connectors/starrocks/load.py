@@ -58,7 +58,7 @@ class Loader:
 
 
 def handle(label: str, *, upserts: bool) -> dict[str, Any]:
-    """What the decision file keeps of a load; the label is empty when there was no row to send."""
+    """The decision file's note of a load; the label is empty when there was no row to send."""
     return {"label": label, "upserts": upserts}
 
 

@@ -144,15 +144,15 @@ class StarRocksSinkOptions(LoadSinkOptions):
             yield Remark("unicode-char.max-bytes", "text with 4-byte characters may not fit; such rows stop the run")
 
     def http_frontends(self) -> tuple[Address, ...]:
-        """Those of `load-url`."""
+        """The hosts of `load-url`."""
         return parse_list(self.load_url, default_port=HTTP_PORT)
 
     def sql_frontends(self) -> tuple[Address, ...]:
-        """Those of `jdbc-url`."""
+        """The hosts of `jdbc-url`."""
         return jdbc_addresses(self.jdbc_url)
 
     def time_limits(self) -> TimeLimits:
-        """Those of connections and loads."""
+        """The time limits of connections and loads."""
         return TimeLimits(
             connect_s=self.connect_timeout_ms / 1000,
             continue_s=self.continue_timeout_ms / 1000,

@@ -75,7 +75,7 @@ _TARGETS: dict[tuple[str, str, object], Targets] = {}
 
 
 def targets_of(sql: SqlClient, pipeline: str, store: Store) -> Targets:
-    """What this process knows of the pipeline's tables: the sink object itself is new in every task, and the store
-    in every run, which an executor may outlive."""
+    """This process's targets of the pipeline's tables: the sink object itself is new in every task, and the store in
+    every run, which an executor may outlive."""
     with _LOCK:
         return _TARGETS.setdefault((pipeline, store.where(), sql.servers), Targets(sql))

@@ -57,7 +57,7 @@ _TEXT_WIDTHS = {
 
 @dataclass(frozen=True, slots=True)
 class TypeRules:
-    """What the options say about types: bytes reserved per character, and whether JSON becomes JSON or text."""
+    """The options about types: bytes reserved per character, and whether JSON becomes JSON or text."""
 
     character_bytes: int = 4
     native_json: bool = False
@@ -120,7 +120,7 @@ def read_type(name: str, size: int | None, digits: int | None) -> SqlType:
 
 
 def default_text(column: Column, wanted: SqlType) -> str | None:
-    """What goes between the quotes of DEFAULT, None when StarRocks cannot have the default as a constant of the type.
+    """The text between the quotes of DEFAULT, None when StarRocks cannot have the default as a constant of the type.
 
     The default of a source column is text as the source shows it: `b'101'` for BIT, `0x41` for binary columns,
     `CURRENT_TIMESTAMP` or an expression for those that are no constants.

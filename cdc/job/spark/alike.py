@@ -54,7 +54,7 @@ look = _looker()
 
 @cache
 def installed() -> Installed:
-    """What this process has. Any process."""
+    """The packages of this process. Any process."""
     return look()
 
 

@@ -28,7 +28,7 @@ def chosen_java(spec: PipelineSpec) -> Java:
 
 
 def own_settings(spec: PipelineSpec) -> EngineError:
-    """What is said of a pipeline with settings of Spark that is to share a session."""
+    """The error for a pipeline with settings of Spark that is to share a session."""
     return EngineError(
         f"this pipeline shares one Spark with others, which cannot have its {', '.join(sorted(spec.pipeline.spark))}",
         where=f"{spec.file}: pipeline",

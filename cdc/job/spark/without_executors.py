@@ -31,7 +31,7 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What Spark has to do: whether there is any, and how many executors there are for it."""
+    """Spark's work: whether there is any, and how many executors there are for it."""
 
     waits: bool
     executors: int

@@ -150,7 +150,7 @@ class HdfsBucket(Bucket):
         return b"".join(parts)
 
     def _names(self, folder: str) -> list[str]:
-        """Of a folder that is not there: none. One of its own that goes meanwhile hides none of the others."""
+        """The names in a folder; none where it does not exist. One that goes meanwhile hides none of the others."""
         root = len(self._path(""))
         for _ in range(_LOOKS):
             try:

@@ -99,7 +99,7 @@ class Description:
         self.room = _MARGIN
 
     def addresses(self) -> tuple[int, int, int]:
-        """Of parts, int64[p, 4]; of columns, int64[c, 11]; of int64[p, 3], zeros. Asked when all parts are added."""
+        """Addresses: int64[p, 4] of parts, int64[c, 11] of columns, int64[p, 3] of zeros. Behind the last part."""
         parts = np.array(self._lines, np.int64)
         columns = np.array(self._columns, np.int64)
         memo = np.zeros((len(self._lines), len(messages.MEMO)), np.int64)

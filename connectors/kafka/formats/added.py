@@ -75,7 +75,7 @@ def added(clause: str, literals: Sequence[str]) -> Iterator[Added]:
 
 
 def _fill(kind: str, inside: str, rest: str, literals: Sequence[str]) -> tuple[str | None, str]:
-    """What rows that are there get, or why that is not certain."""
+    """The value of rows that are there, or why it is not certain."""
     found = _ATTRIBUTES.fullmatch(rest)
     if found is None or kind == "serial":
         return None, _COMPUTED
@@ -96,7 +96,7 @@ def _fill(kind: str, inside: str, rest: str, literals: Sequence[str]) -> tuple[s
 
 
 def _text(literals: Sequence[str], mark: str) -> str | None:
-    """What a literal says; None with what servers and sinks may read differently."""
+    """The text of a literal; None with characters that servers and sinks may read differently."""
     written = literals[int(mark.strip("'"))]
     quote, inner = written[0], written[1:-1]
     inner = inner.replace(quote * 2, quote)
@@ -150,7 +150,7 @@ def _is_single(value: Decimal) -> bool:
 
 
 def as_value(data_type: DataType, kind: str, fill: str) -> str | None:
-    """What rows get in a column that has this type here, as its default's text; None where that is not certain.
+    """The value that rows get in a column of this type, as its default's text; None where that is not certain.
 
     Args:
         kind, fill: as in `Added`.

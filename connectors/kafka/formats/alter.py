@@ -70,7 +70,7 @@ class Altered:
         return tuple(item for item in self.added if item.unsure)
 
     def changes(self, names: Sequence[str]) -> list[DropColumn | RenameColumn | Filled]:
-        """What it does to a table with these columns. One that no row had is not there to be dropped."""
+        """The changes to a table with these columns. A column that no row had is not there to be dropped."""
         by_name = {name.casefold(): name for name in names}
         gone = (by_name.get(name.casefold()) for name in self.dropped)
         found: list[DropColumn | RenameColumn | Filled] = [
@@ -85,13 +85,13 @@ class Altered:
 
 
 def only_adds(sql: str, table: TableId) -> Altered | None:
-    """What an ALTER TABLE that comes without a list of columns adds; None when it does more, or nothing of note."""
+    """The columns added by an ALTER TABLE without a list of columns; None when it does more, or nothing of note."""
     found = altered(sql, table, None)
     return found if found is not None and found.added and not found.dropped and not found.renamed else None
 
 
 def altered(sql: str, table: TableId, columns: Sequence[str] | None) -> Altered | None:
-    """What an ALTER TABLE does to columns; None when that is not certain.
+    """The changes of columns that an ALTER TABLE makes; None when they are not certain.
 
     Args:
         table: the one that the statement is about, as the message says.

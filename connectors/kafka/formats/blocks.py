@@ -23,7 +23,7 @@ Count = Callable[[str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Sequenced:
-    """What stands for the place of a message: int64 by the message's number."""
+    """The places of messages: int64 by the message's number."""
 
     sequences: Any
 

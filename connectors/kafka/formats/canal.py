@@ -59,11 +59,11 @@ class CanalFormat:
         self._met: dict[tuple[bytes, bytes], _Described] = {}
 
     def natural(self, column: Column) -> Field:
-        """As in `Format`."""
+        """The natural types, as in `Format`."""
         return Field(column.name, column.type, zone=self._zone)
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
-        """As in `Format`."""
+        """Read messages, as in `Format`."""
         reading = Reading()
         numbers = np.flatnonzero(messages.values.there)
         if not len(numbers):
@@ -98,7 +98,7 @@ class CanalFormat:
                 reading.groups.append(Group(table, fields, key, images))
 
     def _described(self, types: bytes, keys: bytes) -> _Described:
-        """What `mysqlType` and `pkNames` say. Raises ValueError when they are not as Canal writes them."""
+        """The columns by `mysqlType` and `pkNames`. Raises ValueError when they are not as Canal writes them."""
         found = self._met.get((types, keys))
         if found is None:
             columns, names = _read(types or b"null", dict, "mysqlType"), _read(keys or b"null", list, "pkNames")
@@ -143,7 +143,7 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
 
 
 def _change(sql: str, table: TableId, kind: str) -> SimpleDdl | Altered | None:
-    """What a statement does to one table, where its text and what Canal has read in it say the same."""
+    """The change of one table by a statement, where its text and Canal's reading of it say the same."""
     found = simple_ddl(sql, table.database)
     if found is None and kind == "ALTER":
         return only_adds(sql, table)

@@ -40,7 +40,7 @@ def binary(cells: Cells) -> pa.Array:
 
 
 def text(cells: Cells) -> pa.Array:
-    """As `binary`, as text."""
+    """Text, found as `binary` finds bytes."""
     return cast(binary(cells), pa.string(), "is no UTF-8")
 
 

@@ -54,7 +54,7 @@ class DebeziumFormat:
         self._wrapped = wrapped or Unwrapper(row_fields)
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
-        """As in `Format`."""
+        """Read messages, as in `Format`."""
         reading, given = Reading(), messages
         messages, found = self._wrapped.opened(messages)
         reading.unreadable.update(found.unreadable)
@@ -69,7 +69,7 @@ class DebeziumFormat:
         return reading
 
     def natural(self, column: Column) -> Field:
-        """As in `Format`: as the connector's modes say."""
+        """The natural types, as in `Format`, by the connector's modes."""
         return self._modes.natural(column)
 
     def places(self, messages: Messages) -> LogPositions:
@@ -116,7 +116,7 @@ class DebeziumFormat:
             reading.count(f"logical-messages-left-out {messages.topic}", notes)
 
     def _other(self, reading: Reading, scan: Scan, place: int, number: int, topic: str) -> None:
-        """What has no rows: statements, transaction marks, heartbeats."""
+        """The messages without rows: statements, transaction marks, heartbeats."""
         if scan.faults[place]:
             reading.unreadable[number] = scan.fault(place)
         elif scan.cells("ddl").kinds[place] >= STRING:

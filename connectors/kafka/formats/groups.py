@@ -156,7 +156,7 @@ class Statement:
 
 @dataclass(slots=True)
 class Reading:
-    """What messages hold: groups, statements, those that cannot be read with the reason, and counted remarks."""
+    """The content of messages: groups, statements, unreadable ones with the reason, and counted remarks."""
 
     groups: list[Group] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)

@@ -57,7 +57,7 @@ class LogPositions:
 
 
 def places_of(scan: Scan) -> LogPositions:
-    """What a scan by a tree with the names of PLACES has found, by its rows."""
+    """The places in a scan by a tree with the names of PLACES, by its rows."""
     files, positions, servers = (scan.cells("source", name) for name in ("file", "pos", "server_id"))
     at = np.full(len(files), NOWHERE, np.int64)
     rows = np.flatnonzero((files.kinds == STRING) & (positions.kinds == INTEGER) & (scan.faults == 0))

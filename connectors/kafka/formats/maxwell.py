@@ -51,11 +51,11 @@ class MaxwellFormat:
         self._zone = zone
 
     def natural(self, column: Column) -> Field:
-        """As in `Format`."""
+        """The natural types, as in `Format`."""
         return Field(column.name, column.type, zone=self._zone)
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
-        """As in `Format`."""
+        """Read messages, as in `Format`."""
         reading = Reading()
         numbers = np.flatnonzero(messages.values.there)
         if not len(numbers):
@@ -120,7 +120,7 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
 
 
 def _change(message: Mapping[str, Any], sql: str) -> SimpleDdl | Altered | None:
-    """What a statement does to one table: Maxwell writes one message for each table that is dropped or renamed."""
+    """The change of one table by a statement: Maxwell writes one message for each table that is dropped or renamed."""
     if message["type"] == "table-drop" and not _TEMPORARY.search(sql):
         return DropTable(_named(message))
     old, new = message.get("old"), message.get("def")

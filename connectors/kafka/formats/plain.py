@@ -31,11 +31,11 @@ class PlainFormat:
         self._wrapped = wrapped or Unwrapper(connect.fields_of)
 
     def natural(self, column: Column) -> Field:
-        """As in `Format`: moments that are numbers are milliseconds."""
+        """The natural types, as in `Format`: moments that are numbers are milliseconds."""
         return Field(column.name, column.type, unit_us=1000, zone=self._zone)
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
-        """As in `Format`. Rows of a table without a key can only be added."""
+        """Read messages, as in `Format`. Rows of a table without a key can only be added."""
         reading = Reading()
         messages, found = self._wrapped.opened(messages)
         reading.unreadable.update(found.unreadable)

@@ -71,7 +71,7 @@ def _size(names: Names) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heads:
-    """What some texts begin with, which is not repeated in their buffer.
+    """The beginnings of some texts, which are not repeated in their buffer.
 
     Attributes:
         known: the beginnings; more may be added to it.
@@ -82,7 +82,7 @@ class Heads:
     of: Ints
 
     def take(self, rows: Any) -> Heads:
-        """Those of texts by number, or by mask."""
+        """The heads of some texts, by number or by mask."""
         return Heads(self.known, self.of[rows])
 
 
@@ -206,7 +206,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scan:
-    """What a tree found in texts. `unknown` and `faults` are as in `kernels.scan.walk`."""
+    """The values that a tree found in texts. `unknown` and `faults` are as in `kernels.scan.walk`."""
 
     tree: Tree
     texts: Texts
@@ -217,7 +217,7 @@ class Scan:
     faults: Ints
 
     def fault(self, row: int) -> str:
-        """What is wrong with a text that has a fault."""
+        """The fault of a text, in words."""
         return f"no JSON object (byte {self.faults[row] - 1 - self.texts.begins[row]})"
 
     def cells(self, *path: str) -> Cells:
@@ -241,7 +241,7 @@ def elements(cells: Cells) -> tuple[Texts, Ints, Any]:
 
 
 def runs(*cells: Cells) -> Ints:
-    """For each row the number of the run it is in: a run ends where one of the values differs from the row before."""
+    """The number of each row's run: a run ends where one of the values differs from the row before."""
     starts, stops = (np.ascontiguousarray([getattr(item, name) for item in cells]) for name in ("starts", "stops"))
     kinds = np.ascontiguousarray([item.kinds for item in cells])
     same = np.ones(starts.shape[1], np.int32)

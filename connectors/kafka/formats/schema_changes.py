@@ -38,7 +38,7 @@ def schema_change(scan: Scan, row: int, number: int) -> list[Statement]:
 
 
 def _change(ddl: str, database: str, changes: Any) -> SimpleDdl | Altered | None:
-    """What a statement does to one table, where its text and the tables that the message tells say the same."""
+    """The change of one table by a statement, where its text and the message's tables say the same."""
     found = simple_ddl(ddl, database)
     if len(changes) != 1 or not isinstance(changes[0], dict):
         return found if not changes else None

@@ -37,7 +37,7 @@ _STATEMENT = re.compile(
 
 
 def simple_ddl(sql: str, database: str) -> SimpleDdl | None:
-    """What a statement does to one table, when that is all it does.
+    """The change of one table by a statement, when that is all it does.
 
     Args:
         database: that of names without one. None is given when one of two names has a database and the other has not:

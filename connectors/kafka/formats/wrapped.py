@@ -24,7 +24,7 @@ Learn = Callable[[Mapping[str, Any]], "tuple[Field, ...] | None"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a schema says: its number among those met, and the columns; None for values that do not tell.
+    """A schema's number among those met, and its columns; None for values that do not tell.
 
     `prefix` is how values begin that have it; the schema alone where that stands behind the payload.
     """
@@ -72,7 +72,7 @@ class Unwrapper:
         self._of_keys: dict[str, int] = {}
 
     def shape_of_key(self, key: bytes | None) -> int | None:
-        """As in `Opener`."""
+        """The shape of a key's schema, as in `Opener`."""
         try:
             found = json.loads(key or b"null")
             schema = found.get("schema") if isinstance(found, dict) and found.keys() == {"schema", "payload"} else None
@@ -87,7 +87,7 @@ class Unwrapper:
         return self._of_keys[text]
 
     def opened(self, messages: Messages) -> tuple[Messages, Payloads]:
-        """As in `Opener`; values that follow one of the same schema are taken in one go."""
+        """The payloads, as in `Opener`; values that follow one of the same schema are taken in one go."""
         return messages, self._payloads(messages.values)
 
     def _payloads(self, values: Texts) -> Payloads:
@@ -197,7 +197,7 @@ def _object(text: bytes) -> Mapping[str, Any]:
 
 
 def head_of(text: Texts) -> bytes | None:
-    """What one value begins with before its payload, when that is its schema and behind the payload is only `}`."""
+    """The text of a value before its payload, when that is its schema and behind the payload is only `}`."""
     found = _WRAPPED.scan(text)
     payload, schema = found.cells("payload"), found.cells("schema")
     if found.faults[0] or payload.kinds[0] != OBJECT or schema.kinds[0] != OBJECT:

@@ -45,7 +45,7 @@ class Ahead:
         self._plan: _Plan | None = None
 
     def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
-        """As `TopicPlanner.next`; what was met while this batch was planned ahead is raised here."""
+        """The next batch of `TopicPlanner.next`; errors of the planning ahead are raised here."""
         plan = self._settled()
         end = start
         if plan is not None and (plan.start, plan.limits) == (start, limits):
@@ -60,12 +60,12 @@ class Ahead:
         return end
 
     def bound(self) -> None:
-        """As `TopicPlanner.bound`; it counts from the batch on that is asked for next."""
+        """Bound the run as `TopicPlanner.bound`; it counts from the batch on that is asked for next."""
         self._settled()
         self._planner.bound()
 
     def lag(self) -> int:
-        """As `TopicPlanner.lag`: a batch that is planned ahead counts until it is asked for."""
+        """The lag of `TopicPlanner.lag`: a batch that is planned ahead counts until it is asked for."""
         return self._planner.lag(last=self._plan is not None)
 
     def stop(self) -> None:
@@ -73,7 +73,7 @@ class Ahead:
         self._planner.stop()
 
     def _settled(self) -> _Plan | None:
-        """What was planned ahead, once nobody works with the planner."""
+        """The batch that is planned ahead, once nobody works with the planner."""
         plan, self._plan = self._plan, None
         if plan is not None:
             plan.wait()

@@ -1,4 +1,4 @@
-"""What is known of topics and tables, in the order in which it became known: partitions, schemas, tables emptied.
+"""Knowledge about topics and tables, in the order in which it came: partitions, schemas, tables emptied.
 
 Entries are only added. An offset holds how many count for it, so the schemas of a batch are the same whenever they are
 asked for, by whom ever.
@@ -75,7 +75,7 @@ def carries_out(entry: Entry) -> bool:
 
 
 class Known:
-    """What the first `count` entries say.
+    """The state of the first `count` entries.
 
     Attributes:
         topics: those that have rows of a table.
@@ -143,7 +143,7 @@ class Known:
         return (*self.schemas[table].names, *self.filled.get(table, ()))
 
     def fills(self, table: TableId, schema: TableSchema) -> dict[str, str | None]:
-        """What rows that are there get in columns that this schema adds; None where the values cannot be had so."""
+        """The values of existing rows in columns that this schema adds; None where they cannot be had so."""
         waiting = {name.casefold(): found for name, found in self.filled.get(table, {}).items()}
         return {
             column.name: as_value(column.type, *waiting[column.name.casefold()])
@@ -222,7 +222,7 @@ class History:
         self._known, self._generation = Known(), 0
 
     def at(self, count: int) -> Known:
-        """What the first `count` entries say; do not change it. Raises StateError when there are fewer."""
+        """The state of the first `count` entries; do not change it. Raises StateError when there are fewer."""
         entries = self._log.items(0, count)
         if self._known.count > count or self._log.generation != self._generation:
             self._known, self._generation = Known(), self._log.generation

@@ -69,7 +69,7 @@ def _first_behind(places: LogPositions, place: LogPosition) -> int:
 
 
 class Order:
-    """What the planner asks about places. Nothing is asked of anybody where no topic is a lead.
+    """The planner's questions about places. Nothing is asked of anybody where no topic is a lead.
 
     Args:
         idle_s: how long a partition that is at its end is waited for; 0 where nothing counts that comes later.
@@ -96,7 +96,7 @@ class Order:
         return bool(self._waiting)
 
     def assigned(self, parts: Parts) -> None:
-        """These are the partitions from now on. A lead is a topic whose name others begin with."""
+        """Take the partitions from now on. A lead is a topic whose name others begin with."""
         topics = {topic for topic, _ in parts}
         begins = {topic[:at] for topic in topics for at, sign in enumerate(topic) if sign == "."}
         self._leads = {topic: self._leads.get(topic, False) for topic in topics & begins}
@@ -176,7 +176,7 @@ class Order:
         return count
 
     def passed(self, part: Pending) -> None:
-        """What stands before the limit of a partition is planned, and more is there."""
+        """Note that messages before the limit of a partition are planned, and more are there."""
         for waiting in self._held[part.name]:
             waiting.passed.add(part.name)
 
@@ -198,7 +198,7 @@ class Order:
             del self.watched[part.name]
 
     def took(self, part: Pending, messages: Messages) -> None:
-        """These messages of a partition are planned."""
+        """Note that these messages of a partition are planned."""
         if self._leads and part.topic not in self._leads and self._of_lead(part.topic):
             # Behind a delete comes its tombstone, which tells no place.
             last = self._places(part.topic, messages.part(max(0, len(messages) - 2))).last()

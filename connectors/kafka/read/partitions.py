@@ -72,7 +72,7 @@ class Partitions:
         self.ends = self.ends_of(names)
 
     def changed(self, ids: Mapping[str, str]) -> Mapping[str, str]:
-        """What became of topics that are not those with these ids any more; what was read before is of the old ones.
+        """The topics that have other ids now; all that was read before is of the old ones.
 
         Raises PositionLost when the options say so, SourceError.
         """
@@ -180,7 +180,7 @@ class Partitions:
         self.assign()
 
     def put_behind(self, part: Pending) -> None:
-        """What waits for other partitions takes no room from them: it is read again later."""
+        """Put messages behind that wait for other partitions: they take no room from them, and are read again later."""
         self.behind.add(part.name)
         part.forget()
         self.assign()

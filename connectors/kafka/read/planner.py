@@ -1,4 +1,4 @@
-"""What the next batch holds. Stream reader process.
+"""The content of the next batch. Stream reader process.
 
 The planner reads ahead: it looks at every message before a batch has it, so the schemas of the batch are known and
 written to the history before its rows are prepared. A batch takes from each partition what fits the schemas that are
@@ -62,7 +62,7 @@ class _Batch:
         return bool(self.held) and not self.ends
 
     def needs(self) -> list[Entry]:
-        """What the first messages of held partitions need; of one table what the first of them needs.
+        """The needs of the first messages of held partitions; of one table those of the first message.
 
         A statement comes alone: what the others need is found out with what it leaves.
         """
@@ -196,7 +196,7 @@ class TopicPlanner:
         return found
 
     def _fitting(self, count: int) -> _Batch:
-        """What fits of the messages that are there, as the first `count` entries of the history say."""
+        """The waiting messages that fit the first `count` entries of the history."""
         batch = self._making = _Batch(self._history.at(count))
         self._take(batch)
         return batch

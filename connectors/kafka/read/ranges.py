@@ -14,7 +14,7 @@ _FEWEST = 10_000
 
 
 def ranges_of(begin: KafkaOffset, stop: KafkaOffset, numbers: Mapping[str, int]) -> list[Range]:
-    """What is between two offsets, by the numbers of the partitions."""
+    """The ranges between two offsets, by the numbers of the partitions."""
     found = []
     for name in sorted(stop.partitions, key=numbers.__getitem__):
         # A partition of a topic that was made anew has its name in both offsets, and begins where its new log does.
@@ -44,5 +44,5 @@ def split_up(ranges: Sequence[Range], parallelism: int) -> list[list[Range]]:
 
 
 def ids_of(ranges: Sequence[Range], ids: Mapping[str, str]) -> dict[str, str]:
-    """What identifies the logs of ranges, by topic."""
+    """The ids of the logs of ranges, by topic."""
     return {topic: ids[topic] for _, topic, *_ in ranges if topic in ids}

@@ -101,7 +101,7 @@ class Pending:
 
     @property
     def name(self) -> str:
-        """As in offsets."""
+        """The name in offsets."""
         return partition_name(self.topic, self.partition)
 
     def __len__(self) -> int:
@@ -122,7 +122,7 @@ class Pending:
         self.was_read, self.failed = True, None
 
     def fail(self, error: CdcError) -> None:
-        """It cannot be read, and that may pass."""
+        """Note that it cannot be read, which may pass."""
         self.failed = Failed(error, self.failed.since_s if self.failed is not None else time.monotonic())
 
     def messages(self, most: int | None = None) -> Messages:
@@ -142,7 +142,7 @@ class Pending:
         return before - self.bytes
 
     def forget(self) -> None:
-        """What is there and not planned is to be read again."""
+        """Drop the messages that are there and not planned: they are read again."""
         self.position = self.messages().place(0)
         self.parts, self.bytes, self.at_end = [], 0, False
 

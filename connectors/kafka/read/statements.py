@@ -32,7 +32,7 @@ _TOLD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a statement is judged by: what is known before it, which tables are wanted, and all partitions."""
+    """The surroundings of a statement: the knowledge before it, the wanted tables, and all partitions."""
 
     known: Known
     tables: Tables
@@ -111,7 +111,7 @@ def _early(messages: Messages, statement: Statement, around: Around) -> Entry | 
 
 
 def _unsure(statement: Statement, known: Known) -> str:
-    """What is to be said of columns that are added with values that nothing tells."""
+    """The warning about added columns whose values nothing tells."""
     change = statement.change
     if not isinstance(change, Altered) or not change.unsure or change.table not in known.schemas:
         return ""
@@ -120,7 +120,7 @@ def _unsure(statement: Statement, known: Known) -> str:
 
 
 def _changes(statement: Statement, known: Known) -> list[SimpleDdl | Filled]:
-    """What a statement does one after the other, to the table as it is known."""
+    """The steps of a statement, one after the other, on the table as it is known."""
     change = statement.change
     if isinstance(change, Altered):
         return list(change.changes(known.columns(change.table))) if change.table in known.schemas else []

@@ -1,4 +1,4 @@
-"""What each kind of statement does to the catalog."""
+"""Effects of each kind of statement on the catalog."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from connectors.mysql.ddl.tokens import Unreadable
 
 
 def called(sql: str, dialect: Dialect, databases: Iterable[str]) -> frozenset[str]:
-    """Those of the databases, folded, of which a statement calls a function, as `shop.f()`.
+    """The databases among these, folded, of which a statement calls a function, as `shop.f()`.
 
     A long statement is taken apart only where it has such a name somewhere. All that it names count where it cannot be
     read.

@@ -34,7 +34,7 @@ _V = TypeVar("_V")
 
 @dataclass(frozen=True, slots=True)
 class DdlResult:
-    """What one statement did.
+    """The effect of one statement.
 
     Attributes:
         changes: for the sink, in order; of captured tables only.

@@ -61,7 +61,7 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyin
 
 
 def unseen_in_sinks(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint1_as_boolean: bool = False) -> str:
-    """As `uncertain_column`, for what the types alone do not say: no sink looks for such rows then."""
+    """The reason of `uncertain_column` that types alone do not show: no sink looks for such rows then."""
     reason = rewritten_text(old, new)
     if reason:
         return f"{reason} may have changed column {old.name}"

@@ -36,7 +36,7 @@ def parse_column_body(cursor: Cursor, name: str) -> ColumnDefinition:
 
 
 def parse_default(cursor: Cursor) -> Default:
-    """What follows DEFAULT: a literal, a time function, or an expression, which is stepped over."""
+    """Parse a default: a literal, a time function, or an expression, which is stepped over."""
     if cursor.take("NULL"):
         return Default(DefaultKind.NULL)
     if cursor.at_any(*_NOW):

@@ -17,7 +17,7 @@ _QUERY = ("IGNORE", "REPLACE", "AS", "SELECT", "WITH", "TABLE", "VALUES")
 
 @dataclass(slots=True)
 class Elements:
-    """What is between the brackets of CREATE TABLE or of ALTER TABLE ... ADD ( ... )."""
+    """The elements between the brackets of CREATE TABLE or of ALTER TABLE ... ADD ( ... )."""
 
     columns: list[ColumnDefinition] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ class Cursor:
         return self.peek().kind is TokenKind.END or self.at_symbol(";")
 
     def at(self, *words: str) -> bool:
-        """These keywords come next, in this order."""
+        """True when these keywords come next, in this order."""
         return all(self.peek(place).word == word for place, word in enumerate(words))
 
     def at_any(self, *words: str) -> bool:

@@ -80,7 +80,7 @@ def _decoded(value: bytes, column: MySqlColumn) -> str:
 
 
 def fill_text(column: MySqlColumn) -> str | None:
-    """What rows already there get for an added column: its default, else NULL, else MySQL's implicit default.
+    """The value of existing rows in an added column: its default, else NULL, else MySQL's implicit default.
 
     None also when that value is computed, or is a zero date, which other systems do not know.
     """

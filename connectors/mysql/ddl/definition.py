@@ -219,7 +219,7 @@ class _Alteration:
                 self._note_values(clause.column, column)
 
     def _note_values(self, written: ColumnDefinition, column: MySqlColumn) -> None:
-        """What the server computed for rows already there: said where it can be known, else noted."""
+        """Note the values that the server computed for existing rows where they can be known, else that they cannot."""
         default = written.default.kind if written.default is not None else None
         silent = written.default is None and not column.nullable
         automatic = column.type == "timestamp" and silent and not self.dialect.explicit_timestamps

@@ -1,4 +1,4 @@
-"""What a statement changes in the catalog, as a value that the schema history stores. Pure."""
+"""A statement's changes of the catalog, as a value that the schema history stores. Pure."""
 
 from __future__ import annotations
 

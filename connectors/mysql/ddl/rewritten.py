@@ -17,7 +17,7 @@ _BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
 
 
 def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
-    """What may have changed values of a text column that stays text; empty when nothing has."""
+    """The change that may have altered values of a text column that stays text, in words; empty for none."""
     for text, other in ((old, new), (new, old)):
         if is_bytes(other.type) and not is_bytes(text.type) and text.charset not in (None, *_UTF8, "binary"):
             return f"the bytes of the character set {text.charset}, which are not those of UTF-8,"

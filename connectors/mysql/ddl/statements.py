@@ -1,4 +1,4 @@
-"""What a statement says, as frozen values: names as written, nothing looked up, nothing inherited yet.
+"""Statements as frozen values: names as written, nothing looked up, nothing inherited yet.
 
 A table name is `TableId` with the statement's default database filled in. `Unparsed` is an answer, never an exception:
 whoever follows the log has to re-read the tables it names, or stop.

@@ -20,7 +20,7 @@ class Unreadable(Exception):
 
 
 class TokenKind(Enum):
-    """What a token is. NAME is a bare word, keyword or identifier; QUOTED is always an identifier."""
+    """The kind of a token. NAME is a bare word, keyword or identifier; QUOTED is always an identifier."""
 
     NAME = "name"
     QUOTED = "quoted name"

@@ -14,7 +14,7 @@ from connectors.mysql.schema.table import MySqlTable
 
 
 class Known(Protocol):
-    """What is known before the statement: the catalog."""
+    """The catalog as it is before the statement."""
 
     tables: dict[TableId, MySqlTable]
     databases: dict[str, str]
@@ -64,7 +64,7 @@ class Work:
         return self.tables[table] if table in self.tables else self.known.tables.get(table)
 
     def mark(self, table: TableId) -> Mark | None:
-        """What the name stands for, other than a table."""
+        """The mark under the name, other than a table."""
         return self.marks[table] if table in self.marks else self.known.marks.get(table)
 
     def put(self, table: TableId, definition: MySqlTable | None) -> None:
@@ -73,12 +73,12 @@ class Work:
             self.tables[table] = definition
 
     def put_mark(self, table: TableId, mark: Mark | None) -> None:
-        """What the name stands for from here on."""
+        """Set the mark under the name from here on."""
         if self.mark(table) != mark:
             self.marks[table] = mark
 
     def forget(self, tables: Iterable[TableId]) -> None:
-        """These tables of others were changed in a way that is not understood."""
+        """Forget tables of others that were changed in a way that is not understood."""
         for table in (self.known.known_name(table) for table in tables):
             if not self.wanted(table):
                 self.put(table, None)

@@ -50,8 +50,8 @@ class Unlogged:
     def __call__(
         self, known: Mapping[TableId, MySqlTable], at: LogPosition, others: Callable[[], Mapping[TableId, MySqlTable]]
     ) -> Mapping[TableId, MySqlTable | None] | None:
-        """Of the definitions that hold at a position, those that the server has otherwise though its log does not say
-        so behind the position: what it has instead, None for a table that is gone.
+        """The definitions at a position that the server has otherwise though its log does not say so behind the
+        position: the server's own, None for a table that is gone.
 
         `others` are looked at with them now and then, so that they need not be asked for alone. None when the position
         is too far behind to tell, or the run is to stop. Raises SourceError.

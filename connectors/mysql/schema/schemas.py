@@ -155,8 +155,8 @@ class Schemas:
         reread: Reread | None = None,
         unlogged: Unlogged | None = None,
     ) -> Tracker:
-        """For the planner that goes on after `count` entries; what a crashed run wrote behind them is cut off. What the
-        user should see is added to `notices`; `reread` gives definitions where a statement is not understood,
+        """The tracker of a planner that goes on after `count` entries; later ones, of a crashed run, are cut off.
+        Messages for the user are added to `notices`; `reread` gives definitions where a statement is not understood,
         `unlogged` those that no statement tells."""
         writer = SchemaHistory(self._store)
         writer.truncate(count)

@@ -57,7 +57,7 @@ class GtidRange:
         return index >= 0 and intervals[index][0] <= number <= intervals[index][1]
 
     def take(self, source: str, number: int) -> bool:
-        """As `has`, and tick it off: each transaction comes once. MariaDB: a domain is through with its last number."""
+        """True for a GTID of the range, which is ticked off. MariaDB: a domain is through with its last number."""
         found = self.has(source, number)
         if found and (not self._mariadb or number == self._intervals[self._key(source)][0][1]):
             self._left -= 1

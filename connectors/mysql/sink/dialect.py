@@ -118,7 +118,7 @@ class ServerDialect(Dialect[ServerType]):
         return self.with_key(ServerTable(table, columns, (), schema.comment), schema.primary_key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[ServerType]:
-        """Of the source's type. Only key columns are NOT NULL: the source sees to the others, and may stop doing so."""
+        """The column in the source's type. Only key columns are NOT NULL: the source may stop seeing to the others."""
         found = self._keyed(column, 1) if key else column_type(column, key_parts=0, flavor=self.flavor)
         return ActualColumn(column.name, found, not key, column.default, column.comment)
 

@@ -137,7 +137,7 @@ class TableWriter:
         return missed
 
     def _columns(self, names: Sequence[str]) -> list[TargetColumn]:
-        """As they are in the server. Raises SinkError for one that is not there."""
+        """The columns as they are in the server. Raises SinkError for one that is not there."""
         found = []
         for name in names:
             column = self._table.column(name)

@@ -90,7 +90,7 @@ class SinkSession:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What runs inside is carried out whole or not at all. A COMMIT without an answer raises SinkUnavailable."""
+        """The body is carried out whole or not at all. A COMMIT without an answer raises SinkUnavailable."""
         self.run("BEGIN")
         try:
             yield

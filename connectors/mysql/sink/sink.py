@@ -143,7 +143,7 @@ class MySqlSink(TableSink[ServerType]):
 
     @property
     def _directory(self) -> Path:
-        """Of the machine that this is asked on."""
+        """The directory on the machine that asks."""
         return self._store.bulk("")
 
 

@@ -55,7 +55,7 @@ Parents = Mapping[TableId, Parent]
 
 
 def parents_of(links: Sequence[Link], captured: Collection[TableId]) -> dict[TableId, Parent]:
-    """What is to be looked for, given the foreign keys that are not logged: children of children included. Pure."""
+    """The parents to look for, given the foreign keys that are not logged: children of children included. Pure."""
     below: dict[TableId, set[TableId]] = {}
     for link in links:
         below.setdefault(link.parent, set()).add(link.child)
@@ -82,7 +82,7 @@ def _reached(table: TableId, below: Mapping[TableId, set[TableId]]) -> set[Table
 
 
 def united(one: Parents, other: Parents) -> dict[TableId, Parent]:
-    """What either looks for. Pure."""
+    """The targets of either. Pure."""
     found: dict[TableId, Parent] = {}
     for table in {**one, **other}:
         parents = [each[table] for each in (one, other) if table in each]
@@ -95,7 +95,7 @@ def united(one: Parents, other: Parents) -> dict[TableId, Parent]:
 
 
 def keep(store: Store, parents: Parents) -> None:
-    """For the tasks. Stream reader process. Raises StateError."""
+    """Keep the targets for the tasks. Stream reader process. Raises StateError."""
     fields = [
         {
             "table": table_to_json(table),
@@ -109,7 +109,7 @@ def keep(store: Store, parents: Parents) -> None:
 
 
 def kept(store: Store) -> dict[TableId, Parent]:
-    """What `keep` wrote; empty before. Raises StateError."""
+    """The targets that `keep` wrote; empty before. Raises StateError."""
     fields: Sequence[dict[str, Any]] = (store.read_json(FILE) or {}).get("parents", ())
     return {
         table_from_json(each["table"]): Parent(
@@ -179,7 +179,7 @@ class Due:
         self._begun: dict[str, float] = {}
 
     def taken(self, names: Collection[str], copying: Collection[TableId], *, hurry: bool = False) -> frozenset[str]:
-        """Those of these requests that are due; of several for a table one stays. `hurry`: a run is to end.
+        """The requests among these that are due; of several for a table one stays. `hurry`: a run is to end.
 
         Nothing else is kept back. `copying` are tables whose copy is under way.
         """
@@ -240,7 +240,7 @@ class Cascading:
         self._asked, self._until = (end.server, end.schemas), until
 
     def _ask(self) -> tuple[Parents, LogPosition]:
-        """What is to be looked for as of now, and where the server's log ends. Raises SourceUnavailable at once."""
+        """The present targets, and the end of the server's log. Raises SourceUnavailable at once."""
         with self._streams.session(patient=False) as session:
             tables = [table for table in table_ids(session) if self._wanted(table)]
             found = parents_of(unlogged_links(session, server_info(session), tables), tables)

@@ -1,4 +1,4 @@
-"""What the chunk plan says, as frozen values: which tables are copied, and in which chunks.
+"""Entries of the chunk plan, as frozen values: which tables are snapshotted, and in which chunks.
 
 Entries of the plan, in the order in which batches take them; an entry's number is its place in the plan:
 
@@ -176,7 +176,7 @@ def entry_from_json(fields: Mapping[str, Any]) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """What reading a chunk came to.
+    """The result of reading a chunk.
 
     Attributes:
         number: the chunk's.

@@ -23,7 +23,7 @@ RATE_S = 15.0
 
 @dataclass(slots=True)
 class _Table:
-    """What is known of one table's copying."""
+    """The progress of one table's snapshot."""
 
     rows: int = 0
     estimated: int = 0

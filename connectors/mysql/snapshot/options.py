@@ -159,7 +159,7 @@ class SnapshotOptions(LogOptions):
                 yield Remark("scan.snapshot.filters", f"`{pattern}` has an empty condition", "remove it")
 
     def warnings(self) -> Iterator[Remark]:
-        """What weakens the guarantees."""
+        """The options that weaken the guarantees."""
         yield from super().warnings()
         if self.backfill_skip:
             key = "scan.incremental.snapshot.backfill.skip"

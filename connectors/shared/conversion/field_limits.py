@@ -1,4 +1,4 @@
-"""What the way into the sink does to the fields of a row, as far as it decides whether a value fits."""
+"""Changes that the way into the sink makes to the fields of a row, as far as they decide whether a value fits."""
 
 from __future__ import annotations
 

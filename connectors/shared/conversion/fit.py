@@ -304,7 +304,7 @@ def _shown(row: pa.RecordBatch, name: str) -> object:
 
 
 def _sentence(column: _Column, reason: Reason, row: pa.RecordBatch, max_key_bytes: int | None) -> str:
-    """What is wrong with a value; text and bytes are described, not shown."""
+    """The fault of a value; text and bytes are described, not shown."""
     value, kind = _shown(row, column.plan.source.name), str(column.plan.target)
     if isinstance(value, str | bytes):
         size = len(value.encode()) if isinstance(value, str) else len(value)

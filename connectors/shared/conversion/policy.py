@@ -1,4 +1,4 @@
-"""What happens to a value that the sink's column cannot hold, and the words for why it cannot."""
+"""The treatment of a value that the sink's column cannot hold, and the words for why it cannot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class RejectedValuePolicy(StrEnum):
-    """What to do with a value that does not fit.
+    """The treatment of a value that does not fit.
 
     FAIL stops the pipeline with an error that names table, column, key and position. NULL sends NULL instead; TRUNCATE
     cuts text and bytes to length (text between characters) and drops digits of a fraction. Neither touches a key

@@ -30,7 +30,7 @@ Commit = Callable[[TableId, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of one table's loads; `lost` goes with its partition, and whether a part of that one is in."""
+    """The fate of one table's loads; `lost` goes with its partition, and whether a part of that one is in."""
 
     table: TableId
     error: SinkError | None = None
@@ -74,7 +74,7 @@ def commit_all(commit: Commit, batch: int, prepared: Sequence[Prepared], threads
 
 
 def _raise(outcomes: Sequence[_Outcome]) -> None:
-    """What is lost is said only when nothing is left that another try may commit."""
+    """Raise the loss only when nothing is left that another try may commit."""
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     if errors:
         raise next((error for error in errors if not error.retryable), errors[0])

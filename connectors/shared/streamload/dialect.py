@@ -52,7 +52,7 @@ class Dialect:
 
     @property
     def limits(self) -> FieldLimits:
-        """What the load text does to fields."""
+        """The changes that the load text makes to fields."""
         return FieldLimits(self.field_bytes, self.text_from_bytes == "{}", sent_as_hex)
 
 

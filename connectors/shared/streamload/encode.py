@@ -166,7 +166,7 @@ def _digits(plan: ColumnPlan) -> int:
 
 
 def _filler(target: TargetColumn) -> bytes:
-    """What stands for NULL, and for the values of a deleted row: those of a NOT NULL column have to be readable."""
+    """The text for NULL, and for the values of a deleted row: those of a NOT NULL column have to be readable."""
     return b"\\N" if target.nullable else _FILLERS.get(target.kind, b"0")
 
 

@@ -23,7 +23,7 @@ from connectors.shared.streamload.encode import DelimitedEncoder
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """What the options say about rows.
+    """The options about rows.
 
     Attributes:
         rejected_values: what happens to values that the column cannot hold.

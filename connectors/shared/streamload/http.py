@@ -260,7 +260,7 @@ class Upload:
 
     @property
     def server(self) -> str:
-        """Who takes the body, without credentials."""
+        """The server that takes the body, without credentials."""
         return self._connection.server
 
     def _read_early(self) -> bool:
@@ -305,7 +305,7 @@ def _target(answer: Answer, asked: Address) -> tuple[Address, str]:
 
 
 def _reason(error: OSError) -> str:
-    """What the operating system says, without the address that `where` has already."""
+    """The operating system's reason, without the address that `where` has already."""
     if isinstance(error, TimeoutError):
         return "timed out"
     return error.strerror or str(error) or type(error).__name__

@@ -65,7 +65,7 @@ class LabelRecord:
     space: LabelSpace
 
     def writer(self, task: TaskAttempt) -> LabelWriter:
-        """For one attempt of one task. Executor."""
+        """The record's writer for one attempt of one task. Executor."""
         return LabelWriter(self.store, self._folder / f"{task.batch}-{task.partition}-{task.attempt}.jsonl")
 
     def since(self, batch: int) -> list[Recorded]:

@@ -58,7 +58,7 @@ class LabelSpace:
 
     @property
     def start(self) -> str:
-        """What every label of this pipeline starts with, and no other's."""
+        """The beginning of every label of this pipeline, and of no other's."""
         name = _FOREIGN.sub("-", self.pipeline)
         if name != self.pipeline or len(name) > _LONGEST_PIPELINE:
             name = f"{name[: _LONGEST_PIPELINE - 9]}-{_hash(self.pipeline)}"

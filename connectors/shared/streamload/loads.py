@@ -1,4 +1,4 @@
-"""What rows of one schema become on their way into one table."""
+"""Loads: rows of one schema on their way into one table."""
 
 from __future__ import annotations
 

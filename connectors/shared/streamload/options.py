@@ -73,7 +73,7 @@ JdbcUrl = Annotated[str, AfterValidator(_check_jdbc)]
 
 
 class LoadSinkOptions(SinkOptions):
-    """What both sinks take.
+    """The options of both sinks.
 
     Attributes:
         set_by_sink: headers of loads that the user's would not reach.

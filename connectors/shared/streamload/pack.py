@@ -16,7 +16,7 @@ class Packer(Protocol):
     """One body. One thread at a time."""
 
     def pack(self, data: bytes | memoryview) -> bytes | memoryview:
-        """What can be sent once `data` has come; may be nothing."""
+        """The bytes that can be sent once `data` has come; may be nothing."""
 
     def end(self) -> bytes:
         """The rest."""
@@ -49,7 +49,7 @@ class _Gzip:
 
 
 class _Pieces(io.RawIOBase):
-    """What a stream writes, until it is taken."""
+    """The output of a stream, until it is taken."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []

@@ -48,7 +48,7 @@ class LoadedRows:
         self.arrow = pa.schema([pa.field(column.name, _arrow(column)) for column in self._columns])
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """What a load of these rows leaves in the table."""
+        """The table's values after a load of these rows."""
         count = rows.num_rows
         images = Images(
             self._target.table,
@@ -136,7 +136,7 @@ def _read(values: list[bytes | None], column: TargetColumn) -> pa.Array:
 
 
 def _text(values: pa.Array) -> pa.Array:
-    """As text; what is no UTF-8 has another character for it, which no row of the source has."""
+    """The bytes as text; in place of invalid UTF-8 another character stands, which no row of the source has."""
     try:
         return pc.cast(values, pa.string())
     except pa.ArrowInvalid:

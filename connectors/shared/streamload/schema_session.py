@@ -57,7 +57,7 @@ class ServerSchemas(SchemaSession[T]):
 
     @property
     def dialect(self) -> Dialect[T]:
-        """As the options say."""
+        """The dialect that the options describe."""
         return self._dialect
 
     def finds(self, query: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the sinks of both servers have in common: their parts, leftovers of earlier runs, sessions for DDL."""
+"""The common part of both servers' sinks: their parts, leftovers of earlier runs, sessions for DDL."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class LoadSink(TableSink[T], Generic[T]):
 
     @abstractmethod
     def _committer(self, batch: int) -> Commit:
-        """What commits one handle."""
+        """The function that commits one handle."""
 
     @abstractmethod
     def _free(self, table: TableId, label: str) -> None:

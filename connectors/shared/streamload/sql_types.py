@@ -53,7 +53,7 @@ class SqlType:
         return self.whole_digits >= other.whole_digits and (self.scale or 0) >= (other.scale or 0)
 
     def target(self, name: str, *, nullable: bool, is_key: bool, digits: int = 0) -> TargetColumn | None:
-        """What values of a column of this type have to fit into; None for a type that cannot be loaded.
+        """The limits for values of a column of this type; None for a type that cannot be loaded.
 
         `digits`: of seconds, in a DATETIME that does not say how many.
         """

@@ -1,4 +1,4 @@
-"""What the SQL of both servers has in common. Pure, nothing is executed here."""
+"""The common part of both servers' SQL. Pure, nothing is executed here."""
 
 from __future__ import annotations
 

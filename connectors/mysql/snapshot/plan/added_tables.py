@@ -97,7 +97,7 @@ class _Changes(ChangedTables):
 
 
 def _changes(start: MySqlOffset, end: ServerInfo, tables: set[TableId], streams: Streams) -> _Changes:
-    """What statements between an offset and the end of the log did to tables."""
+    """The changes of tables by statements between an offset and the end of the log."""
     changes = _Changes(tables, end.dialect, end.lower_case_table_names)
     changes.look(partial(streams.at, server=end.identity), start.position, LogPosition(end.file, end.position))
     return changes

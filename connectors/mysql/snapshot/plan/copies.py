@@ -1,4 +1,4 @@
-"""What the entries of a chunk plan come to: which tables are copied, and how far each is. Pure."""
+"""The state of a chunk plan's entries: which tables are snapshotted, and how far each is. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TableCopy:
 
     @property
     def first(self) -> bool:
-        """It fills a table that has no rows but those of the copy."""
+        """True when it fills a table that has no rows but those of the snapshot."""
         return not (self.refresh or self.beside)
 
     def add(self, chunk: Chunk) -> None:

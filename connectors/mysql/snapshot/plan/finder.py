@@ -173,7 +173,7 @@ class Finder(threading.Thread):
             self._put(Found(table.id, None))
 
     def _key(self, connection: MySqlConnection, task: TableToCut) -> KeyColumns | None:
-        """As before, also where the server's collation is another one by now. None when the key is another one."""
+        """The key as before, also where the server has another collation by now. None when the key is another one."""
         key = key_columns(connection, task.table, self._chosen(task.table.id))
         if task.lower is None:
             return key

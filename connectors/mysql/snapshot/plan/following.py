@@ -1,4 +1,4 @@
-"""What schema changes in the log mean for tables that are being copied. Pure.
+"""The meaning of schema changes in the log for tables that are being snapshotted. Pure.
 
 A chunk is read when its table has the definition that the log has given it up to the batch. Between that point and the
 position at which the chunk is read, the log may still hold changes that come to the same definition in the end: a
@@ -64,7 +64,7 @@ class Following:
         self._entries: list[Entry] = []
 
     def entries(self, changes: Sequence[SequencedChange], old: Tables, new: Tables) -> list[Entry]:
-        """What the plan has to say about it. `old` and `new` are the definitions before and after the batch."""
+        """The plan's entries about it. `old` and `new` are the definitions before and after the batch."""
         for placed in changes:
             self._follow(placed.change, placed.sequence)
         for table, sequence in self._altered.items():

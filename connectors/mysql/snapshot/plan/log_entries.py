@@ -51,7 +51,7 @@ class LogEntries:
         return [*entries, *self._restarted(start, entries)] if moved else entries
 
     def _followed(self, start: MySqlOffset, end: MySqlOffset) -> list[Entry]:
-        """What the log's schema changes mean for tables that are being copied, or come in with rows."""
+        """Entries for the log's schema changes of tables that are being snapshotted, or come in with rows."""
         before, ahead = start.chunks, end.files_ahead
         if start.schemas == end.schemas:
             return []

@@ -1,5 +1,5 @@
-"""What to do when the server has purged log that was not read: with `scan.on-purged: resnapshot` all tables are copied
-anew, from the present end of the log on. Stream reader process; a note of it may come from a task by way of the driver.
+"""A log that the server has purged unread: with `scan.on-purged: resnapshot` all tables are re-snapshotted, from the
+present end of the log on. Stream reader process; a note of it may come from a task by way of the driver.
 
 The jump is a batch of its own: its two offsets enclose a log that is gone and is not read. It brings the definitions as
 they are now, and every table begins to be copied anew.
@@ -39,7 +39,7 @@ class LostNote:
         self._store.write_json(FILE_NAME, {"entries": entries})
 
     def entries(self) -> int | None:
-        """What the note says, None when there is none. Stream reader process. Raises StateError."""
+        """The note's entries, None when there is none. Stream reader process. Raises StateError."""
         fields = self._store.read_json(FILE_NAME, hint=_REMOVE)
         if fields is None:
             return None

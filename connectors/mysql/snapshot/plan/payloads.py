@@ -1,4 +1,4 @@
-"""What a split of a batch holds, as the JSON value that the engine stores and as the object that a task reads by."""
+"""The content of a split, as the JSON value that the engine stores and as the object that a task reads by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks get to copy: chunks in groups beside the parts of the log. Stream reader process and driver."""
+"""The chunks that tasks get, in groups beside the parts of the log. Stream reader process and driver."""
 
 from __future__ import annotations
 

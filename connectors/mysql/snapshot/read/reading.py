@@ -1,4 +1,4 @@
-"""What a task does with chunks, and with the log of tables that are being copied. Executor."""
+"""The task's work with chunks, and with the log of tables that are being snapshotted. Executor."""
 
 from __future__ import annotations
 
