@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,22 @@ import pyarrow as pa
 import pytest
 from iceberg_harness import IcebergHarness
 from iceberg_judge import duckdb_rows
+from iceberg_rest import rest_catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
 from cdc.errors import CommitUnknown, SinkError
-from cdc.schema import AddColumn, Column, CreateTable, DataType, DropTable, Kind, TableId, TableSchema
+from cdc.schema import (
+    AddColumn,
+    Column,
+    CreateShadow,
+    CreateTable,
+    DataType,
+    DropTable,
+    Kind,
+    SwapShadow,
+    TableId,
+    TableSchema,
+)
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
 from connectors.iceberg import index
@@ -181,3 +194,26 @@ def test_tables_with_equality_deletes_are_refused(harness: IcebergHarness, monke
     entries[0].data_file[0] = 2
     with pytest.raises(SinkError, match="equality deletes"):
         commit(harness.sink(), 1, ("-D", 1, "a"))
+
+
+@pytest.mark.parametrize("status", [500, 503, 409], ids=["unknown", "away", "conflict"])
+def test_a_rest_catalog_that_loses_an_answer(tmp_path: Path, status: int) -> None:
+    """The commit is in, and the client hears of an error; what a shadow table does goes through the same server."""
+    with rest_catalog(tmp_path) as (catalog, address):
+        options = {"catalog.properties.type": "rest", "catalog.properties.uri": address, "retry-timeout": "30s"}
+        harness = IcebergHarness(tmp_path, {**options, "catalog.properties.warehouse": "lake"})
+        harness.sink().apply(0, [CreateTable(TABLE, SCHEMA)])
+        commit(harness.sink(), 0, ("+I", 1, "a"), ("+I", 2, "b"))
+        handles = prepared(harness.sink(), 1, ("-U", 1, "a"), ("+U", 1, "z"), ("-D", 2, "b"))
+        catalog.fail_next.append(status)
+        with pytest.raises(CommitUnknown) if status == 500 else nullcontext():
+            harness.sink().commit(1, handles)
+        harness.sink().commit(1, handles)
+        assert catalog.fail_next == []
+        assert rows(harness) == ["1 z"]
+        harness.sink().apply(2, [CreateShadow(TABLE, SCHEMA)])
+        shadow = replace(block(TABLE, SCHEMA, [("+I", {"id": 7, "name": "new"})]), table=harness.sink().shadow(TABLE))
+        harness.sink().commit(2, harness.sink().prepare(TaskAttempt(2, 0, 0, noting=[].append), iter([shadow])))
+        assert rows(harness) == ["1 z"]
+        harness.sink().apply(3, [SwapShadow(TABLE)])
+        assert rows(harness) == ["7 new"]
