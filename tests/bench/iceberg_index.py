@@ -1,13 +1,13 @@
-"""What 1,000 random upserts cost in Iceberg tables of one and of ten million rows: `python tests/bench/iceberg_index.py`."""
+"""The cost of 1,000 random upserts in Iceberg tables of one and of ten million rows.
+
+PYTHONPATH=tests:tests/devservers .venv/bin/python tests/bench/iceberg_index.py
+"""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from pathlib import Path
-
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "devservers")]
 
 import numpy as np
 import pyarrow as pa
