@@ -61,10 +61,8 @@ def main() -> None:
             spent = [
                 batch(sink, rows // STEP + number, np.unique(chance.integers(0, rows, 1000))) for number in range(8)
             ]
-        loading = sum(loads) / rows * 1e6
-        print(
-            f"{rows:>11,} rows: load {loading:.2f} CPU s/M, index {spent[0]:.2f}, 1,000 upserts {np.median(spent[1:]):.3f}"
-        )
+        loading, upserts = sum(loads) / rows * 1e6, np.median(spent[1:])
+        print(f"{rows:>11,} rows: load {loading:.2f} CPU s/M, index {spent[0]:.2f}, 1,000 upserts {upserts:.3f}")
 
 
 if __name__ == "__main__":
