@@ -44,7 +44,7 @@ test-fast: setup ## run the tests that need neither Spark nor a server
 	scripts/in-memory $(PY) -m pytest -n $(FAST_WORKERS) $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql and not kafka" $(ARGS)
 
 chaos: setup ## random faults and signals, then a comparison; `make chaos ARGS="--seeds 10 --minutes 120"`
-	PYTHONPATH=tests:tests/crash:tests/differential:tests/connectors/kafka:tests/devservers $(PY) tests/crash/chaos.py $(ARGS)
+	PYTHONPATH=tests:tests/crash:tests/differential:tests/flow:tests/connectors/kafka:tests/devservers $(PY) tests/crash/chaos.py $(ARGS)
 
 lint: $(READY)-dev ## ruff and mypy
 	$(VENV)/bin/ruff check .

@@ -32,6 +32,7 @@ import message_fuzz
 import topic_rounds
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from function_model import differing as functions_differing
+from lake_lives import live
 from middle_model import differing
 from random_pairs import SINKS, differing_pairs
 from rule_runs import differing_world
@@ -58,6 +59,9 @@ MUTATIONS = 1_000_000
 
 TOPICS = 2
 """Two pipelines at once, through Kafka, with processes and the broker killed (`topic_rounds`)."""
+
+LAKES = 100
+"""Lives of tables into Iceberg and Paimon, so many of each, in this process (`lake_lives`)."""
 
 PAIRS = 8
 """Columns made into other types, 120 a seed (`random_pairs`)."""
@@ -87,6 +91,7 @@ def main() -> None:
     _altered(first, 1 if options.seed is not None else ALTERED)
     _brokers(first, 1 if options.seed is not None else BROKERS)
     _topics(first, 1 if options.seed is not None else TOPICS)
+    _lakes(first, 1 if options.seed is not None else LAKES)
     _mutations(first, 10_000 if options.seed is not None else MUTATIONS)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
     for done, seed in enumerate(seeds):
@@ -142,6 +147,15 @@ def _topics(first: int, count: int) -> None:
     """From MySQL through Kafka into DuckDB. Raises AssertionError at a difference."""
     print(f"through Kafka, two pipelines at once, seeds {first} to {first + count - 1}", flush=True)
     topic_rounds.run(range(first, first + count))
+
+
+def _lakes(first: int, count: int) -> None:
+    """Tables that are snapshotted, altered, paused and routed elsewhere, into lakes. Raises AssertionError."""
+    print(f"lives of tables into lakes, seeds {first} to {first + count - 1}", flush=True)
+    for seed in range(first, first + count):
+        for lake in ("iceberg", "paimon"):
+            with tempfile.TemporaryDirectory(prefix="cdc-lake-") as folder:
+                live(lake, seed, Path(folder))
 
 
 def _mutations(first: int, count: int) -> None:

@@ -238,11 +238,13 @@ class Stubborn(ListSink):
 class Life:
     """One pipeline, from its first batch until nothing waits any more."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, sink: Any = None) -> None:
+        """`sink` has the properties of a `ListSink` that `_check` reads."""
         self.chance, self.seed = random.Random(seed), seed
         self.notices = set[tuple[str, str]]()
         self.source, self.state = Source(self.chance), StateDir(folder)
         self.sink = self.chance.choice((ListSink, Stubborn))()
+        self.sink = self.sink if sink is None else sink
         self.behavior = self.chance.choice((Behavior.EVOLVE, Behavior.EVOLVE, Behavior.LENIENT))
         self.routes = self.chance.choice(ROUTES)
         self.at, self.batch = self.source.initial_offset(), 0
