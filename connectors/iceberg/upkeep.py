@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 _SMALL_BYTES = 32 << 20
 """A data file below this size is small; at most four times as much becomes one file."""
+NOTHING = "0 files merged, 0 snapshots expired"
 _MOST_GONE = 0.3
 """A data file of whose rows more than this part is deleted is written anew, whatever its size."""
 
@@ -59,8 +60,9 @@ class Upkeep:
                 continue
             try:
                 table = self.tables.find(name)
-                if table is not None:
-                    log.info("%s: %s", name, self._done(table, self.files))
+                done = NOTHING if table is None else self._done(table, self.files)
+                if done != NOTHING:
+                    log.info("%s: %s", name, done)
             except (SinkError, HeadMoved) as error:
                 log.warning("%s is not compacted now: %s", name, error)
 
