@@ -40,6 +40,7 @@ NOT_RUN = {
     "cdc resume NAME": "a synopsis",
     "cdc status NAME": "a synopsis",
     "cdc verify FILE": "a synopsis",
+    "cdc compact FILE": "a synopsis",
     "cdc doctor FILE": "a synopsis",
     "cdc import FILE": "a synopsis",
     "cdc init URL": "a synopsis",

@@ -11,7 +11,8 @@ import yaml
 LONGEST = 200_000
 MASK = "********"
 _SECRET = re.compile(
-    r"passw|secret|token|api-?key|hash-key|webhook|credential|access[-.]key|private[-.]key|jaas|pem\b|auth", re.I
+    r"passw|secret|token|api-?key|hash-key|webhook|credential|access[-.]key|private[-.]key|jaas|pem\b|auth|catalog\.properties\.uri",
+    re.I,
 )
 """Of keys. Too many are better than too few: every secret option of ours matches, see the tests."""
 _SAFE = re.compile(r"\s*\$\{[^}]*\}\s*")

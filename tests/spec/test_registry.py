@@ -28,7 +28,7 @@ def test_a_name_gives_its_options_class() -> None:
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(registry.UnknownConnector) as caught:
         registry.options("sink", "oracle")
-    there = "doris, duckdb, elasticsearch, kafka, mysql, oceanbase, paimon, starrocks, values"
+    there = "doris, duckdb, elasticsearch, iceberg, kafka, mysql, oceanbase, paimon, starrocks, values"
     assert str(caught.value) == f"no sink named 'oracle'; known: {there}"
 
 

@@ -88,6 +88,14 @@ class ChunkSessions:
         row = query(self.side, "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")[0]
         return LogPosition(str(row[0]), int(row[1]))
 
+    def events_from(self, at: LogPosition) -> list[tuple[str, int]]:
+        """MariaDB: types and end positions of the next few events of a log file; none where the log ends there."""
+        end = self.end_of_log()
+        if (end.file, end.position) <= (at.file, at.position) or end.file != at.file:
+            return []
+        rows = query(self.side, "SHOW BINLOG EVENTS IN %s FROM %s LIMIT 4", (at.file, at.position))
+        return [(str(row[2]), int(row[4])) for row in rows]
+
     def gtids_underway(self) -> str:
         """MySQL: transactions that have a GTID and are not committed yet."""
         return _one_line(query(self.side, "SELECT @@GLOBAL.gtid_owned")[0][0])

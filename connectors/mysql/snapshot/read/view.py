@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -97,7 +97,7 @@ def open_view(
     query(sessions.reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
     opened_ms = int(clock() * 1000)
     if sessions.info.mariadb:
-        low = high = _snapshot_position(sessions)
+        low = high = behind_checkpoints(_snapshot_position(sessions), sessions.events_from)
         gtids = sessions.gtids_at(high)
     else:
         high = sessions.end_of_log()
@@ -181,6 +181,19 @@ def _snapshot_position(sessions: ChunkSessions) -> LogPosition:
             hint="is log_bin on?",
         )
     return LogPosition(file, int(position))
+
+
+def behind_checkpoints(at: LogPosition, events_from: Callable[[LogPosition], Sequence[tuple[str, int]]]) -> LogPosition:
+    """The place of a MariaDB view behind events that are no change: the server writes checkpoints of its log beside
+    commits, and where one came just before a commit was noted, views stand before it until the next commit.
+
+    `events_from` gives the types and end positions of the next few events.
+    """
+    for kind, end in events_from(at):
+        if kind != "Binlog_checkpoint":
+            break
+        at = LogPosition(at.file, end)
+    return at
 
 
 def _lock(sessions: ChunkSessions, table: MySqlTable) -> None:

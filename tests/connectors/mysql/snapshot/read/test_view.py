@@ -1,0 +1,45 @@
+"""Where a MariaDB view stands."""
+
+from __future__ import annotations
+
+import pytest
+from servers import ServerFactory
+
+from connectors.mysql.server.connection import ConnectionOptions, connect
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.snapshot.read.session import ChunkSessions
+from connectors.mysql.snapshot.read.view import behind_checkpoints
+
+AT = LogPosition("binlog.000002", 400)
+
+
+@pytest.mark.parametrize(
+    ("events", "position"),
+    [
+        ([], 400),
+        ([("Gtid", 442), ("Query", 500)], 400),
+        ([("Binlog_checkpoint", 440)], 440),
+        ([("Binlog_checkpoint", 440), ("Binlog_checkpoint", 480), ("Gtid", 520)], 480),
+    ],
+    ids=["the end", "a change", "a checkpoint", "checkpoints and a change"],
+)
+def test_a_checkpoint_is_no_change_that_a_view_could_lack(events: list[tuple[str, int]], position: int) -> None:
+    assert behind_checkpoints(AT, lambda _: events) == LogPosition(AT.file, position)
+
+
+@pytest.mark.mysql
+def test_the_server_names_the_events_behind_a_place(server_factory: ServerFactory) -> None:
+    server = server_factory("mariadb")
+    server.execute("FLUSH BINARY LOGS", "CREATE DATABASE shop")
+    options = ConnectionOptions(
+        hostname=server.host, port=server.port, username=server.user, password=server.password, tls_mode="disabled",
+        key_retrieval=True,
+    )  # fmt: skip
+    sessions = ChunkSessions(lambda: connect(options), 1)
+    try:
+        end = sessions.end_of_log()
+        kinds = [kind for kind, _ in sessions.events_from(LogPosition(end.file, 4))]
+        assert kinds[:3] == ["Format_desc", "Gtid_list", "Binlog_checkpoint"]
+        assert sessions.events_from(end) == []
+    finally:
+        sessions.close()
