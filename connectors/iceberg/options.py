@@ -74,10 +74,10 @@ class IcebergSinkOptions(SinkOptions):
     }  # fmt: skip
 
     type: Literal["iceberg"] = Field(description="Connector name.")
-    catalog_type: Annotated[Literal["sql", "rest", "hive", "glue"], AnyCase] = Field(
+    catalog_type: Annotated[Literal["sql", "rest", "hive", "glue", "hadoop"], AnyCase] = Field(
         alias="catalog.properties.type",
         description="Kind of the catalog: `sql` (a SQLite file in the warehouse, or a database at `uri`), `rest`, "
-        "`hive` (Thrift) or `glue`. Iceberg's `hadoop` catalog needs Java.",
+        "`hive` (Thrift) or `glue`. `hadoop`, Flink CDC's, needs Java and is refused with the way out.",
     )
     warehouse: Annotated[Line, AfterValidator(_from_folder)] | None = Field(
         None,
@@ -186,6 +186,9 @@ class IcebergSinkOptions(SinkOptions):
     def problems(self) -> Iterator[Remark]:
         """Missing options of the catalog's kind, and properties that would bend rows."""
         yield from super().problems()
+        if self.catalog_type == "hadoop":
+            hint = "use sql with another warehouse folder, or rest; its tables are copied there anew"
+            yield Remark("catalog.properties.type", "hadoop cannot be written without Java", hint)
         local = self.warehouse is not None and self.warehouse.startswith("file://")
         if self.catalog_type == "sql" and self.uri is None and not local:
             hint = "a database for the catalog, such as postgresql+psycopg://...; a local warehouse has a file in it"
