@@ -14,6 +14,7 @@ from typing import Any
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
+from connectors.shared.lake.errors import is_away
 
 _AWAY = frozenset({
     "ConnectionError", "ConnectTimeout", "ReadTimeout", "ServerError", "ServiceUnavailableError",
@@ -122,18 +123,6 @@ def _boundary(where: str, secrets: list[str]) -> Iterator[None]:
             raise HeadMoved(text) from error
         if name == "CommitStateUnknownException":
             raise CommitUnknown(text, where=where, hint="is the catalog reachable?") from error
-        if _away(error):
+        if is_away(error, _AWAY, _UNREACHABLE):
             raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
         raise SinkError(f"Iceberg refused: {text}", where=where) from error
-
-
-def _away(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came from, says that a server could not be reached."""
-    while error is not None:
-        text = str(error).lower()
-        if type(error).__name__ in _AWAY or isinstance(error, ConnectionError | TimeoutError):
-            return True
-        if any(word in text for word in _UNREACHABLE):
-            return True
-        error = error.__cause__
-    return False

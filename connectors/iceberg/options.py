@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, ValidationInfo, model_validator
+from pydantic import AfterValidator, ValidationInfo
 
-from cdc.options import AnyCase, Duration, Field, Line, OptionError, Remark, SecretStr, SinkOptions, Size
+from cdc.options import AnyCase, Duration, Field, Line, OptionError, Remark, SecretStr, Size
 from cdc.schema import TableId
 from connectors.iceberg.partitions import parsed
+from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions
 from connectors.shared.partitions.partition_key import partition_keys
 
-CATALOG, TABLE = "catalog.properties.", "table.properties."
-_SECRET = ("secret", "password", "token", "access-key", "credential")
 _DECIDED = {
     "format-version": "version 2 is written",
     "write.delete.mode": "deleted rows are written as position deletes",
@@ -46,17 +45,10 @@ def _from_folder(text: str, info: ValidationInfo) -> str:
     return "file://" + os.path.abspath(os.path.join((info.context or {}).get("folder") or "", os.path.expanduser(text)))
 
 
-def is_secret(name: str) -> bool:
-    """Whether a property of that name holds something that is not to be shown."""
-    return any(word in name.lower() for word in _SECRET)
-
-
-class IcebergSinkOptions(SinkOptions):
+class IcebergSinkOptions(LakeSinkOptions):
     """Writes Iceberg tables of one catalog; a source database becomes a namespace of the same name."""
 
     implementation: ClassVar[str] = "connectors.iceberg.sink:IcebergSink"
-    takes_table_options: ClassVar[bool] = True
-    takes_partition_keys: ClassVar[bool] = True
     prefixes: ClassVar[dict[str, str]] = {
         CATALOG: "Properties of the catalog and its file system, by pyiceberg's names, such as "
         "`catalog.properties.s3.endpoint` and `catalog.properties.glue.region`.",
@@ -91,25 +83,11 @@ class IcebergSinkOptions(SinkOptions):
         description="Where the catalog is: `http://host:8181`, `thrift://host:9083`, or a database such as "
         "`postgresql+psycopg://user:password@host/iceberg`. Default with `sql`: `catalog.db` in the warehouse folder.",
     )
-    secrets: dict[str, SecretStr] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
-    """Properties of the catalog that are not to be shown, by name."""
     partition_key: Annotated[str, AfterValidator(_check_partitions)] = Field(
         "",
         alias="partition.key",
         description="Partition fields of new tables: `db.t:day(created),bucket[16](id);db.u:region`, with year, month, "
         "day, hour, bucket[n], truncate[n]. `partition-keys` of rules go first.",
-    )
-    compaction: Annotated[Literal["own", "off"], AnyCase] = Field(
-        "own",
-        alias="sink.compaction",
-        description="`own`: small files and delete files are merged and old snapshots expire, between batches and with "
-        "`cdc compact`. `off`: another system does that.",
-    )
-    compact_files: int = Field(
-        20,
-        alias="sink.compaction.files",
-        ge=2,
-        description="How many small files of a partition, or delete files of a data file, there are before a merge.",
     )
     snapshots: int = Field(
         50, alias="sink.snapshots.keep", ge=1, description="So many of a table's newest snapshots never expire."
@@ -125,38 +103,10 @@ class IcebergSinkOptions(SinkOptions):
         ge=1 << 20,
         description="Arrow bytes of one table that a task gathers before it writes files; a task holds twice as much.",
     )
-    threads: int = Field(
-        4,
-        alias="sink.io.thread-count",
-        ge=1,
-        le=64,
-        description="How many tables one task writes at a time, and how many the driver commits at a time.",
-    )
-    keyless: Annotated[Literal["fail", "skip"], AnyCase] = Field(
-        "fail",
-        alias="sink.keyless-changes",
-        description="What becomes of updates and deletes of tables without a key, which only grow: `fail` stops the "
-        "run, `skip` leaves them out, counted.",
-    )
-    retry_timeout_s: Duration = Field(
-        600.0,
-        alias="retry-timeout",
-        description="How long a catalog or store that is away is tried again, with growing pauses.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _apart(cls, data: Any) -> Any:
-        """Secret properties get a type that does not print."""
-        if not isinstance(data, dict) or "secrets" in data:
-            return data
-        secret = {str(key): text for key, text in data.items() if str(key).startswith(CATALOG) and is_secret(str(key))}
-        rest = {key: text for key, text in data.items() if key not in secret}
-        return {**rest, "secrets": {key.removeprefix(CATALOG): str(text) for key, text in secret.items()}}
 
     def catalog_properties(self) -> dict[str, str]:
         """All properties of the catalog, secrets in clear: for the library, never for a message."""
-        given = {key.removeprefix(CATALOG): str(text) for key, text in self.passed.items() if key.startswith(CATALOG)}
+        given = self.given(CATALOG)
         given["type"] = self.catalog_type
         if self.warehouse is not None:
             given["warehouse"] = self.warehouse
@@ -164,7 +114,7 @@ class IcebergSinkOptions(SinkOptions):
             given["uri"] = self.uri.get_secret_value()
         elif self.catalog_type == "sql" and self.warehouse is not None:
             given["uri"] = f"sqlite:///{self.warehouse.removeprefix('file://')}/catalog.db"
-        return {**given, **{name: text.get_secret_value() for name, text in self.secrets.items()}}
+        return {**given, **self.shown_secrets()}
 
     def secret_names(self) -> frozenset[str]:
         """Names of the properties that are not shown: an address may have a password in it."""
@@ -172,7 +122,7 @@ class IcebergSinkOptions(SinkOptions):
 
     def table_properties(self) -> dict[str, str]:
         """The properties of every new table."""
-        given = {key.removeprefix(TABLE): str(text) for key, text in self.passed.items() if key.startswith(TABLE)}
+        given = self.given(TABLE)
         return {**_KEPT_METADATA, **given}
 
     def partitions(self) -> Mapping[TableId, tuple[str, ...]]:
@@ -197,7 +147,7 @@ class IcebergSinkOptions(SinkOptions):
             yield Remark("catalog.properties.uri", f"is required with type: {self.catalog_type}", "say where it is")
         if self.catalog_type == "sql" and not self.warehouse:
             yield Remark("catalog.properties.warehouse", "is required", "name a folder, or a URL such as s3://lake/wh")
-        given = {key.removeprefix(TABLE): str(text) for key, text in self.passed.items() if key.startswith(TABLE)}
+        given = self.given(TABLE)
         yield from property_problems(given, TABLE)
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 from cdc.errors import CdcError, SinkError, SinkUnavailable
 from cdc.schema import TableId
+from connectors.shared.lake.errors import is_away
+from connectors.shared.lake.options import is_secret
 
 VERSIONS = {"pypaimon": "2.1.0", "pypaimon-rust": "0.4.0"}
 INSTALL = "pip install --no-deps --require-hashes -r requirements-paimon.txt"
@@ -128,27 +130,13 @@ def boundary(where: str, options: Mapping[str, str] | None = None) -> Iterator[N
         raise
     except Exception as error:
         text = hidden(_told(error), options or {})
-        if away(error):
+        if is_away(error, _AWAY, _UNREACHABLE):
             raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
         raise SinkError(f"Paimon refused: {text}", where=where) from error
 
 
-def away(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came from, says that a server could not be reached."""
-    while error is not None:
-        text = str(error).lower()
-        if type(error).__name__ in _AWAY or isinstance(error, ConnectionError | TimeoutError):
-            return True
-        if any(word in text for word in _UNREACHABLE):
-            return True
-        error = error.__cause__
-    return False
-
-
 def hidden(text: str, options: Mapping[str, str]) -> str:
     """The text without what options keep secret."""
-    from connectors.paimon.options import is_secret
-
     for name, value in options.items():
         if is_secret(name) and value:
             text = text.replace(value, "***")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, ValidationInfo, model_validator
+from pydantic import AfterValidator, ValidationInfo
 
-from cdc.options import AnyCase, Duration, Field, Line, OptionError, Remark, SecretStr, SinkOptions, Size
+from cdc.options import AnyCase, Field, Line, OptionError, Remark, Size
 from cdc.schema import TableId
+from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions
 from connectors.shared.partitions.partition_key import partition_keys
 
-CATALOG, TABLE = "catalog.properties.", "table.properties."
-_SECRET = ("secret", "password", "token", "access-key", "accesskey", "credential")
 _DECIDED = {
     "sequence.field": "rows are ordered by their place in the source's log",
     "rowkind.field": "row kinds are written with the rows",
@@ -41,17 +40,10 @@ def _from_folder(text: str, info: ValidationInfo) -> str:
     return os.path.abspath(os.path.join((info.context or {}).get("folder") or "", os.path.expanduser(text)))
 
 
-def is_secret(name: str) -> bool:
-    """Whether a property of that name holds something that is not to be shown."""
-    return any(word in name.lower() for word in _SECRET)
-
-
-class PaimonSinkOptions(SinkOptions):
+class PaimonSinkOptions(LakeSinkOptions):
     """Writes Paimon tables of one catalog; a source database becomes a Paimon database of the same name."""
 
     implementation: ClassVar[str] = "connectors.paimon.sink:PaimonSink"
-    takes_table_options: ClassVar[bool] = True
-    takes_partition_keys: ClassVar[bool] = True
     prefixes: ClassVar[dict[str, str]] = {
         CATALOG: "Properties of the catalog and its file system, such as `catalog.properties.warehouse: "
         "s3://lake/warehouse` and `catalog.properties.s3.endpoint`.",
@@ -82,8 +74,6 @@ class PaimonSinkOptions(SinkOptions):
         alias="catalog.properties.uri",
         description="Where a `rest` or `jdbc` catalog is, such as `http://host:80`.",
     )
-    secrets: dict[str, SecretStr] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
-    """Properties of the catalog that are not to be shown, by name."""
     user_prefix: Line = Field(
         "cdc",
         alias="commit.user-prefix",
@@ -103,66 +93,26 @@ class PaimonSinkOptions(SinkOptions):
         description="Buckets of a new table with a key, in each partition; `table.properties.bucket` says the same. "
         "Default: 1. One bucket is rewritten by one task of a compaction: take one for each GB or so.",
     )
-    compaction: Annotated[Literal["own", "off"], AnyCase] = Field(
-        "own",
-        alias="sink.compaction",
-        description="`own`: small files and manifests are merged and old snapshots expire, between batches and with "
-        "`cdc compact`. `off`: another system does that.",
-    )
-    compact_files: int = Field(
-        20,
-        alias="sink.compaction.files",
-        ge=2,
-        description="How many files a bucket may have of about one size before they are merged.",
-    )
     flush_size: Size = Field(
         64 << 20,
         alias="sink.flush-size",
         ge=1 << 20,
         description="Arrow bytes of one table that a task gathers before it writes files; a task holds twice as much.",
     )
-    threads: int = Field(
-        4,
-        alias="sink.io.thread-count",
-        ge=1,
-        le=64,
-        description="How many tables one task writes at a time, and how many the driver commits at a time.",
-    )
-    keyless: Annotated[Literal["fail", "skip"], AnyCase] = Field(
-        "fail",
-        alias="sink.keyless-changes",
-        description="What becomes of updates and deletes of tables without a key, which only grow: `fail` stops the "
-        "run, `skip` leaves them out, counted.",
-    )
-    retry_timeout_s: Duration = Field(
-        600.0,
-        alias="retry-timeout",
-        description="How long a catalog or store that is away is tried again, with growing pauses.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _apart(cls, data: Any) -> Any:
-        """Secret properties get a type that does not print."""
-        if not isinstance(data, dict) or "secrets" in data:
-            return data
-        secret = {str(key): text for key, text in data.items() if str(key).startswith(CATALOG) and is_secret(str(key))}
-        rest = {key: text for key, text in data.items() if key not in secret}
-        return {**rest, "secrets": {key.removeprefix(CATALOG): str(text) for key, text in secret.items()}}
 
     def catalog_options(self) -> dict[str, str]:
         """All properties of the catalog, secrets in clear: for the library, never for a message."""
-        given = {key.removeprefix(CATALOG): str(text) for key, text in self.passed.items() if key.startswith(CATALOG)}
+        given = self.given(CATALOG)
         given["metastore"] = self.metastore
         if self.warehouse is not None:
             given["warehouse"] = self.warehouse
         if self.uri is not None:
             given["uri"] = self.uri
-        return {**given, **{name: text.get_secret_value() for name, text in self.secrets.items()}}
+        return {**given, **self.shown_secrets()}
 
     def table_properties(self) -> dict[str, str]:
         """The properties that the user adds to every new table."""
-        given = {key.removeprefix(TABLE): str(text) for key, text in self.passed.items() if key.startswith(TABLE)}
+        given = self.given(TABLE)
         return {**({"bucket": str(self.buckets)} if self.buckets else {}), **given}
 
     def partitions(self) -> Mapping[TableId, tuple[str, ...]]:

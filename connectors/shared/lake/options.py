@@ -1,0 +1,76 @@
+"""Options that sinks of lakes share: secrets of the catalog apart, upkeep, sizes, tables without a key."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import model_validator
+
+from cdc.options import AnyCase, Duration, Field, SecretStr, SinkOptions
+
+CATALOG, TABLE = "catalog.properties.", "table.properties."
+_SECRET = ("secret", "password", "token", "access-key", "accesskey", "credential")
+
+
+def is_secret(name: str) -> bool:
+    """Whether a property of that name holds something that is not to be shown."""
+    return any(word in name.lower() for word in _SECRET)
+
+
+class LakeSinkOptions(SinkOptions):
+    """The options that sinks of lakes share."""
+
+    takes_table_options: ClassVar[bool] = True
+    takes_partition_keys: ClassVar[bool] = True
+
+    secrets: dict[str, SecretStr] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
+    """Properties of the catalog that are not to be shown, by name."""
+    compaction: Annotated[Literal["own", "off"], AnyCase] = Field(
+        "own",
+        alias="sink.compaction",
+        description="`own`: small files are merged and old snapshots expire, between batches and with `cdc compact`. "
+        "`off`: another system does that.",
+    )
+    compact_files: int = Field(
+        20,
+        alias="sink.compaction.files",
+        ge=2,
+        description="How many files of about one size a bucket or partition may have, or delete files a data file, "
+        "before they are merged.",
+    )
+    threads: int = Field(
+        4,
+        alias="sink.io.thread-count",
+        ge=1,
+        le=64,
+        description="How many tables one task writes at a time, and how many the driver commits at a time.",
+    )
+    keyless: Annotated[Literal["fail", "skip"], AnyCase] = Field(
+        "fail",
+        alias="sink.keyless-changes",
+        description="What becomes of updates and deletes of tables without a key, which only grow: `fail` stops the "
+        "run, `skip` leaves them out, counted.",
+    )
+    retry_timeout_s: Duration = Field(
+        600.0,
+        alias="retry-timeout",
+        description="How long a catalog or store that is away is tried again, with growing pauses.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apart(cls, data: Any) -> Any:
+        """Secret properties get a type that does not print."""
+        if not isinstance(data, dict) or "secrets" in data:
+            return data
+        secret = {str(key): text for key, text in data.items() if str(key).startswith(CATALOG) and is_secret(str(key))}
+        rest = {key: text for key, text in data.items() if key not in secret}
+        return {**rest, "secrets": {key.removeprefix(CATALOG): str(text) for key, text in secret.items()}}
+
+    def given(self, prefix: str) -> dict[str, str]:
+        """The properties that the file gives under a prefix, by their names behind it; no secret ones."""
+        return {key.removeprefix(prefix): str(text) for key, text in self.passed.items() if key.startswith(prefix)}
+
+    def shown_secrets(self) -> dict[str, str]:
+        """The secret properties in clear: for the library, never for a message."""
+        return {name: text.get_secret_value() for name, text in self.secrets.items()}
