@@ -53,7 +53,7 @@ class HdfsServer:
 
     def wait(self) -> None:
         """Until a file can be written, which needs both nodes."""
-        from cdc.flow.retry import RetryPolicy
+        from cdc.retry import RetryPolicy
         from cdc.state.remote.hdfs import HdfsBucket
 
         HdfsBucket(f"{self.url}/ready", RetryPolicy(timeout_s=_READY_S, longest_pause_s=0.5)).put("ready", b"1")

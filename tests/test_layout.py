@@ -33,7 +33,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
         "cdc.processes",
         "cdc.draft",
     ),
-    ("cdc.flow.retry",),
+    ("cdc.retry",),
     ("cdc.block", "cdc.dead_letters", "cdc.pattern", "cdc.schema_json"),
     (
         "cdc.options",
@@ -90,7 +90,7 @@ CONTRACTS = (
     "pattern_options",
     "schema_json",
     "faults",
-    "flow.retry",
+    "retry",
     "lines.format",
     "lines.source",
     "state.store",

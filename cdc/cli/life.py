@@ -229,7 +229,7 @@ def _unknown(target: Target) -> Exception:
 
 def _wait(over: Callable[[], bool], target: Target) -> None:
     from cdc.errors import NotNow
-    from cdc.flow.retry import RetryPolicy
+    from cdc.retry import RetryPolicy
 
     policy, left_s = RetryPolicy(), _STOP_S
     while not over():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cdc.evolution.apply import apply_changes
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import RenameTable, SchemaChange
 from cdc.sink import Announced, Sink
 from cdc.tables.states import Schemas

@@ -35,13 +35,13 @@ from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.refused import RefusedChanges
-from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
 from cdc.flow.rule_stage import RENAMED as RULE_OF_NAME
 from cdc.flow.rule_stage import RuleStage
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
+from cdc.retry import Backoff, RetryPolicy
 from cdc.route import RouteGuard
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink

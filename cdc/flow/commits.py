@@ -14,7 +14,7 @@ from contextvars import copy_context
 from cdc.errors import CdcError, CommitUnknown, EngineError, LoadsLost
 from cdc.faults import reached
 from cdc.flow.lost import LostLoads
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.sink import Sink
 from cdc.state.decisions import CommitLog, Decision
 

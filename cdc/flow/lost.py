@@ -22,9 +22,9 @@ from functools import partial
 from cdc.errors import CdcError, LoadsLost, SinkError, StateError
 from cdc.flow.copying import names_of
 from cdc.flow.offsets import source_offset
-from cdc.flow.retry import RetryPolicy
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
+from cdc.retry import RetryPolicy
 from cdc.schema import CreateTable, RenameTable, TableId
 from cdc.source import Resyncs, Split, past_changes
 from cdc.state.decisions import CommitLog, Decision

@@ -15,7 +15,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdc.errors import CdcError, CommitUnknown, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.held import Held
-from cdc.flow.retry import RetryPolicy
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
 from cdc.job.control import Control
@@ -36,6 +35,7 @@ from cdc.job.state_location import state_location
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
 from cdc.planning import behavior_text, check_merges, check_patterns, check_routes, check_rules
+from cdc.retry import RetryPolicy
 from cdc.route import RouteGuard
 from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Copies, Limits, Source

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc.errors import NotNow
-from cdc.flow.retry import RetryPolicy
 from cdc.job.lock import locked
 from cdc.job.state_location import named_location
+from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
 from cdc.state.remote.lease import holder
 from cdc.state.remote.run import STATUS

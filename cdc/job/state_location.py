@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc.errors import NotNow, StateError
-from cdc.flow.retry import RetryPolicy
 from cdc.job.lock import RunLock, locked
 from cdc.job.spark.java import cache_folder
+from cdc.retry import RetryPolicy
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 from cdc.state.remote.restore import restore

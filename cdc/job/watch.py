@@ -17,11 +17,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdc.errors import CdcError, CommitUnknown, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.progress import Progress
-from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.job.copying import Copying
 from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
 from cdc.job.spark.session import JAVA_GONE
+from cdc.retry import Backoff, RetryPolicy
 from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices

@@ -15,7 +15,7 @@ from cdc.state.store import Store
 
 _NAME = "waiting.json"
 _COUNTS_S = 15.0
-"""A little more than the longest pause between two tries (`cdc.flow.retry`)."""
+"""A little more than the longest pause between two tries (`cdc.retry`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from cdc import faults
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.flow.progress import Progress
-from cdc.flow.retry import RetryPolicy
 from cdc.flow.routing import Routing
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
+from cdc.retry import RetryPolicy
 from cdc.route import RouteGuard
 from cdc.schema import SchemaChange
 from cdc.sink import Sink

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from cdc.errors import CdcError, ModelUnavailable, TransformError
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.transform.texts import Model
 
 EMBEDDED = 64

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.verify.buckets import Buckets, bucket_of, differing
 from cdc.verify.hashing import Hashes, RowHasher
 from cdc.verify.rows import Rows

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cdc.errors import StateError
 from cdc.flow.offsets import source_offset
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from cdc.source import Offset, TablesNow
 from cdc.state.decisions import CommitLog, Decision

@@ -13,8 +13,8 @@ import pyarrow as pa
 from cdc.block import arrow_schema
 from cdc.errors import SourceError, StateError
 from cdc.flow.held import Held, HeldTables
-from cdc.flow.retry import RetryPolicy
 from cdc.pattern import TablePattern
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Sink, StoredTable
 from cdc.source import Context, Copies, TablesNow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cdc.evolution.table import Layout
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from connectors.doris.catalog import read_table
 from connectors.doris.dialect import DorisDialect

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.doris.client import DorisClient
 from connectors.doris.replies import State, TxnReply, Verdict, refusal, shown

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from cdc.errors import SinkError, SinkUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.duckdb.options import DuckDbSinkOptions
 

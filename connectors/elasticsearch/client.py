@@ -14,7 +14,7 @@ from urllib.parse import quote
 import urllib3
 
 from cdc.errors import SinkError, SinkUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.shared.servers import preference
 
 _AGAIN = frozenset({408, 429, 502, 503, 504})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.elasticsearch.client import Client, Login
 from connectors.elasticsearch.mapping import FieldRules
 from connectors.elasticsearch.options import ElasticsearchSinkOptions

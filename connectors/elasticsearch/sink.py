@@ -15,7 +15,7 @@ from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution.journal import Journal
 from cdc.faults import reached
 from cdc.finding import Finding, error, ok, warning
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, shadow_of
 from cdc.sink import Delivery, KeylessRows, Prepared, Sink, StoredTable, TaskAttempt
 from cdc.source import Context

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from cdc.errors import CommitFailed, SinkError
 from cdc.faults import reached
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared
 from connectors.iceberg.file_writer import read_keys, write_deletes

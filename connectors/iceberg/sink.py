@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from cdc.block import ChangeBlock
 from cdc.evolution.table_sink import TableSink
 from cdc.finding import Finding, ok, warning
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 
 from cdc.errors import CdcError, SinkError, SinkUnavailable, SourceError, SourceUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.kafka.settings import KafkaSettings
 
 if TYPE_CHECKING:

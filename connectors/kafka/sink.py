@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, LoadsLost
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Announced, Delivery, KeylessRows, Prepared, Sink, TaskAttempt
 from cdc.source import Context

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from cdc.block import ChangeBlock
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.kafka.client import SOURCE, Cluster

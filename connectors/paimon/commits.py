@@ -16,7 +16,7 @@ from typing import Any
 
 from cdc.errors import CommitFailed, LoadsLost, SinkError, SinkUnavailable
 from cdc.faults import reached
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared
 from connectors.paimon.library import Catalog, native

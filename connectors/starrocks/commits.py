@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.streamload.commits import LoadLost
 from connectors.starrocks import replies

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from cdc.block import ChangeBlock
 from cdc.dead_letters import DeadLetters
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from connectors.shared.streamload.dialect import STARROCKS

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NoReturn
 from cdc.block import ChangeBlock
 from cdc.dead_letters import DeadLetters
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.durable import close_synced, open_new, state_error

@@ -21,11 +21,11 @@ from cdc.errors import CdcError, CommitUnknown
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
-from cdc.flow.retry import RetryPolicy
 from cdc.flow.routing import Routing
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
+from cdc.retry import RetryPolicy
 from cdc.schema import SchemaChange
 from cdc.sink import Sink
 from cdc.state.directory import StateDir

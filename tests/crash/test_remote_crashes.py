@@ -29,12 +29,12 @@ from cdc.block import ChangeBlock
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
-from cdc.flow.retry import RetryPolicy
 from cdc.flow.routing import Routing
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
+from cdc.retry import RetryPolicy
 from cdc.schema import AddColumn, Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context, Limits

@@ -25,10 +25,10 @@ from cdc.errors import (
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
-from cdc.flow.retry import RetryPolicy
 from cdc.flow.routing import Routing
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
+from cdc.retry import RetryPolicy
 from cdc.route import RouteTable
 from cdc.schema import AddColumn, Column, CreateTable, DataType, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt

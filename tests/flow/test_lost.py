@@ -12,10 +12,10 @@ from cdc.block import ChangeBlock
 from cdc.errors import LoadsLost, PositionLost, SinkUnavailable
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import numbered
-from cdc.flow.retry import RetryPolicy
 from cdc.flow.routing import Routing
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask
+from cdc.retry import RetryPolicy
 from cdc.route import RouteTable
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared

@@ -15,7 +15,7 @@ import pytest
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, ModelUnavailable, SpecError, TransformError, from_json
 from cdc.flow.restarts import RestartPolicy, Restarts
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.spec.check import check
 from cdc.spec.rules import made_rules

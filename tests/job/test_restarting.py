@@ -6,9 +6,9 @@ import pytest
 
 import cdc
 from cdc.errors import EngineError, SourceUnavailable
-from cdc.flow.retry import RetryPolicy
 from cdc.job.control import Control
 from cdc.job.restarting import run_again
+from cdc.retry import RetryPolicy
 
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\npipeline: {restart.fixed-delay.attempts: 2"
 AWAY = SourceUnavailable("no connection")

@@ -17,10 +17,10 @@ from pyspark.errors import StreamingQueryException
 
 from cdc.errors import CommitUnknown, EngineError, SourceError, SourceUnavailable, WorkerLost
 from cdc.flow.progress import Progress
-from cdc.flow.retry import RetryPolicy
 from cdc.job.error_transport import CrossingError
 from cdc.job.report import Reporter
 from cdc.job.watch import Signals, Watch
+from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
 from cdc.state.waits import Waits

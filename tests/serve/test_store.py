@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 import cdc
 from cdc.cli import app
-from cdc.flow.retry import RetryPolicy
 from cdc.job.control import Control
 from cdc.job.lock import RunLock
 from cdc.job.seen import seen, show_requests
 from cdc.job.state_location import changing, reading, state_location
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.serve.server import Server, Settings
 from cdc.status.file import read_status, write_status

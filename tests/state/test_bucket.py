@@ -11,7 +11,7 @@ import pytest
 from obstore.exceptions import GenericError
 
 from cdc.errors import StateError, StateUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.state.remote.bucket import Bucket, refusal
 from cdc.state.remote.run import held
 from cdc.state.remote.store import store_at

@@ -21,8 +21,8 @@ from cdc_process import wait_for
 from hdfs_server import JAR, ImitatedHdfs, hdfs_server
 
 from cdc.errors import StateError, StateUnavailable
-from cdc.flow.retry import RetryPolicy
 from cdc.job.state_location import named_location
+from cdc.retry import RetryPolicy
 from cdc.state.remote import hdfs as hdfs_module
 from cdc.state.remote.hdfs import HdfsBucket, refusal
 from cdc.state.remote.lease import Lease, holder, of_this_process

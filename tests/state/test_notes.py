@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
 from cdc.state.notes import Notes
 from cdc.state.remote.run import held

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import StateError
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared
 from cdc.state.decisions import CommitLog, Decision

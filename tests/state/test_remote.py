@@ -21,7 +21,7 @@ from cdc_process import wait_for
 from obstore.exceptions import GenericError
 
 from cdc.errors import StateError, StateUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.state.remote import run as run_module
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import compact

@@ -12,7 +12,6 @@ import pytest
 
 import cdc
 from cdc.errors import NotNow, StateError
-from cdc.flow.retry import RetryPolicy
 from cdc.job.lock import RunLock
 from cdc.job.savepoint import begin_from, make_savepoint
 from cdc.job.seen import check_here, seen
@@ -26,6 +25,7 @@ from cdc.job.state_location import (
     state_root,
     working_copy,
 )
+from cdc.retry import RetryPolicy
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir

@@ -18,7 +18,7 @@ from unittest.mock import patch
 import pytest
 
 from cdc.errors import StateError, StateUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.run import held

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.verify.buckets import BITS, Buckets, differing
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.hashing import RowHasher

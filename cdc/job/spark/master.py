@@ -9,7 +9,7 @@ import re
 import socket
 
 from cdc.errors import EngineError
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 
 _STANDALONE = "spark://"
 _ADDRESS = re.compile(r"\[?([^\]]+?)\]?:(\d+)")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cdc.errors import StateError, StateUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

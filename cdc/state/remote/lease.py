@@ -13,7 +13,7 @@ import socket
 from dataclasses import asdict, dataclass, replace
 
 from cdc.errors import StateError
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.state.remote.bucket import Bucket
 
 NAME = "lock"

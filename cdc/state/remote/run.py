@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cdc.errors import CdcError, StateError, StateUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.state.durable import make_folder, state_error, write_file
 from cdc.state.remote.compact import OF_THIS_MACHINE, compact, due
 from cdc.state.remote.entry import CLOSE, OPEN, Entry

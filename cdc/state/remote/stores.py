@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.state.remote.bucket import SCHEMES as _BUCKETS
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.hdfs import HdfsBucket

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from cdc.errors import CdcError, StateError, from_json
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.state.durable import private, state_error, write_file
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.entry import WRITE, Change, Entry

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from cdc.errors import StateError, StateUnavailable, from_json
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.state.append_log import AppendLog
 from cdc.state.served.wire import BUFFER, PIECE, Door, begin, exactly, kept_alive, receive, send, trusting
 from cdc.state.store import Store

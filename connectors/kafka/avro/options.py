@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 from cdc.options import Block, Field, FilePath, Line, OptionError, Remark, SecretStr
 
 if TYPE_CHECKING:
-    from cdc.flow.retry import RetryPolicy
+    from cdc.retry import RetryPolicy
     from connectors.kafka.avro.registry import Registry
     from connectors.kafka.client import Side
 

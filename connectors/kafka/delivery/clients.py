@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.kafka.client import Cluster
 from connectors.kafka.delivery.fences import Fences
 from connectors.kafka.delivery.topics import NewTopics, Topics

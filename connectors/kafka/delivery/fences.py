@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdc.errors import SinkError, SinkUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.store import Store

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from cdc.errors import SinkError
-from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.pattern import TablePattern
+from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.kafka.client import ANSWER_S, Cluster
 

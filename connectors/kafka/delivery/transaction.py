@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from cdc.errors import SinkError, SinkUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.kafka.client import ANSWER_S, FENCED, UNKNOWN_TOPIC, Cluster
 from connectors.kafka.delivery.fences import Fences, Written
 from connectors.kafka.encoding.encoder import Messages

@@ -7,7 +7,7 @@ writes once the fence says that the one before it has written.
 from __future__ import annotations
 
 from cdc.errors import SinkUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.state.store import Store
 from connectors.kafka.delivery.fences import Fences, part_of
 

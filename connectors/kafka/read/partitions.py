@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer
 
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.kafka.client import Cluster
 from connectors.kafka.fetch.fetcher import Fetched, Fetcher
 from connectors.kafka.read import records, startup

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc.errors import SchemaUnknown
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch.fetcher import Fetcher

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cdc.errors import SchemaUnknown, SourceUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.formats.detect import Formats

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cdc.block import ChangeBlock
 from cdc.errors import CorruptLog, PositionLost, SchemaUnknown, SourceUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableSchema
 from cdc.source import Count
 from cdc.timing import in_phase

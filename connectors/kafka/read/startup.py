@@ -8,7 +8,7 @@ from dataclasses import replace
 from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 
 from cdc.errors import SourceError
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from connectors.kafka.client import ANSWER_S, Cluster
 from connectors.kafka.read.offset import partition_name, topic_partition
 from connectors.kafka.source_options import KafkaSourceOptions, specific_offsets

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from confluent_kafka.admin import AdminClient
 
 from cdc.errors import PositionLost, SourceUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from connectors.kafka.client import Cluster
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cdc.errors import CdcError, SourceError, SourceUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.source import Limits
 from connectors.mysql.follow.segment import Segment, SegmentQueue
 from connectors.mysql.follow.segmenter import Segmenter

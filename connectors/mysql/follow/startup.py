@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdc.errors import SourceError, SourceUnavailable
-from cdc.flow.retry import Backoff
+from cdc.retry import Backoff
 from cdc.schema import TableId
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.names import known_name, names_in

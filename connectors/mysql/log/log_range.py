@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from cdc.errors import CorruptLog, SourceUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log import events
 from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number

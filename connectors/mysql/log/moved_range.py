@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from cdc.errors import SourceError, SourceUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.log_range import READ_S, read_range
 from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number

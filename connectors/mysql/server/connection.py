@@ -12,7 +12,7 @@ from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 
 from cdc.errors import SourceError, SourceUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from connectors.mysql.options import MySqlSourceOptions, TlsMode, is_loopback
 from connectors.mysql.server.connection_errors import as_source_error
 from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, encrypted, log_in, unverified

@@ -12,7 +12,7 @@ from pymysql.constants import COMMAND
 from pymysql.protocol import OKPacketWrapper
 
 from cdc.errors import SinkError, SinkUnavailable, SourceError
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.sink.types import Flavor
 from connectors.shared.sql.client import Refused

@@ -18,7 +18,7 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.table_sink import TableSink
 from cdc.faults import reached
 from cdc.finding import Finding, error, ok, warning
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context

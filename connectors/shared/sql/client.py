@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pymysql
 
 from cdc.errors import SinkError, SinkUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, LoginTimeout, NotMySql, UnsafeLogin, log_in
 from connectors.shared.servers import preference
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import ChangeRefused, SinkUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.sql.client import SqlSession, quoted, text_literal
 

@@ -14,7 +14,7 @@ from cdc.evolution.dialect import Dialect
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import T
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.sql.client import Refused, SqlSession, text_literal
 from connectors.shared.streamload.alter_jobs import AlterJobs

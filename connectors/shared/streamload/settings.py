@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.source import Context
 from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.last_image.last_image import KeylessChanges

@@ -14,7 +14,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from cdc.block import ChangeBlock
 from cdc.dead_letters import DeadLetters
 from cdc.errors import SinkError
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.sending.sender import Written
 from connectors.shared.streamload.flush import Encoded, FlushEncoder

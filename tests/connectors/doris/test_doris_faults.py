@@ -10,7 +10,7 @@ from doris_harness import Harness, sink_options
 from doris_servers import DorisServer, own_doris
 
 from cdc.errors import CommitUnknown, LoadsLost, SinkError, SinkUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import AlterPrimaryKey, CreateTable, TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore

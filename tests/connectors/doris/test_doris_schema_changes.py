@@ -13,7 +13,7 @@ from doris_harness import Harness
 from doris_servers import DorisServer, own_doris
 
 from cdc.errors import ChangeRefused, SinkUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

@@ -14,7 +14,7 @@ from schema_registry import SchemaRegistry
 
 from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.errors import SinkError
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.kafka.avro.registry import Registry, RegistrySettings
 from connectors.kafka.avro.schemas import program

@@ -17,7 +17,7 @@ from read_messages import options
 from schema_registry import SchemaRegistry
 
 from cdc.errors import CorruptLog, SourceError, SourceUnavailable, UnsupportedChange
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import AddColumn
 from connectors.kafka.avro.registry import Registry, RegistrySettings, Unreadable
 from connectors.kafka.client import SOURCE

@@ -10,7 +10,7 @@ from confluent_kafka.admin import ConfigResource
 from kafka_servers import KafkaServer
 
 from cdc.errors import SinkError, SinkUnavailable, SourceError, SourceUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.kafka.client import SINK, SOURCE, Cluster
 from connectors.kafka.settings import KafkaSettings
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from cdc.errors import SourceUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.kafka.client import Cluster
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.read.dead_letters import DeadLetters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from connectors.mysql.server.connection import RETRY
 
 

@@ -14,7 +14,7 @@ from starrocks_servers import StarRocksServer
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, CommitFailed, CommitUnknown, SinkUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pymysql
 
 from cdc.errors import CdcError, SourceError, SourceUnavailable
-from cdc.flow.retry import Backoff
+from cdc.retry import Backoff
 from cdc.schema import TableId
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.schema.table import MySqlTable, difference

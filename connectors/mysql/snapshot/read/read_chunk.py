@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock
 from cdc.errors import SchemaUnknown, SourceError, SourceUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.source import Count
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.rows.decoder import Decoder

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cdc.errors import SourceError, SourceUnavailable
-from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from connectors.mysql.schema.table import MySqlTable, difference
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.connection_errors import is_gone

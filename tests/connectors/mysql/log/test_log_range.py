@@ -16,7 +16,7 @@ from servers import ServerFactory
 from waits import Waits
 
 from cdc.errors import CorruptLog, PositionLost, SourceUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc_services.server import StartedServer
 from connectors.mysql.log import events
 from connectors.mysql.log.log_range import LogRange, read_range, within

@@ -14,7 +14,7 @@ from direct import DirectRuns
 from log_script import chunk, sql
 
 from cdc.errors import SourceUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.source import Limits
 from cdc.state.store import LocalStore

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdc.errors import ChangeRefused
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.streamload.alter_jobs import AlterJobs
 

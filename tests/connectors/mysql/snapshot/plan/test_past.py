@@ -10,8 +10,8 @@ import pytest
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import numbered
 from cdc.flow.progress import Progress
-from cdc.flow.retry import RetryPolicy
 from cdc.flow.routing import Routing
+from cdc.retry import RetryPolicy
 from cdc.route import RouteGuard
 from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
 from cdc.source import Context

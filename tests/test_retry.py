@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import SinkError, SinkUnavailable
-from cdc.flow.retry import RetryPolicy
+from cdc.retry import RetryPolicy
 
 
 class Time:
