@@ -1,4 +1,4 @@
-"""The server's side of a keeper."""
+"""The server's side of a supervisor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """A server, as its keepers see it. Any thread."""
+    """A server, as its supervisors see it. Any thread."""
 
     def session(self) -> SharedSpark | None:
         """Spark, once it is up; None when the server ends."""

@@ -1,4 +1,4 @@
-"""The process of `cdc serve`: one Spark session, a keeper per pipeline, and a look at the folder every few seconds."""
+"""The process of `cdc serve`: one Spark session, a supervisor per pipeline, and a look at the folder now and then."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from cdc.processes import started
 from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.folder import Folder, Version, folder_of
-from cdc.serve.keeper import Keeper
 from cdc.serve.notifying import Notifying
+from cdc.serve.supervisor import Supervisor
 from cdc.serve.turns import Turns
 from cdc.spec.model import PipelineSpec
 from cdc.status.file import last_status
@@ -57,15 +57,15 @@ class Settings:
 
 
 class Server:
-    """Keeps the pipelines of a folder. It is the `Control` of the REST API, and the `Host` of its keepers."""
+    """Keeps the pipelines of a folder. It is the `Control` of the REST API, and the `Host` of its supervisors."""
 
     def __init__(self, settings: Settings, line: Callable[[str], None] | None = None) -> None:
         self._settings, self._folder = settings, Folder(settings.folder, self._ran_last)
         self._print = line or _to_stderr
-        self._keepers: dict[str, Keeper] = {}
+        self._supervisors: dict[str, Supervisor] = {}
         self._wrong: dict[Path, Version] = {}
         self._of_file: dict[Path, str] = {}
-        self._ending: dict[Path, Keeper] = {}
+        self._ending: dict[Path, Supervisor] = {}
         self._turn = threading.Lock()
         self._spark: SharedSpark | None = None
         self._spark_up = threading.Event()
@@ -136,7 +136,7 @@ class Server:
     def _start_spark(self) -> None:
         from cdc.job.spark.shared import SharedSpark
 
-        secrets = sorted({name for keeper in self._kept() for name in keeper.spec.secret_variables})
+        secrets = sorted({name for supervisor in self._kept() for name in supervisor.spec.secret_variables})
         self._spark = SharedSpark(
             self._settings.state_root / ".spark",
             self._settings.master,
@@ -159,12 +159,12 @@ class Server:
             self._closing.wait(_SPARK_AGAIN_S)
 
     def _end(self) -> None:
-        keepers = self._kept()
+        supervisors = self._kept()
         self.say("ends, once every running batch is finished")
-        for keeper in keepers:
-            keeper.close()
-        for keeper in keepers:
-            keeper.join()
+        for supervisor in supervisors:
+            supervisor.close()
+        for supervisor in supervisors:
+            supervisor.join()
         if self._spark is not None:
             self._spark.stop()
 
@@ -190,21 +190,21 @@ class Server:
 
     def _take(self, version: Version) -> None:
         name = self._of_file.get(version.file)
-        keeper = self._keepers.get(name) if name is not None else None
+        supervisor = self._supervisors.get(name) if name is not None else None
         for problem in version.problems:
             self.say(problem, "error")
         if version.spec is None or version.problems:
             self._wrong[version.file] = version
-            if keeper is not None:
-                keeper.file_errors = version.problems
+            if supervisor is not None:
+                supervisor.file_errors = version.problems
             return
         self._wrong.pop(version.file, None)
-        if keeper is None:
+        if supervisor is None:
             self._add(version)
             return
-        self.say(f"{version.file}: has changed, {keeper.spec.name} goes on with it")
-        keeper.file_errors = ()
-        keeper.change(version.spec)
+        self.say(f"{version.file}: has changed, {supervisor.spec.name} goes on with it")
+        supervisor.file_errors = ()
+        supervisor.change(version.spec)
 
     def _ran_last(self, folder: str) -> str:
         """The file of the last run of the pipeline with this folder; empty when that is not known."""
@@ -223,14 +223,14 @@ class Server:
         if spec is None:
             return
         try:
-            keeper = Keeper(spec, self._folder_of(folder_of(spec)), self)
-            keeper.begin(self._ending.pop(keeper.root, None))
+            supervisor = Supervisor(spec, self._folder_of(folder_of(spec)), self)
+            supervisor.begin(self._ending.pop(supervisor.root, None))
         except (CdcError, OSError) as error:
             self.say(f"{version.file}: {error}", "error")
             self._wrong[version.file] = Version(version.file, version.digest, problems=(str(error),))
             return
         with self._turn:
-            self._keepers[spec.name] = keeper
+            self._supervisors[spec.name] = supervisor
             self._of_file[version.file] = spec.name
         self.say(f"{version.file}: pipeline {spec.name}")
 
@@ -239,34 +239,34 @@ class Server:
         self._wrong.pop(file, None)
         with self._turn:
             name = self._of_file.pop(file, None)
-            keeper = self._keepers.pop(name, None) if name is not None else None
-        if keeper is not None:
-            keeper.close()
-            self._ending[keeper.root] = keeper
+            supervisor = self._supervisors.pop(name, None) if name is not None else None
+        if supervisor is not None:
+            supervisor.close()
+            self._ending[supervisor.root] = supervisor
             gone = "has another name" if file in self._folder.versions else "is gone"
             self.say(f"{file}: {gone}, pipeline {name} ends")
-            threading.Thread(target=keeper.join, name=f"end-{name}", daemon=True).start()
+            threading.Thread(target=supervisor.join, name=f"end-{name}", daemon=True).start()
 
-    def _kept(self) -> Sequence[Keeper]:
+    def _kept(self) -> Sequence[Supervisor]:
         with self._turn:
-            return [self._keepers[name] for name in sorted(self._keepers)]
+            return [self._supervisors[name] for name in sorted(self._supervisors)]
 
-    def _keeper(self, name: str) -> Keeper:
+    def _supervisor(self, name: str) -> Supervisor:
         with self._turn:
-            keeper = self._keepers.get(name)
-        if keeper is None and (wrong := self._wrong_file(name)) is not None:
+            supervisor = self._supervisors.get(name)
+        if supervisor is None and (wrong := self._wrong_file(name)) is not None:
             problems = "; ".join(wrong.problems)
             raise NotNow(
                 f"its file is invalid: {problems}", where=name, hint="correct the file; it is read again at once"
             )
-        if keeper is None:
+        if supervisor is None:
             names = ", ".join(each.spec.name for each in self._kept()) or "none"
             raise PipelineUnknown("there is no pipeline of that name", where=name, hint=f"there are: {names}")
-        return keeper
+        return supervisor
 
     def pipelines(self) -> Sequence[PipelineView]:
         """All pipelines, by name, and files that are wrong and have none."""
-        views = [keeper.view() for keeper in self._kept()]
+        views = [supervisor.view() for supervisor in self._kept()]
         return sorted([*views, *(_invalid(version) for version in self._invalid())], key=lambda view: view.name)
 
     def _invalid(self) -> Sequence[Version]:
@@ -276,82 +276,82 @@ class Server:
     def _wrong_file(self, name: str) -> Version | None:
         """The invalid file that is shown under a name which no pipeline has."""
         with self._turn:
-            if name in self._keepers:
+            if name in self._supervisors:
                 return None
         return next((version for version in self._invalid() if version.file.stem == name), None)
 
     def pipeline(self, name: str) -> PipelineView:
         """One of them. Raises PipelineUnknown."""
-        keeper = self._keepers.get(name)
-        if keeper is not None:
-            return keeper.view()
+        supervisor = self._supervisors.get(name)
+        if supervisor is not None:
+            return supervisor.view()
         found = next((view for view in self.pipelines() if view.name == name), None)
-        return self._keeper(name).view() if found is None else found
+        return self._supervisor(name).view() if found is None else found
 
     def spec(self, name: str) -> PipelineSpec:
         """The version of its file that is kept. Raises PipelineUnknown."""
-        return self._keeper(name).spec
+        return self._supervisor(name).spec
 
     def start(self, name: str) -> None:
         """Begin a run now. Raises PipelineUnknown, NotNow."""
-        self._keeper(name).start()
+        self._supervisor(name).start()
 
     def stop(self, name: str, *, drain: bool = False) -> None:
         """End its run, and begin no other until `start`. Raises PipelineUnknown."""
-        self._keeper(name).stop(drain=drain)
+        self._supervisor(name).stop(drain=drain)
 
     def savepoint(self, name: str) -> Path:
         """Keep a copy of its state between two runs; the copy's folder. Raises PipelineUnknown, NotNow, StateError."""
         from cdc.job.savepoint import check_savepoint, make_savepoint
 
-        keeper = self._keeper(name)
-        check_savepoint(keeper.spec, keeper.root)
-        return keeper.between_runs(lambda: make_savepoint(keeper.spec, keeper.root), SAVEPOINT_S)
+        supervisor = self._supervisor(name)
+        check_savepoint(supervisor.spec, supervisor.root)
+        return supervisor.between_runs(lambda: make_savepoint(supervisor.spec, supervisor.root), SAVEPOINT_S)
 
     def resync(self, name: str, table: str) -> None:
         """Copy a table anew. Raises PipelineUnknown, StateError, SourceError."""
         from cdc.job.resync import request_resync
 
-        keeper = self._keeper(name)
-        request_resync(keeper.spec, table, keeper.root)
+        supervisor = self._supervisor(name)
+        request_resync(supervisor.spec, table, supervisor.root)
 
     def pause(self, name: str, table: str) -> str:
         """Leave a table out; a sentence about it. Raises PipelineUnknown, StateError, SourceError."""
         from cdc.job.pausing import request_pause
 
-        keeper = self._keeper(name)
-        return request_pause(keeper.spec, table, keeper.root)
+        supervisor = self._supervisor(name)
+        return request_pause(supervisor.spec, table, supervisor.root)
 
     def resume(self, name: str, table: str) -> str:
         """Go on with a table; a sentence about it. Raises PipelineUnknown, NotNow, StateError, SourceError."""
         from cdc.job.pausing import request_resume
 
-        keeper = self._keeper(name)
-        return request_resume(keeper.spec, table, keeper.root)
+        supervisor = self._supervisor(name)
+        return request_resume(supervisor.spec, table, supervisor.root)
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         """The last lines of its log; none for an invalid file. Raises PipelineUnknown."""
-        return () if self._wrong_file(name) is not None else self._keeper(name).log.last(last)
+        return () if self._wrong_file(name) is not None else self._supervisor(name).log.last(last)
 
     def session(self) -> SharedSpark | None:
-        """Spark for keepers, once it is up; None when the server ends."""
+        """Spark for supervisors, once it is up; None when the server ends."""
         self._spark_up.wait()
         return None if self._closing.is_set() else self._spark
 
     def spark_alive(self) -> bool:
-        """True while Spark is up. For keepers."""
+        """True while Spark is up. For supervisors."""
         return self._spark is not None and self._spark_up.is_set() and self._spark.alive()
 
     def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
-        """Wait for the turn to start, and give the function that ends it. For keepers."""
+        """Wait for the turn to start, and give the function that ends it. For supervisors."""
         return self._turns.take(wanted, first=first)
 
     def expect(self) -> Callable[[], None]:
-        """Count a keeper that is to start first, and will take its turn."""
+        """Count a supervisor that is to start first, and will take its turn."""
         return self._turns.expect()
 
     def tell(self, name: str, line: LogLine) -> None:
-        """Write a line of a pipeline's log that is worth a look. For keepers."""
+        """Write a line of a pipeline's log that is worth a look. For supervisors."""
         fields = "".join(f" {key}={value}" for key, value in line.fields.items())
         self.say(f"{name}: {line.message}{fields}", line.level)
 

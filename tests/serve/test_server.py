@@ -20,7 +20,7 @@ SOUND = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
 
 
 class Kept:
-    """Stands in for a keeper."""
+    """Stands in for a supervisor."""
 
     def __init__(self, spec: Any, root: Path, host: Any) -> None:
         if spec.name == "refused":
@@ -69,12 +69,12 @@ class Folder:
         return {view.name: view.state for view in self.server.pipelines()}
 
     def kept(self, name: str) -> Any:
-        return self.server._keepers[name]
+        return self.server._supervisors[name]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    monkeypatch.setattr(module, "Keeper", Kept)
+    monkeypatch.setattr(module, "Supervisor", Kept)
     return Folder(tmp_path)
 
 

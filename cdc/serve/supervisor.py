@@ -60,7 +60,7 @@ class Due:
         return self.at_s - time.time() if self.pause_until_s is None else self.pause_until_s - time.monotonic()
 
 
-class Keeper:
+class Supervisor:
     """One pipeline of the folder. Methods may be called from any thread."""
 
     def __init__(self, spec: PipelineSpec, root: Path, host: Host, run: Callable[..., object] | None = None) -> None:
@@ -80,7 +80,7 @@ class Keeper:
         self._waiting = Waiting()
         self._come: Callable[[], None] | None = None
         self.file_errors: tuple[str, ...] = ()
-        self._after: Keeper | None = None
+        self._after: Supervisor | None = None
         self._thread = threading.Thread(target=self._work, name=f"keep-{spec.name}", daemon=True)
         self._use(spec)
 
@@ -92,7 +92,7 @@ class Keeper:
         self._shown = spec.model_dump(mode="json", by_alias=True, exclude={"rules", "rule_settings"})
         self._version = hashlib.sha256(json.dumps(self._shown, sort_keys=True).encode()).hexdigest()
 
-    def begin(self, after: Keeper | None = None) -> None:
+    def begin(self, after: Supervisor | None = None) -> None:
         """Start its thread: the first run begins at once, or at the first time of the schedule; and once `after`, which
         has the same state directory and ends, has ended. A source that was read to its end is not read again."""
         self._after = after

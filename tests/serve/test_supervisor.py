@@ -16,10 +16,10 @@ from cdc_process import wait_for
 import cdc
 from cdc.errors import CdcError, EditRefused, NotNow, SourceUnavailable, StateError, TransformError, WorkerLost
 from cdc.job.control import Control
-from cdc.serve import keeper as module
+from cdc.serve import supervisor as module
 from cdc.serve.control import LogLine, PipelineView, RunView
 from cdc.serve.history import History
-from cdc.serve.keeper import Keeper
+from cdc.serve.supervisor import Supervisor
 from cdc.serve.turns import Turns
 
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
@@ -67,23 +67,23 @@ class Runs:
 
 
 class Kept:
-    """A keeper and what it is told."""
+    """A supervisor and what it is told."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.runs, self.keepers = folder, Runs(), list[Keeper]()
+        self.folder, self.runs, self.supervisors = folder, Runs(), list[Supervisor]()
 
     def close(self) -> None:
         """End all of them, as the server does."""
-        for keeper in self.keepers:
-            keeper.close()
-            assert keeper.join(WAIT_S)
+        for supervisor in self.supervisors:
+            supervisor.close()
+            assert supervisor.join(WAIT_S)
 
-    def keep(self, pipeline: str = "", state: str = "state") -> Keeper:
+    def keep(self, pipeline: str = "", state: str = "state") -> Supervisor:
         spec = cdc.load(self.folder / "p.yaml", text=FILE + (f"pipeline: {{{pipeline}}}\n" if pipeline else "")).spec
-        keeper = Keeper(spec, self.folder / state, self.runs, self.runs)  # type: ignore[arg-type]
-        self.keepers.append(keeper)
-        keeper.begin()
-        return keeper
+        supervisor = Supervisor(spec, self.folder / state, self.runs, self.runs)  # type: ignore[arg-type]
+        self.supervisors.append(supervisor)
+        supervisor.begin()
+        return supervisor
 
     def begun(self) -> dict[str, Any]:
         return self.runs.begun.get(timeout=WAIT_S)
@@ -100,24 +100,24 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     kept.close()
 
 
-def shown(keeper: Keeper, state: str) -> PipelineView:
+def shown(supervisor: Supervisor, state: str) -> PipelineView:
     """Its view once it is in a state."""
     tick, deadline = threading.Event(), WAIT_S
-    while keeper.view().state != state:
+    while supervisor.view().state != state:
         tick.wait(0.01)
         deadline -= 0.01
-        assert deadline > 0, f"still {keeper.view()}, not {state}"
-    return keeper.view()
+        assert deadline > 0, f"still {supervisor.view()}, not {state}"
+    return supervisor.view()
 
 
 def test_a_continuous_pipeline_runs_until_it_is_stopped_and_that_is_kept(kept: Kept) -> None:
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.begun()
-    keeper.stop()
-    view = shown(keeper, "stopped")
+    supervisor.stop()
+    view = shown(supervisor, "stopped")
     assert [(run.why, run.outcome) for run in view.runs] == [("start", "stopped")]
-    keeper.close()
-    assert keeper.join(WAIT_S)
+    supervisor.close()
+    assert supervisor.join(WAIT_S)
     again = kept.keep()
     kept.none_begins()
     assert again.view().state == "stopped"
@@ -127,37 +127,37 @@ def test_a_continuous_pipeline_runs_until_it_is_stopped_and_that_is_kept(kept: K
 
 def test_what_is_stopped_while_spark_starts_waits_for_a_start(kept: Kept) -> None:
     kept.runs.spark_up.clear()
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.runs.asked.get(timeout=WAIT_S)
-    keeper.stop()
+    supervisor.stop()
     kept.runs.spark_up.set()
     kept.none_begins()
-    assert (keeper.view().state, kept.runs.asked.qsize()) == ("stopped", 0)
-    keeper.start()
+    assert (supervisor.view().state, kept.runs.asked.qsize()) == ("stopped", 0)
+    supervisor.start()
     kept.begun()
 
 
 def test_a_start_while_spark_starts_is_the_run_that_is_due(kept: Kept) -> None:
     kept.runs.spark_up.clear()
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.runs.asked.get(timeout=WAIT_S)
-    keeper.start()
+    supervisor.start()
     kept.runs.spark_up.set()
     kept.begun()
     kept.runs.ends.put(None)
-    assert len(shown(keeper, "finished").runs) == 1
+    assert len(shown(supervisor, "finished").runs) == 1
     kept.none_begins()
 
 
 def test_a_start_while_a_run_is_under_way_is_refused_and_one_behind_a_stop_is_not(kept: Kept) -> None:
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.begun()
     with pytest.raises(NotNow, match="a run is under way"):
-        keeper.start()
-    keeper.stop()
-    keeper.start()
+        supervisor.start()
+    supervisor.stop()
+    supervisor.start()
     kept.begun()
-    assert [run.outcome for run in keeper.view().runs] == [None, "stopped"]
+    assert [run.outcome for run in supervisor.view().runs] == [None, "stopped"]
 
 
 def test_a_run_waits_for_its_turn_to_start_and_gives_it_back_when_it_reads(kept: Kept) -> None:
@@ -197,7 +197,7 @@ def test_after_a_restart_a_source_that_was_read_to_its_end_is_not_read_again_unl
     kept.keep()
     kept.begun()
     kept.runs.ends.put(None)
-    shown(kept.keepers[0], "finished")
+    shown(kept.supervisors[0], "finished")
     kept.close()
     again = kept.keep()
     kept.none_begins()
@@ -216,9 +216,9 @@ def test_a_run_that_a_killed_server_leaves_is_in_the_history(kept: Kept) -> None
     history.begun(RunView(1_000.0, None, None, "start"))
     (kept.folder / "state" / "status.json").write_text("{}")
     os.utime(kept.folder / "state" / "status.json", (1_500.0, 1_500.0))
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.begun()
-    run = keeper.view().runs[1]
+    run = supervisor.view().runs[1]
     assert (run.outcome, run.started_s, run.ended_s) == ("lost", 1_000.0, 1_500.0)
     assert "ended without a word" in kept.runs.told[0].message
     kept.close()
@@ -226,19 +226,19 @@ def test_a_run_that_a_killed_server_leaves_is_in_the_history(kept: Kept) -> None
 
 
 def test_a_pipeline_that_fails_again_and_again_needs_attention_though_it_waits_for_its_next_try(kept: Kept) -> None:
-    keeper = kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 1 ms, restart.fixed-delay.attempts: 9")
+    supervisor = kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 1 ms, restart.fixed-delay.attempts: 9")
     for _ in range(2):
         kept.begun()
         kept.runs.ends.put(SourceUnavailable("no connection"))
     kept.begun()
-    assert keeper.view().attention == ""
+    assert supervisor.view().attention == ""
     kept.runs.ends.put(SourceUnavailable("no connection"))
     kept.begun()
-    assert keeper.view().attention == "failed 3 times in a row"
+    assert supervisor.view().attention == "failed 3 times in a row"
     kept.runs.ends.put(TransformError("no number"))
-    assert shown(keeper, "failed").attention == "failed"
-    keeper.stop()
-    assert keeper.view().attention == ""
+    assert shown(supervisor, "failed").attention == "failed"
+    supervisor.stop()
+    assert supervisor.view().attention == ""
 
 
 def test_a_stop_and_work_between_runs_wait_for_no_turn(kept: Kept) -> None:
@@ -249,7 +249,7 @@ def test_a_stop_and_work_between_runs_wait_for_no_turn(kept: Kept) -> None:
     assert second.between_runs(lambda: "done", WAIT_S) == "done"
     second.stop()
     assert second.view().state == "stopped"
-    kept.keepers[0].stop()
+    kept.supervisors[0].stop()
     kept.none_begins()
 
 
@@ -257,8 +257,8 @@ def test_a_run_begins_once_the_keeper_before_it_has_ended(kept: Kept) -> None:
     first = kept.keep()
     kept.begun()
     spec = first.spec
-    again = Keeper(spec, kept.folder / "state", kept.runs, kept.runs)  # type: ignore[arg-type]
-    kept.keepers.append(again)
+    again = Supervisor(spec, kept.folder / "state", kept.runs, kept.runs)  # type: ignore[arg-type]
+    kept.supervisors.append(again)
     again.begin(first)
     kept.none_begins()
     first.close()
@@ -267,18 +267,18 @@ def test_a_run_begins_once_the_keeper_before_it_has_ended(kept: Kept) -> None:
 
 
 def test_a_run_can_be_drained(kept: Kept) -> None:
-    keeper = kept.keep()
+    supervisor = kept.keep()
     control = kept.begun()["control"]
-    keeper.stop(drain=True)
-    shown(keeper, "stopped")
+    supervisor.stop(drain=True)
+    shown(supervisor, "stopped")
     assert (control.drain.is_set(), control.stop.is_set()) == (True, False)
 
 
 def test_a_source_with_an_end_is_finished(kept: Kept) -> None:
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.begun()
     kept.runs.ends.put(None)
-    assert shown(keeper, "finished").next_run_s is None
+    assert shown(supervisor, "finished").next_run_s is None
     kept.none_begins()
 
 
@@ -295,70 +295,70 @@ def test_a_source_with_an_end_is_finished(kept: Kept) -> None:
     ],
 )
 def test_the_next_step_is_one_that_a_server_has(kept: Kept, hint: str, told: str) -> None:
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.begun()
     kept.runs.ends.put(EditRefused("goes elsewhere", hint=hint))
-    error = shown(keeper, "failed").last_error
+    error = shown(supervisor, "failed").last_error
     assert error is not None
     assert (error.type, error.hint) == ("EditRefused", told)
 
 
 def test_what_failed_is_started_again_as_often_as_the_strategy_allows(kept: Kept) -> None:
-    keeper = kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 1 ms, restart.fixed-delay.attempts: 2")
+    supervisor = kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 1 ms, restart.fixed-delay.attempts: 2")
     for _ in range(3):
         kept.begun()
         kept.runs.ends.put(SourceUnavailable("no connection", hint="is it up?"))
-    view = shown(keeper, "failed")
+    view = shown(supervisor, "failed")
     assert [run.why for run in view.runs] == ["restart", "restart", "start"]
     assert view.last_error is not None
     assert (view.last_error.type, view.last_error.hint, view.restarts) == ("SourceUnavailable", "is it up?", 2)
     kept.none_begins()
-    keeper.start()
+    supervisor.start()
     kept.begun()
-    assert keeper.view().restarts == 0
+    assert supervisor.view().restarts == 0
 
 
 def test_an_error_that_comes_again_is_not_restarted_and_the_server_says_why(kept: Kept) -> None:
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.begun()
     kept.runs.ends.put(TransformError("no number"))
-    shown(keeper, "failed")
+    shown(supervisor, "failed")
     assert kept.runs.told[-1].level == "error"
     assert "the next run would meet the same" in kept.runs.told[-1].message
 
 
 def test_a_failure_because_spark_has_ended_does_not_count(kept: Kept) -> None:
-    keeper = kept.keep("restart: none")
+    supervisor = kept.keep("restart: none")
     kept.begun()
     kept.runs.alive = False
     kept.runs.ends.put(WorkerLost("Spark's Java process has ended"))
     kept.begun()
-    assert keeper.view().restarts == 0
+    assert supervisor.view().restarts == 0
 
 
 def test_a_pipeline_with_a_schedule_waits_runs_and_waits_again(kept: Kept) -> None:
-    keeper = kept.keep("schedule: '@yearly'")
+    supervisor = kept.keep("schedule: '@yearly'")
     kept.none_begins()
-    assert keeper.view().state == "scheduled"
-    keeper.start()
+    assert supervisor.view().state == "scheduled"
+    supervisor.start()
     kept.begun()
     kept.runs.ends.put(None)
-    view = shown(keeper, "scheduled")
+    view = shown(supervisor, "scheduled")
     assert view.next_run_s is not None
     assert (view.runs[0].outcome, view.schedule) == ("finished", "@yearly")
 
 
 def test_a_scheduled_run_that_failed_too_often_is_left_for_the_next_time(kept: Kept) -> None:
-    keeper = kept.keep("schedule: '@yearly', restart: none")
-    keeper.start()
+    supervisor = kept.keep("schedule: '@yearly', restart: none")
+    supervisor.start()
     kept.begun()
     kept.runs.ends.put(SourceUnavailable("no connection"))
-    view = shown(keeper, "scheduled")
+    view = shown(supervisor, "scheduled")
     assert view.last_error is not None
 
 
 class Clocks:
-    """What a keeper takes for the time."""
+    """What a supervisor takes for the time."""
 
     def __init__(self) -> None:
         self.set_s = 0.0
@@ -379,8 +379,8 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
 def test_a_run_on_schedule_begins_when_the_clock_says_so_though_it_was_set_or_the_machine_slept(
     kept: Kept, clocks: Clocks
 ) -> None:
-    keeper = kept.keep("schedule: every 1 d")
-    shown(keeper, "scheduled")
+    supervisor = kept.keep("schedule: every 1 d")
+    shown(supervisor, "scheduled")
     clocks.set_s = 86_400.0
     assert kept.begun()["control"] is not None
 
@@ -395,22 +395,22 @@ def test_a_restart_waits_no_longer_when_the_clock_is_set_back(kept: Kept, clocks
 
 
 def test_an_error_is_over_once_a_run_has_come_to_its_end(kept: Kept) -> None:
-    keeper = kept.keep("schedule: every 1 s, restart: fixed-delay, restart.fixed-delay.delay: 10 ms")
+    supervisor = kept.keep("schedule: every 1 s, restart: fixed-delay, restart.fixed-delay.delay: 10 ms")
     kept.begun()
     kept.runs.ends.put(SourceUnavailable("away"))
     kept.begun()
-    assert keeper.view().last_error is not None
+    assert supervisor.view().last_error is not None
     kept.runs.ends.put(None)
-    wait_for("no error", lambda: keeper.view().last_error is None)
+    wait_for("no error", lambda: supervisor.view().last_error is None)
 
 
 def test_work_between_two_runs_stops_the_run_and_it_goes_on(kept: Kept) -> None:
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.begun()
-    assert keeper.between_runs(lambda: keeper.view().runs[0].outcome, WAIT_S) == "stopped"
+    assert supervisor.between_runs(lambda: supervisor.view().runs[0].outcome, WAIT_S) == "stopped"
     kept.begun()
     with pytest.raises(NotNow, match="not now"):
-        keeper.between_runs(refuse, WAIT_S)
+        supervisor.between_runs(refuse, WAIT_S)
     kept.begun()
 
 
@@ -419,20 +419,20 @@ def refuse() -> None:
 
 
 def test_an_edit_takes_the_place_of_what_runs_and_wakes_what_failed(kept: Kept) -> None:
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.begun()
-    keeper.change(cdc.load("q.yaml", text=FILE + "pipeline: {name: p, parallelism: 3}\n").spec)
+    supervisor.change(cdc.load("q.yaml", text=FILE + "pipeline: {name: p, parallelism: 3}\n").spec)
     assert kept.begun()["spec"].pipeline.parallelism == 3
     kept.runs.ends.put(TransformError("no number"))
-    shown(keeper, "failed")
-    keeper.change(cdc.load("q.yaml", text=FILE + "pipeline: {name: p, parallelism: 4}\n").spec)
+    shown(supervisor, "failed")
+    supervisor.change(cdc.load("q.yaml", text=FILE + "pipeline: {name: p, parallelism: 4}\n").spec)
     assert kept.begun()["spec"].pipeline.parallelism == 4
 
 
 def test_secrets_are_masked(kept: Kept) -> None:
     spec = cdc.load("p.yaml", text=FILE + "pipeline: {hash-key: sixteen characters at least}\n").spec
-    keeper = Keeper(spec, kept.folder / "other", kept.runs, kept.runs)  # type: ignore[arg-type]
-    assert "sixteen" not in str(keeper.view())
+    supervisor = Supervisor(spec, kept.folder / "other", kept.runs, kept.runs)  # type: ignore[arg-type]
+    assert "sixteen" not in str(supervisor.view())
 
 
 def no_room(*arguments: Any) -> None:
@@ -442,30 +442,30 @@ def no_room(*arguments: Any) -> None:
 def test_without_room_for_its_history_a_pipeline_is_kept_all_the_same(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 1 ms")
+    supervisor = kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 1 ms")
     kept.begun()
     monkeypatch.setattr(History, "_write", no_room)
     kept.runs.ends.put(SourceUnavailable("gone"))
     kept.begun()
     with pytest.raises(StateError, match="No space left"):
-        keeper.stop()
-    wait_for("the end of the run", lambda: keeper.view().state == "stopped")
+        supervisor.stop()
+    wait_for("the end of the run", lambda: supervisor.view().state == "stopped")
     assert "the history of its runs is not kept" in " ".join(line.message for line in kept.runs.told)
     monkeypatch.undo()
-    keeper.start()
+    supervisor.start()
     kept.begun()
-    assert [run.outcome for run in keeper.view().runs] == [None, "stopped", "failed"]
+    assert [run.outcome for run in supervisor.view().runs] == [None, "stopped", "failed"]
 
 
 def test_what_nobody_foresaw_around_a_run_is_a_failure_and_a_start_mends_it(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = kept.keep()
+    supervisor = kept.keep()
     kept.begun()
-    monkeypatch.setattr(Keeper, "_over", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(Supervisor, "_over", lambda *arguments: 1 / 0)
     kept.runs.ends.put(None)
-    wait_for("the failure", lambda: keeper.view().state == "failed")
-    assert "division by zero" in str(keeper.view().last_error)
+    wait_for("the failure", lambda: supervisor.view().state == "failed")
+    assert "division by zero" in str(supervisor.view().last_error)
     monkeypatch.undo()
-    keeper.start()
+    supervisor.start()
     kept.begun()
