@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -56,6 +57,12 @@ if TYPE_CHECKING:
 
 
 _STOPPED_EARLY = "stopped before anything was read"
+_COMPILING = (
+    "the workers are still getting ready: where no compiled kernels fit this processor they are compiled now, once on "
+    "this machine, which takes up to a minute"
+)
+_LONG_S = 8.0
+"""As long as workers take to load what is compiled on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +238,8 @@ def _run_locked(
         bounded = mode.until_caught_up or source.bounded
         start = partial(_start, spark, plan, runner, bounded=bounded)
         drained = None if bounded else partial(_start, spark, plan, runner, bounded=True)
-        warm = partial(_warm, partial(warm_workers, spark, side.task.warm, plan.parallelism), control.reads)
+        workers = partial(warm_workers, spark, side.task.warm, plan.parallelism)
+        warm = partial(_warm, workers, control.reads, partial(reporter.line, _COMPILING))
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
         watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording, drained)
         try:
@@ -266,11 +274,15 @@ def _first_tables(source: Source) -> Mapping[TableId, TableSchema]:
     return source.first_tables()
 
 
-def _warm(workers: Callable[[], None], reads: Callable[[], None]) -> None:
-    """Work beside the first batch, once the stream reader is up."""
+def _warm(workers: Callable[[], None], reads: Callable[[], None], say: Callable[[], None]) -> None:
+    """Work beside the first batch, once the stream reader is up; `say` is called when it takes long."""
+    slow = threading.Timer(_LONG_S, say)
+    slow.daemon = True
+    slow.start()
     try:
         workers()
     finally:
+        slow.cancel()
         reads()
 
 
