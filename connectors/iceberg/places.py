@@ -6,9 +6,9 @@ no position delete of the snapshot has it.
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,11 +136,12 @@ def _overlap(file: Any, field: Any, values: pa.ChunkedArray) -> bool:
     lower, upper = ((bounds or {}).get(field.field_id) for bounds in (file.lower_bounds, file.upper_bounds))
     if lower is None or upper is None:
         return True
-    with suppress(Exception):  # a bound of the type that the column had before its promotion: the file is read
-        ends = pc.min_max(values)
-        low, high = _internal(ends["min"]), _internal(ends["max"])
+    ends = pc.min_max(values)
+    low, high = _internal(ends["min"]), _internal(ends["max"])
+    try:
         return bool(from_bytes(field.field_type, upper) >= low and from_bytes(field.field_type, lower) <= high)
-    return True
+    except struct.error:  # a bound of the type that the column had before its promotion: the file is read
+        return True
 
 
 def _internal(value: pa.Scalar) -> Any:

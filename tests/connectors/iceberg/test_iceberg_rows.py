@@ -5,7 +5,9 @@ Read by the library's own scan, and by DuckDB's extension where it is installed 
 
 from __future__ import annotations
 
+import datetime
 import random
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from iceberg_harness import IcebergHarness
 from iceberg_judge import duckdb_rows
 
 from cdc.block import ChangeBlock
-from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
+from cdc.schema import AlterColumnType, Column, CreateTable, DataType, Kind, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
 from connectors.iceberg import index
@@ -52,8 +54,6 @@ class Lives:
         return [("-U", old), ("+U", new)]
 
     def _row(self) -> dict[str, Any]:
-        import datetime
-
         found: dict[str, Any] = {"id": self.random.randrange(-20, 20)}
         if "code" in self.schema.names:
             found["id"] %= 4
@@ -106,3 +106,45 @@ def _block(schema: TableSchema, changes: list[tuple[str, dict[str, Any]]]) -> Ch
 
 def _sorted(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(str(sorted(row.items())) for row in rows)
+
+
+_DAY = datetime.date
+_MOMENT = datetime.datetime
+KEYS: list[tuple[str, str, list[Any]]] = [
+    ("INT", "BIGINT", [1, -2, 3]),
+    ("DECIMAL(10,2)", "DECIMAL(12,2)", [Decimal("1.10"), Decimal("-2.20"), Decimal("3.30")]),
+    ("VARCHAR(200)", "", ["ä" * 50, "b", "\U0001f600" * 20]),
+    ("VARBINARY(20)", "", [b"\xff\x00", b"\x01", b""]),
+    ("DATE", "", [_DAY(1, 1, 1), _DAY(9999, 12, 31), _DAY(2024, 1, 1)]),
+    ("TIMESTAMP(6)", "", [_MOMENT(1, 1, 1), _MOMENT(9999, 12, 31, 23, 59, 59, 999999), _MOMENT(2024, 1, 1)]),
+    ("BIGINT UNSIGNED", "", [2**64 - 1, 0, 5]),
+]
+
+
+@pytest.mark.parametrize(("kind", "wider", "keys"), KEYS, ids=[kind for kind, _, _ in KEYS])
+def test_rows_are_found_by_keys_of_any_kind_also_once_it_was_promoted(
+    tmp_path: Path, kind: str, wider: str, keys: list[Any]
+) -> None:
+    """Bounds of files are cut texts, and those of before a promotion are of the former type."""
+    harness = IcebergHarness(tmp_path, {"retry-timeout": "1s"})
+    sink = harness.sink()
+
+    def commit(batch: int, type_text: str, *changes: tuple[str, int, int]) -> None:
+        schema = keyed_by(type_text)
+        rows = [(image, {"k": keys[number], "v": value}) for image, number, value in changes]
+        blocks = iter([block(TABLE, schema, rows)])
+        sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0, noting=[].append), blocks))
+
+    sink.apply(0, [CreateTable(TABLE, keyed_by(kind))])
+    commit(0, kind, ("+I", 0, 1), ("+I", 1, 1), ("+I", 2, 1))
+    if wider:
+        sink.apply(1, [AlterColumnType(TABLE, keyed_by(wider).columns[0])])
+    commit(1, wider or kind, ("-U", 0, 1), ("+U", 0, 2), ("-D", 1, 1))
+    assert sorted((str(row["k"]), row["v"]) for row in harness.rows(TABLE) or []) == sorted(
+        [(str(keys[0]), 2), (str(keys[2]), 1)]
+    )
+
+
+def keyed_by(type_text: str) -> TableSchema:
+    key = Column("k", DataType.parse(type_text), nullable=False)
+    return TableSchema((key, Column("v", DataType(Kind.INT))), ("k",))
