@@ -240,7 +240,10 @@ def _run_locked(
         drained = None if bounded else partial(_start, spark, plan, runner, bounded=True)
         workers = partial(warm_workers, spark, side.task.warm, plan.parallelism)
         warm = partial(_warm, workers, control.reads, partial(reporter.line, _COMPILING))
-        copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
+        copying = None
+        if isinstance(source, Copies):
+            source.progress()  # from here on: tables that are snapshotted before the first look have their times too
+            copying = Copying(source.progress, state.store, reporter.line)
         watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording, drained)
         try:
             watch.until_end()
