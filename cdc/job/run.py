@@ -219,6 +219,8 @@ def _run_locked(
             reporter.line(_STOPPED_EARLY)
             return
         parallelism = mode.parallelism(spec, spark)
+        if shared is None:
+            reporter.line("Spark is up, the first batch is prepared", tasks=parallelism)
         task = PrepareTask(source, sink, routing, TableLog(state.store), rules, state.answers, state.notes)
         if shared is not None:
             shared.prepare(task, signals.stop)
