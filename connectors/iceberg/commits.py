@@ -24,10 +24,10 @@ from cdc.faults import reached
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared
-from connectors.iceberg.file_writer import read_keys, write_deletes
 from connectors.iceberg.handles import Flush, unpacked
 from connectors.iceberg.index import KeyIndex, only_an_index
 from connectors.iceberg.library import HeadMoved
+from connectors.iceberg.parquet import read_keys, write_deletes
 from connectors.iceberg.places import Files, find
 from connectors.iceberg.snapshots import Change, delete_quietly, publish
 from connectors.iceberg.tables import BATCH, LakeTable, Tables
@@ -111,7 +111,7 @@ class Commits:
         summary = {"cdc.pipeline": self.pipeline, "cdc.batch": str(batch)}
         try:
             change = Change(operation, data, deletes, properties=fence, summary=summary)
-            after = publish(self.tables.catalog, table, change)
+            head = publish(self.tables.catalog, table, change)
         except HeadMoved:
             if self.tables.get(table.id).batch(self.pipeline) < batch:  # else it was this very commit
                 for file in deletes:
@@ -119,7 +119,7 @@ class Commits:
             raise
         if changed is not None:
             with only_an_index(index):
-                index.note(table, after, changed.keys, changed.places, used=used)
+                index.note(head, changed.keys, changed.places, used=used)
 
 
 def _with_index(index: KeyIndex, files: Files, keys: pa.Table) -> dict[str, np.ndarray] | None:

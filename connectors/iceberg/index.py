@@ -58,8 +58,8 @@ class KeyIndex:
             found.setdefault(path, []).append(position)
         return {path: np.sort(np.array(positions, np.int64)) for path, positions in found.items()}
 
-    def note(self, before: LakeTable, after: LakeTable, keys: pa.Table, places: pa.Table, *, used: bool) -> None:
-        """Follow our own commit from `before` to `after`; an index of another head goes.
+    def note(self, head: int, keys: pa.Table, places: pa.Table, *, used: bool) -> None:
+        """Follow our own commit on the table's head to a new `head`; an index of another one goes.
 
         Args:
             keys: all keys of the batch.
@@ -69,8 +69,7 @@ class KeyIndex:
         if not self._path.exists():
             return
         with self._open() as connection:
-            parent = after.library.current_snapshot().parent_snapshot_id
-            if not used or self._head(connection) != (before.head or 0) or parent != before.head:
+            if not used or self._head(connection) != (self._table.head or 0):
                 connection.execute("DROP TABLE IF EXISTS head")
                 return
             stored = _stored(keys)
@@ -80,17 +79,17 @@ class KeyIndex:
             keys_of = _stored(places.select(keys.column_names))
             rows = zip(keys_of, (numbers[path] for path in paths), places["pos"].to_pylist(), strict=True)
             connection.executemany("INSERT INTO places VALUES (?, ?, ?)", rows)
-            self._keep_head(connection, after)
+            self._keep_head(connection, head)
 
-    def note_moved(self, before: LakeTable, after: LakeTable, files: Sequence[Any]) -> None:
-        """Follow a commit of ours that wrote live rows anew into these data files."""
+    def note_moved(self, head: int, files: Sequence[Any]) -> None:
+        """Follow our own commit that wrote live rows anew into these data files."""
         if not self._path.exists():
             return
         with self._open() as connection:
-            if self._head(connection) == (before.head or 0):
+            if self._head(connection) == (self._table.head or 0):
                 for file in files:
-                    self._add(connection, after, file, np.zeros(0, np.int64))
-                self._keep_head(connection, after)
+                    self._add(connection, file, np.zeros(0, np.int64))
+                self._keep_head(connection, head)
 
     def remove(self) -> None:
         """Drop the index: it is damaged, or there is no room for it."""
@@ -117,9 +116,9 @@ class KeyIndex:
         row = connection.execute("SELECT uuid, snapshot FROM head").fetchone()
         return int(row[1]) if row is not None and row[0] == self._table.identity else -1
 
-    def _keep_head(self, connection: sqlite3.Connection, table: LakeTable) -> None:
+    def _keep_head(self, connection: sqlite3.Connection, head: int) -> None:
         connection.execute("DELETE FROM head")
-        connection.execute("INSERT INTO head VALUES (?, ?)", (table.identity, table.head or 0))
+        connection.execute("INSERT INTO head VALUES (?, ?)", (self._table.identity, head))
 
     def _number(self, connection: sqlite3.Connection, path: str) -> int:
         connection.execute("INSERT OR IGNORE INTO files(path) VALUES (?)", (path,))
@@ -134,12 +133,12 @@ class KeyIndex:
         connection.execute("CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE)")
         connection.execute("CREATE TABLE head (uuid TEXT, snapshot INTEGER)")
         for path, file in files.data.items():
-            self._add(connection, self._table, file, files.deleted(self._table.library.io, path))
-        self._keep_head(connection, self._table)
+            self._add(connection, file, files.deleted(self._table.library.io, path))
+        self._keep_head(connection, self._table.head or 0)
 
-    def _add(self, connection: sqlite3.Connection, table: LakeTable, file: Any, gone: np.ndarray) -> None:
+    def _add(self, connection: sqlite3.Connection, file: Any, gone: np.ndarray) -> None:
         """The keys of a data file but for those at some positions."""
-        number = self._number(connection, file.file_path)
+        number, table = self._number(connection, file.file_path), self._table
         fields = [table.library.schema().find_field(name) for name in table.key]
         rows = key_columns(table.library.io, file, fields)
         if len(gone):

@@ -17,8 +17,8 @@ import pyarrow as pa
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.sink import TaskAttempt
-from connectors.iceberg.file_writer import write_keys, write_rows
 from connectors.iceberg.handles import Flush, packed
+from connectors.iceberg.parquet import write_keys, write_rows
 from connectors.iceberg.partitions import split
 from connectors.iceberg.tables import LakeTable, Tables
 from connectors.shared.lake.columns import as_stored, check_columns

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from cdc.errors import SinkError
-from connectors.iceberg.file_writer import PATH_ID, read_deletes
+from connectors.iceberg.parquet import PATH_ID, read_columns, read_deletes
 from connectors.iceberg.snapshots import live_entries
 from connectors.iceberg.tables import LakeTable
 
@@ -34,6 +33,7 @@ class Files:
     data: Mapping[str, Any]
     deletes: Mapping[str, Sequence[Any]]
     loose: Sequence[Any]
+    _read: list[pa.Table] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, table: LakeTable) -> Files:
@@ -64,14 +64,19 @@ class Files:
     def deleted(self, io: Any, path: str) -> np.ndarray:
         """Positions of a data file that are deleted, int64[n], in no order."""
         found = [read_deletes(io, file.file_path) for file in self.deletes.get(path, ())]
-        found += [rows.filter(pc.equal(rows["file_path"], path)) for rows in self._loose(io)]
+        if self.loose:
+            rows = self._loose_rows(io)
+            found.append(rows.filter(pc.equal(rows["file_path"], path)))
         if not found:
             return np.zeros(0, np.int64)
         positions: np.ndarray = pa.concat_tables(found)["pos"].to_numpy()
         return positions
 
-    def _loose(self, io: Any) -> Iterator[pa.Table]:
-        return (read_deletes(io, file.file_path) for file in self.loose)
+    def _loose_rows(self, io: Any) -> pa.Table:
+        """The rows of `loose`, read once."""
+        if not self._read:
+            self._read.append(pa.concat_tables(read_deletes(io, file.file_path) for file in self.loose))
+        return self._read[0]
 
 
 def find(table: LakeTable, files: Files, keys: pa.Table) -> dict[str, np.ndarray]:
@@ -96,23 +101,11 @@ def find(table: LakeTable, files: Files, keys: pa.Table) -> dict[str, np.ndarray
 
 
 def key_columns(io: Any, file: Any, fields: Sequence[Any]) -> pa.Table:
-    """The key columns of a data file, by field id, under their present names and types, with the rows' places `pos`."""
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
-
-    with io.new_input(file.file_path).open() as stream:
-        parquet = pq.ParquetFile(stream)
-        by_id = {int((field.metadata or {}).get(b"PARQUET:field_id", -1)): field.name for field in parquet.schema_arrow}
-        missing = [field.name for field in fields if field.field_id not in by_id]
-        if missing:
-            raise SinkError(f"the file has no key column {', '.join(missing)}", where=file.file_path)
-        rows = parquet.read(columns=[by_id[field.field_id] for field in fields])
-    columns = [rows[by_id[field.field_id]].cast(_small(schema_to_pyarrow(field.field_type))) for field in fields]
-    names = [field.name for field in fields]
-    return pa.table([*columns, pa.array(np.arange(rows.num_rows, dtype=np.int64))], names=[*names, "pos"])
-
-
-def _small(kind: pa.DataType) -> pa.DataType:
-    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
+    """The key columns of a data file with the rows' places `pos`. Raises SinkError for a file that lacks one."""
+    rows = read_columns(io, file.file_path, fields)
+    if any(column.null_count for column in rows.columns):
+        raise SinkError("the file has rows without a key", where=file.file_path)
+    return rows.append_column("pos", pa.array(np.arange(rows.num_rows, dtype=np.int64)))
 
 
 def _matching(connection: duckdb.DuckDBPyConnection, rows: pa.Table, names: Sequence[str]) -> np.ndarray:

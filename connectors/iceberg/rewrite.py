@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from connectors.iceberg.file_writer import write_rows
+from connectors.iceberg.parquet import read_columns, write_rows
 from connectors.iceberg.partitions import split
 from connectors.iceberg.places import Files
 from connectors.iceberg.tables import LakeTable
@@ -18,16 +18,20 @@ _FLUSH_BYTES = 128 << 20
 
 
 def rewritten(
-    table: LakeTable, prefix: str, *, files: Sequence[Any] | None = None, fill: Mapping[str, pa.Scalar] | None = None
+    table: LakeTable,
+    there: Files,
+    chosen: Iterable[Any],
+    prefix: str,
+    fill: Mapping[str, pa.Scalar] | None = None,
 ) -> list[Any]:
-    """New data files with the live rows of some data files, by default of all. No snapshot names them yet.
+    """New data files with the live rows of data files. No snapshot names them yet.
 
     Args:
+        there: the files of the table's head.
+        chosen: some of its data files.
         prefix: begins the names of the files.
         fill: values for rows where the column is NULL, by column.
     """
-    there = Files.of(table)
-    chosen = list(there.data.values()) if files is None else list(files)
     made: list[Any] = []
     for rows in _gathered(live_rows(table, there, file) for file in chosen):
         stored = as_stored(table.id, _filled(rows, fill or {}), table.columns)
@@ -41,25 +45,15 @@ def rewritten(
 
 def live_rows(table: LakeTable, there: Files, file: Any) -> pa.RecordBatch:
     """The rows of one data file that no position delete has, with the table's present columns."""
-    import pyarrow.parquet as pq
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
-
-    io, fields = table.library.io, table.library.schema().fields
-    with io.new_input(file.file_path).open() as stream:
-        rows = pq.ParquetFile(stream).read()
-    by_id = {int((field.metadata or {}).get(b"PARQUET:field_id", -1)): place for place, field in enumerate(rows.schema)}
-    columns = []
-    for field in fields:
-        kind = schema_to_pyarrow(field.field_type)
-        place = by_id.get(field.field_id)
-        columns.append(pa.nulls(rows.num_rows, kind) if place is None else rows.column(place).cast(kind))
-    found = pa.table(columns, names=[field.name for field in fields])
+    io = table.library.io
+    found = read_columns(io, file.file_path, table.library.schema().fields)
     gone = there.deleted(io, file.file_path)
     if len(gone):
-        kept = np.ones(rows.num_rows, bool)
+        kept = np.ones(found.num_rows, bool)
         kept[gone] = False
         found = found.filter(pa.array(kept))
-    return _one([found])
+    batches = found.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], found.schema)
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,12 +70,6 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             waiting, size = [], 0
     if waiting:
         yield pa.concat_batches(waiting)
-
-
-def _one(tables: Sequence[pa.Table]) -> pa.RecordBatch:
-    rows = pa.concat_tables(tables).combine_chunks()
-    batches = rows.to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema)
 
 
 def _filled(rows: pa.RecordBatch, fill: Mapping[str, pa.Scalar]) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId
 from connectors.iceberg.library import HeadMoved, identifier
 from connectors.iceberg.partitions import PartitionField
+from connectors.iceberg.places import Files
 from connectors.iceberg.rewrite import rewritten
 from connectors.iceberg.rules import IcebergRules, IcebergTable
 from connectors.iceberg.snapshots import Change, live_entries, publish
@@ -72,17 +73,15 @@ class IcebergSession(ApiSession[str]):
 
     def create_table(self, operation: op.CreateTable) -> None:
         """With its partition spec and properties."""
-        rules = self._rules if operation.change is None else self._rules.with_options(operation.change)
-        self._create(_made(rules, operation.new, operation.change), None)
+        self._create(operation.new, None)
 
     def create_shadow(self, operation: op.CreateShadow) -> None:
         """In the folder of the table whose place it is to take."""
-        rules = self._rules if operation.change is None else self._rules.with_options(operation.change)
         like = operation.like
-        new = replace(like, id=operation.new.id) if isinstance(like, IcebergTable) else operation.new
+        new = operation.new if like is None else replace(like, id=operation.new.id)
         table = self._tables.find(operation.table)
         location = None if table is None else str(table.metadata.location)
-        self._create(_made(rules, new, operation.change), location)
+        self._create(new, location)
 
     def drop_table(self, operation: op.DropTable) -> None:
         """With its files."""
@@ -128,7 +127,8 @@ class IcebergSession(ApiSession[str]):
         value = literal(column.default, kind, column.name, table.id)
         if value is not None:
             prefix = f"{table.file_prefix(self._pipeline)}-fill-h{table.head}"
-            files = rewritten(table, prefix, fill={column.name: value})
+            there = Files.of(table)
+            files = rewritten(table, there, there.data.values(), prefix, {column.name: value})
             publish(self._catalog, table, Change("overwrite", files, replaces_all=True))
 
     def alter_column(self, operation: op.AlterColumn) -> None:
@@ -173,9 +173,10 @@ class IcebergSession(ApiSession[str]):
         publish(self._catalog, table, change)
         catalog.drop_table(identifier(operation.shadow))
 
-    def _create(self, table: IcebergTable, location: str | None) -> None:
+    def _create(self, table: op.ActualTable, location: str | None) -> None:
         from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
+        assert isinstance(table, IcebergTable)  # the rules make no others
         if self._tables.find(table.id) is not None:
             return
         schema = _library_schema(table)
@@ -190,14 +191,6 @@ class IcebergSession(ApiSession[str]):
     def _drop(self, table: TableId) -> None:
         if self._tables.find(table) is not None:
             self._catalog.open().purge_table(identifier(table))
-
-
-def _made(rules: IcebergRules, table: Any, change: Any) -> IcebergTable:
-    """The table with the properties and partition fields of the change that makes it."""
-    assert isinstance(table, IcebergTable)
-    if change is None:
-        return table
-    return replace(table, properties={**table.properties, **dict(change.options)})
 
 
 def _path(name: str) -> tuple[str, ...]:

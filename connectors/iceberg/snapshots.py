@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
@@ -47,8 +48,8 @@ class Change:
     updates: Sequence[Any] = ()
 
 
-def publish(catalog: Catalog, table: LakeTable, change: Change, *, requirements: Sequence[Any] = ()) -> LakeTable:
-    """Commit the change on the table's head, and give the table behind it.
+def publish(catalog: Catalog, table: LakeTable, change: Change) -> int:
+    """Commit the change on the table's head, and give the new head.
 
     Raises HeadMoved when the table has another head by now, SinkError, SinkUnavailable, CommitUnknown.
     """
@@ -61,8 +62,7 @@ def publish(catalog: Catalog, table: LakeTable, change: Change, *, requirements:
     )
 
     with catalog.guard(str(table.id)):
-        writer = _Writer(table, change)
-        snapshot = writer.snapshot()
+        snapshot = _Writer(table, change).snapshot()
         updates = [
             *change.updates,
             AddSnapshotUpdate(snapshot=snapshot),
@@ -73,11 +73,9 @@ def publish(catalog: Catalog, table: LakeTable, change: Change, *, requirements:
         needed = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref="main", snapshot_id=table.head),
-            *requirements,
         )
         commit(catalog, table, tuple(updates), needed)
-    found = catalog.table(table.id)
-    return LakeTable(table.id, found)
+    return int(snapshot.snapshot_id)
 
 
 def commit(catalog: Catalog, table: LakeTable, updates: tuple[Any, ...], requirements: tuple[Any, ...]) -> None:
@@ -99,9 +97,9 @@ def delete_quietly(io: Any, path: str) -> None:
         return
 
 
-def live_entries(table: LakeTable, snapshot: Any = None) -> Iterator[Any]:
-    """Manifest entries of the files of a snapshot, by default the head: data files and delete files."""
-    snapshot = snapshot or table.library.current_snapshot()
+def live_entries(table: LakeTable) -> Iterator[Any]:
+    """Manifest entries of the files of the table's head: data files and delete files."""
+    snapshot = table.library.current_snapshot()
     if snapshot is not None:
         for manifest in snapshot.manifests(table.library.io):
             yield from entries_of(table.library.io, manifest)
@@ -241,8 +239,9 @@ class _Writer:
     def _writer(self, spec_id: int, *, deletes: bool) -> Any:
         path = self._path(f"{self._uuid}-m{self._number}.avro")
         self._number += 1
-        kind = _delete_manifests() if deletes else _data_manifests()
-        return kind(self._specs[spec_id], self._schema, self._io.new_output(path), self._id, "gzip")
+        return _manifests_of(deletes=deletes)(
+            self._specs[spec_id], self._schema, self._io.new_output(path), self._id, "gzip"
+        )
 
     def _path(self, name: str) -> str:
         return str(self._table.library.location_provider().new_metadata_location(name))
@@ -266,17 +265,16 @@ def _is_deletes(manifest: Any) -> bool:
     return int(manifest.content) == 1
 
 
-def _data_manifests() -> Any:
-    from pyiceberg.manifest import ManifestWriterV2
-
-    return ManifestWriterV2
-
-
-def _delete_manifests() -> Any:
+@cache
+def _manifests_of(*, deletes: bool) -> Any:
+    """The library's writer of manifests, or one for manifests of delete files, which it has not itself."""
     from pyiceberg.manifest import ManifestContent, ManifestWriterV2
 
+    if not deletes:
+        return ManifestWriterV2
+
     class DeleteManifests(ManifestWriterV2):  # type: ignore[misc]
-        """The library's writer for manifests of delete files, which it has not itself."""
+        """Names its content in the manifest and in its metadata."""
 
         def content(self) -> ManifestContent:
             return ManifestContent.DELETES

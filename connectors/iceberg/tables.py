@@ -1,11 +1,7 @@
 """A table as the library has it, and the parts of it that the sink reads: columns, key, partitions, fence, files.
 
-Properties that the sink sets on a table, each in the commit of the rows or of the schema that it is about:
-
-| property | value |
-|---|---|
-| `cdc.batch.<pipeline>` | the last batch of the pipeline that is in |
-| `cdc.swap` | the table that this shadow table is about to take the place of |
+The property `cdc.batch.<pipeline>` of a table is the last batch of the pipeline that is in; it is set in the commit of
+the batch's rows.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from connectors.iceberg.library import Catalog
 from connectors.iceberg.types import VECTOR, arrow_type
 from connectors.shared.lake.columns import Column
 
-BATCH, SWAP = "cdc.batch.", "cdc.swap"
+BATCH = "cdc.batch."
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,19 @@ log = logging.getLogger(__name__)
 
 _SMALL_BYTES = 32 << 20
 """A data file below this size is small; at most four times as much becomes one file."""
-NOTHING = "0 files merged, 0 snapshots expired"
 _MOST_GONE = 0.3
 """A data file of whose rows more than this part is deleted is written anew, whatever its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The work of upkeep on a table: files merged, snapshots expired."""
+
+    files: int = 0
+    snapshots: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.files} files merged, {self.snapshots} snapshots expired"
 
 
 @dataclass
@@ -60,8 +70,8 @@ class Upkeep:
                 continue
             try:
                 table = self.tables.find(name)
-                done = NOTHING if table is None else self._done(table, self.files)
-                if done != NOTHING:
+                done = Done() if table is None else self._done(table, self.files)
+                if done != Done():
                     log.info("%s: %s", name, done)
             except (SinkError, HeadMoved) as error:
                 log.warning("%s is not compacted now: %s", name, error)
@@ -69,33 +79,32 @@ class Upkeep:
     def compact(self, name: TableId) -> str:
         """Merge all that can be merged, and say what was done. Raises SinkError."""
         try:
-            return self._done(self.tables.get(name), 2)
+            return str(self._done(self.tables.get(name), 2))
         except HeadMoved as error:
             hint = "try it again when less is written"
             raise SinkError(f"another commit came first: {error}", where=str(name), hint=hint) from error
 
-    def _done(self, table: LakeTable, least: int) -> str:
+    def _done(self, table: LakeTable, least: int) -> Done:
         with self.tables.catalog.guard(str(table.id)):
-            table, number = self._merged(table, least)
-            gone = self._expired(table)
-        return f"{number} files merged, {gone} snapshots expired"
+            merged = self._merged(table, least)
+            return Done(merged, self._expired(self.tables.get(table.id) if merged else table))
 
-    def _merged(self, table: LakeTable, least: int) -> tuple[LakeTable, int]:
-        """One `replace` snapshot: the same rows in fewer files."""
+    def _merged(self, table: LakeTable, least: int) -> int:
+        """One `replace` snapshot, the same rows in fewer files; how many files went."""
         there = Files.of(table)
         chosen = worth(there, least)
         if not chosen:
-            return table, 0
+            return 0
         removed = [file.file_path for file in chosen]
         removed += [delete.file_path for file in chosen for delete in there.deletes.get(file.file_path, ())]
-        made = rewritten(table, f"{table.file_prefix(self.pipeline)}-compact-h{table.head}", files=chosen)
+        made = rewritten(table, there, chosen, f"{table.file_prefix(self.pipeline)}-compact-h{table.head}")
         change = Change("replace" if made else "delete", made, removed=frozenset(removed))
-        after = publish(self.tables.catalog, table, change)
+        head = publish(self.tables.catalog, table, change)
         index = KeyIndex(self.folder, table)
         if table.key:
             with only_an_index(index):
-                index.note_moved(table, after, made)
-        return after, len(removed)
+                index.note_moved(head, made)
+        return len(removed)
 
     def _expired(self, table: LakeTable) -> int:
         """Snapshots that nobody is to read any more go, and the files that only they name."""

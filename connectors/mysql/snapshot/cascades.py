@@ -4,7 +4,8 @@
                     `cascades.json` in the connector's state; those known before stay until the log is read so far, as
                     what is behind may be from their time
     task            a row of a parent is deleted, or its referenced columns change: leaves a request for the children
-    stream reader   takes up a request once the copy before is through and the interval has passed
+    stream reader   takes up a request once the copy before is through and the interval has passed, or the log comes to
+                    a RENAME of its table
 
 A request that waits stands for all that come meanwhile: its copy reads the table later than any of them.
 """
@@ -178,10 +179,18 @@ class Due:
         self._requests, self._interval_s, self._clock = requests, interval_s, clock
         self._begun: dict[str, float] = {}
 
-    def taken(self, names: Collection[str], copying: Collection[TableId], *, hurry: bool = False) -> frozenset[str]:
+    def taken(
+        self,
+        names: Collection[str],
+        copying: Collection[TableId],
+        *,
+        renamed: Collection[TableId] = (),
+        hurry: bool = False,
+    ) -> frozenset[str]:
         """The requests among these that are due; of several for a table one stays. `hurry`: a run is to end.
 
-        Nothing else is kept back. `copying` are tables whose copy is under way.
+        Nothing else is kept back. `copying` are tables whose copy is under way; `renamed` are those that the batch
+        renames, by the names before it, under which no later batch finds them.
         """
         waiting: dict[str, str] = {}
         for name in sorted(names):
@@ -191,13 +200,15 @@ class Due:
             return frozenset(names)
         others = {name for name in names if not name.startswith(_PREFIX)}
         self._requests.remove(set(names) - others - set(waiting.values()))
-        busy, now = {_name(table) for table in copying}, self._clock()
+        busy, last = {_name(table) for table in copying}, set(map(_name, renamed))
+        now = self._clock()
         due = {
-            table: name
+            name
             for table, name in waiting.items()
-            if table not in busy and (hurry or now - self._begun.get(table, -self._interval_s) >= self._interval_s)
+            if table in last
+            or (table not in busy and (hurry or now - self._begun.get(table, -self._interval_s) >= self._interval_s))
         }
-        return frozenset(others | set(due.values()))
+        return frozenset(others | due)
 
     def begun(self, names: Collection[str]) -> None:
         """Copies have begun that these requests asked for."""

@@ -7,7 +7,7 @@ written to disk before. All it needs to know is in the two files and in the offs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -162,7 +162,7 @@ class Coordinator:
         """
         before = start.chunks
         self._cascading.refresh(start, end)
-        requests = self._new_requests(before)
+        requests = self._new_requests(before, self._log_entries.renamed(start, end))
         self._due.begun(requests)
         moved = start.moved_to(end)
         entries = self._log_entries.of(start, end, requests, moved=moved)
@@ -188,11 +188,13 @@ class Coordinator:
         if self._finder is not None:
             self._finder.stop()
 
-    def _new_requests(self, before: int) -> frozenset[str]:
+    def _new_requests(self, before: int, renamed: Collection[TableId] = ()) -> frozenset[str]:
         """Requests that no entry came from yet, and that are due; their files stay until the batch is in the sink."""
         names = self._requests.names()
         new = names - self._plan.requests() if names else names
-        return self._due.taken(new, self._plan.copies(before), hurry=self.hurry) if new else new
+        if not new:
+            return new
+        return self._due.taken(new, self._plan.copies(before), renamed=renamed, hurry=self.hurry)
 
     def _is_whole(self, start: MySqlOffset) -> bool:
         """Whether a copy beside its table can take its place."""

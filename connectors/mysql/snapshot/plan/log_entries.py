@@ -95,7 +95,7 @@ class LogEntries:
         known, marks = self._history.tables(end.schemas), self._marks.refresh()
         copies = carried_on(self._plan.copies(start.chunks), (each for each in entries if not isinstance(each, Begin)))
         begun = {entry.table: entry for entry in entries if isinstance(entry, Begin)}
-        new_names = self._renamed(start, end)
+        new_names = self.renamed(start, end)
         found: list[Begin] = []
         requests = sorted(map(self._requests.get, sorted(names)), key=lambda request: bool(request.reason))
         limited: dict[TableId, str] = {}
@@ -112,7 +112,7 @@ class LogEntries:
         self._announce([begin for begin in found if begin.table in limited], limited)
         return found
 
-    def _renamed(self, start: MySqlOffset, end: MySqlOffset) -> Mapping[TableId, TableId]:
+    def renamed(self, start: MySqlOffset, end: MySqlOffset) -> Mapping[TableId, TableId]:
         """The names behind the batch of tables that have another one before it."""
         names: dict[TableId, TableId] = {}
         for entry in self._history.entries(start.schemas, end.schemas):

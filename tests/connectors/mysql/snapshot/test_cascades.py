@@ -173,6 +173,7 @@ def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path)
         names = ask(place)
     assert due.taken({*names, "by-a-user"}, []) == {"by-a-user"}
     assert len(requests.names()) == 1, "one stands for all"
+    assert due.taken(requests.names(), [C], renamed=[C]) == requests.names()
     now[0] += 60
     assert due.taken(requests.names(), [C]) == frozenset()
     assert due.taken(requests.names(), []) == requests.names()

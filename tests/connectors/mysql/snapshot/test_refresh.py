@@ -8,10 +8,22 @@ from pathlib import Path
 import pytest
 from stepping import Steps
 
-from cdc.schema import AddColumn, CreateShadow, SchemaChange, SwapShadow, TableId, TruncateTable
+from cdc.schema import (
+    AddColumn,
+    Column,
+    CreateShadow,
+    DataType,
+    SchemaChange,
+    SwapShadow,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.source import Limits
 from cdc.state.store import LocalStore
-from cdc.testing import ListSink
+from cdc.testing import ListSink, block
 from cdc_services.server import MySqlServer
+from connectors.mysql.snapshot.cascades import Parent, keep, watched
 from connectors.mysql.snapshot.plan.requests import Requests
 
 pytestmark = pytest.mark.mysql
@@ -45,6 +57,14 @@ def copied(server: MySqlServer, folder: Path, table: TableId, chunk_rows: int = 
 def ask(steps: Steps, table: TableId, name: str = "") -> None:
     """As `cdc resync` does."""
     Requests(LocalStore(steps.folder)).add(table, name)
+
+
+def cascade(folder: Path, table: TableId) -> None:
+    """As a task does that meets a deleted row which the table's rows refer to."""
+    store, parent = LocalStore(folder), TableId(table.database, "parent")
+    keep(store, {parent: Parent(deletes={table})})
+    schema = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
+    list(watched(iter([block(parent, schema, [("-D", {"id": 1})])]), store, "4"))
 
 
 def with_stale_rows(steps: Steps, table: TableId) -> None:
@@ -182,6 +202,26 @@ def test_a_request_counts_once(any_server: MySqlServer, tmp_path: Path) -> None:
     steps.finish(any_server)
     assert_same(steps, any_server, table)
     assert steps.changes == [CreateShadow(table), SwapShadow(table)]
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["in the first snapshot", "behind it"])
+def test_a_request_that_waits_goes_with_a_table_that_is_renamed(
+    any_server: MySqlServer, tmp_path: Path, whole: bool
+) -> None:
+    """It waits for the snapshot before it; the batch of the rename takes it up, as nothing has its name later."""
+    database = filled(any_server, "INT PRIMARY KEY")
+    old, new = TableId(database, "t"), TableId(database, "u")
+    steps = copied(any_server, tmp_path, old) if whole else Steps(any_server, database, tmp_path)
+    if not whole:
+        steps.sink = ListSink()  # type: ignore[assignment]
+        steps.step_until(lambda: old in steps.sink.tables and bool(steps.sink.rows(old)), Limits(1 << 26, 30))
+        assert len(steps.sink.rows(old)) < ROWS
+    cascade(tmp_path, old)
+    with_stale_rows(steps, old)
+    any_server.execute("RENAME TABLE t TO u", database=database)
+    steps.finish(any_server)
+    assert_same(steps, any_server, new)
+    assert steps.sink.tables == {new}
 
 
 def of_kind(steps: Steps, *kinds: type[SchemaChange]) -> list[SchemaChange]:

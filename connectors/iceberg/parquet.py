@@ -1,4 +1,4 @@
-"""Parquet files of rows, of deleted positions and of keys. Executor and driver.
+"""Parquet files of rows and of deleted positions, and files of keys. Executor and driver.
 
 Position delete files have one data file each, whose path is both bounds of the path column: readers then look at them
 for that file only, and other engines' compaction takes them apart.
@@ -6,6 +6,7 @@ for that file only, and other engines' compaction takes them apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,8 @@ def write_rows(table: Any, path: str, rows: pa.RecordBatch, partition: Any) -> A
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
     schema = table.schema()
-    fitted = pa.Table.from_batches([rows]).cast(_plain(schema_to_pyarrow(schema)))
+    fields = [field.with_type(_plain(field.type)) for field in schema_to_pyarrow(schema)]
+    fitted = pa.Table.from_batches([rows]).cast(pa.schema(fields))
     collected: list[pq.FileMetaData] = []
     size = _write(table.io, path, fitted, collected)
     statistics = data_file_statistics_from_parquet_metadata(
@@ -87,6 +89,25 @@ def write_deletes(table: Any, path: str, data_file: Any, positions: np.ndarray) 
     return made
 
 
+def read_columns(io: Any, path: str, fields: Sequence[Any]) -> pa.Table:
+    """Columns of a data file by field id, under the present names and types of the library's `fields`.
+
+    A column that the file has not is NULL.
+    """
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    with io.new_input(path).open() as stream:
+        file = pq.ParquetFile(stream)
+        by_id = {int((field.metadata or {}).get(b"PARQUET:field_id", -1)): field.name for field in file.schema_arrow}
+        there = [by_id[field.field_id] for field in fields if field.field_id in by_id]
+        rows, count = file.read(columns=there), file.metadata.num_rows
+    columns = []
+    for field in fields:
+        kind, name = _plain(schema_to_pyarrow(field.field_type)), by_id.get(field.field_id)
+        columns.append(pa.nulls(count, kind) if name is None else rows[name].cast(kind))
+    return pa.table(columns, names=[field.name for field in fields])
+
+
 def read_deletes(io: Any, path: str) -> pa.Table:
     """Columns `file_path` and `pos` of a position delete file."""
     with io.new_input(path).open() as stream:
@@ -121,12 +142,8 @@ def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData])
     return len(output)
 
 
-def _plain(schema: pa.Schema) -> pa.Schema:
-    """The schema in types with 32-bit offsets, as rows come."""
-    kinds = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
-    fields = [field.with_type(kinds.get(field.type, _list(field.type))) for field in schema]
-    return pa.schema(fields)
-
-
-def _list(kind: pa.DataType) -> pa.DataType:
-    return pa.list_(kind.value_field) if pa.types.is_large_list(kind) else kind
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type with 32-bit offsets, as rows come."""
+    if pa.types.is_large_list(kind):
+        return pa.list_(kind.value_field)
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
