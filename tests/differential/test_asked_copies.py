@@ -22,7 +22,7 @@ from connectors.mysql.ddl import catalog as catalog_module
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.statements import Statement, Unparsed
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
 
 LIMITS = Limits(1 << 26, 2_000)
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, c INT)"

@@ -17,7 +17,7 @@ from cdc.errors import ChangeRefused
 from cdc.source import Limits
 from cdc_services.server import MySqlServer
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
 _LIMITS = Limits(1 << 26, 10**6)
 _NEVER_REFUSED = {("INT", "VARCHAR(20)"), ("INT", "DECIMAL(20,3)"), ("FLOAT", "DOUBLE"), ("DATE", "DATETIME")}
 SURE = [conversion for conversion in CONVERSIONS if conversion[:2] in _NEVER_REFUSED]

@@ -29,7 +29,7 @@ from cdc.testing.memory import Middle
 from cdc_services.server import MySqlServer
 from connectors.mysql.snapshot.plan.requests import Requests
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
 CHANGES = ("MODIFY i BIGINT AUTO_INCREMENT", "CHANGE i j INT AUTO_INCREMENT", "RENAME COLUMN i TO j", "DROP COLUMN i")
 ENDS = (
     "RENAME TABLE {0} TO {0}_old",

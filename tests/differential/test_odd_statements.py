@@ -12,7 +12,7 @@ from direct import DirectRuns
 from cdc.source import Limits
 from cdc_services.server import MySqlServer
 
-pytestmark = [pytest.mark.mysql, pytest.mark.slow]
+pytestmark = [pytest.mark.mysql, pytest.mark.slow, pytest.mark.usefixtures("files_stay_open")]
 LIMITS = Limits(1 << 26, 10**6)
 
 CASES: dict[str, tuple[str, ...]] = {

@@ -26,7 +26,7 @@ from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 
-pytestmark = [pytest.mark.slow, pytest.mark.mysql, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.mysql, pytest.mark.timeout(600), pytest.mark.usefixtures("files_stay_open")]
 
 _FIRST, _, _LAST = os.environ.get("CDC_DIFF_SEEDS", "1").partition("-")
 _SEEDS = range(int(_FIRST), int(_LAST or _FIRST) + 1)

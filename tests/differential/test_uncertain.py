@@ -31,7 +31,7 @@ from cdc.testing.memory import Middle
 from cdc_services.server import MySqlServer
 from connectors.mysql.snapshot.plan.requests import Requests
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
 LIMITS = Limits(1 << 26, 10**6)
 
 SILENT: tuple[Conversion, ...] = (

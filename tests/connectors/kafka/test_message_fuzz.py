@@ -8,4 +8,5 @@ import pytest
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_mutations_of_recorded_messages_are_read_or_refused(seed: int) -> None:
-    assert list(message_fuzz.problems(seed, 5_000)) == []
+    """A million of them: `make chaos`."""
+    assert list(message_fuzz.problems(seed, 1_500)) == []

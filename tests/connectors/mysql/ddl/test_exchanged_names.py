@@ -29,6 +29,7 @@ from connectors.duckdb.sink import DuckDbSink
 from connectors.mysql.schema.table import table_schema
 from tests.transform_rules import text
 
+pytestmark = pytest.mark.usefixtures("files_stay_open")
 T = TableId("shop", "t")
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, c INT)"
 TEXT = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))"

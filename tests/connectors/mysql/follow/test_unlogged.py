@@ -30,7 +30,7 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import end_of_log
 from connectors.mysql.source import MySqlSource
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
 LIMITS = Limits(1 << 26, 10**6)
 SWAPPED = ("SET sql_log_bin = 0", "ALTER TABLE t MODIFY a INT AFTER b")
 

@@ -16,6 +16,7 @@ from cdc.source import Limits
 from cdc_services.server import MySqlServer
 
 ON, OFF = "ALTER TABLE {0} ADD SYSTEM VERSIONING", "ALTER TABLE {0} DROP SYSTEM VERSIONING"
+pytestmark = pytest.mark.usefixtures("files_stay_open")
 DECLARED = (
     "ALTER TABLE {0} ADD s TIMESTAMP(6) GENERATED ALWAYS AS ROW START, ADD e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, "
     "ADD PERIOD FOR SYSTEM_TIME (s, e), ADD SYSTEM VERSIONING"
