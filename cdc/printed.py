@@ -20,6 +20,8 @@ _NOT_SHOWN = re.compile(
 
 def printed(text: object, *, longest: int = LONGEST) -> str:
     """The text with such characters escaped (`\\x1b`), each line cut in its middle, further lines indented."""
+    if isinstance(text, str) and len(text) <= longest and text.isascii() and text.isprintable():
+        return text
     return "\n  ".join(_line(part, longest) for part in str(text).split("\n"))
 
 

@@ -297,6 +297,29 @@ def test_light_and_dark_can_be_read(page: playwright.Page, address: str, scheme:
     assert [name for ratio, name in ratios if ratio < 4.5] == [], "too little contrast"
 
 
+@pytest.mark.parametrize(("server_ms", "refreshes"), [(1, 5), (200, 1)])
+def test_a_page_that_costs_the_server_much_is_fetched_less_often(
+    page: playwright.Page, address: str, server_ms: int, refreshes: int
+) -> None:
+    """In eleven seconds; one percent of a core is 200 ms of it in 20 s."""
+    fetched = []
+
+    def costly(route: playwright.Route) -> None:
+        answer = route.fetch()
+        assert float(answer.headers["server-timing"].removeprefix("page;dur=")) >= 0
+        fetched.append(answer)
+        route.fulfill(response=answer, headers={**answer.headers, "server-timing": f"page;dur={server_ms}"})
+
+    page.clock.install()
+    page.goto(address)
+    page.route(address, costly)
+    for _ in range(110):
+        page.clock.run_for(100)
+        page.evaluate("document.title")  # what was fetched is taken in
+    assert 1 <= len(fetched) <= refreshes
+    assert len(fetched) > 1 or refreshes == 1
+
+
 def test_a_hundred_pipelines_are_there_at_once_and_are_refreshed_with_little(
     page: playwright.Page, address: str, control: FakeControl, tmp_path: Path
 ) -> None:
