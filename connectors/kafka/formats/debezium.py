@@ -33,7 +33,7 @@ from connectors.kafka.formats.groups import (
 from connectors.kafka.formats.log_positions import NOWHERE, PLACES, LogPositions, places_of
 from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
-from connectors.kafka.formats.schema_changes import schema_change
+from connectors.kafka.formats.schema_changes import schema_change, unsigned_columns
 from connectors.kafka.formats.tombstones import lone_tombstones, with_deletes
 from connectors.kafka.formats.wrapped import Opener, Unwrapper, by_key, key_object
 from connectors.kafka.kernels import NULL, OBJECT, STRING
@@ -122,6 +122,7 @@ class DebeziumFormat:
         elif scan.cells("ddl").kinds[place] >= STRING:
             try:
                 reading.statements += schema_change(scan, place, number)
+                reading.unsigned |= unsigned_columns(scan, place)
             except convert.BadValue as error:
                 reading.unreadable[number] = str(error)
         elif scan.cells("op").raw(place) == b"m":

@@ -162,6 +162,8 @@ class Reading:
     statements: list[Statement] = field(default_factory=list)
     unreadable: dict[int, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    unsigned: dict[TableId, frozenset[str]] = field(default_factory=dict)
+    """Columns that are BIGINT UNSIGNED in the source, as schema changes say, by table."""
 
     def count(self, reason: str, number: int) -> None:
         """Add to a counted remark."""

@@ -19,6 +19,7 @@ from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.kernels import ARRAY
 
 _TEXTS = ("ddl", "databaseName")
+_UNSIGNED = re.compile(r"\s*BIGINT\s+UNSIGNED\b", re.IGNORECASE)
 _ID = re.compile(r'"((?:[^"]|"")*)"')
 
 
@@ -35,6 +36,22 @@ def schema_change(scan: Scan, row: int, number: int) -> list[Statement]:
     except (ValueError, LookupError, TypeError):  # not as Debezium writes them: told as a statement not understood
         change = None
     return [Statement(number, database, ddl, change, place_of(own, 0))]
+
+
+def unsigned_columns(scan: Scan, row: int) -> dict[TableId, frozenset[str]]:
+    """The columns that a message with `ddl`, also one of the snapshot, says to be BIGINT UNSIGNED, by table."""
+    cells, found = scan.cells("tableChanges"), dict[TableId, frozenset[str]]()
+    try:
+        changes = json.loads(cells.raw(row)) if cells.kinds[row] == ARRAY else []
+        for change in changes:
+            table = _table(str(change["id"]))
+            columns = (change.get("table") or {}).get("columns", ())
+            names = (str(each["name"]) for each in columns if _UNSIGNED.match(str(each.get("typeName", ""))))
+            if table is not None:
+                found[table] = frozenset(names)
+    except (ValueError, LookupError, TypeError, AttributeError):  # not as Debezium writes them
+        return {}
+    return {table: names for table, names in found.items() if names}
 
 
 def _change(ddl: str, database: str, changes: Any) -> SimpleDdl | Altered | None:

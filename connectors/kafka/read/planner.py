@@ -25,6 +25,7 @@ from connectors.kafka.read.ordered import IDLE_S, Order
 from connectors.kafka.read.partitions import Found, Partitions
 from connectors.kafka.read.records import Pending
 from connectors.kafka.read.tables import Tables
+from connectors.kafka.read.unsigned import UnsignedColumns
 from connectors.kafka.source_options import KafkaSourceOptions
 
 _AT_ONCE = 5_000
@@ -94,6 +95,7 @@ class TopicPlanner:
     ) -> None:
         self._cluster, self._policy, self._history, self._tables = cluster, policy, history, tables
         self._notices, self._skips = notices, options.unreadable != "fail"
+        self._unsigned = UnsignedColumns(notices, tables.takes)
         self._partitions = Partitions(cluster, policy, options, pipeline, notices)
         self._formats = Formats(options, options.registry(policy, SOURCE))
         self._order = Order(self._formats, self._partitions.ends_of)
@@ -181,6 +183,7 @@ class TopicPlanner:
         self.full = limits is not None and (batch.rows >= limits.max_rows or batch.bytes >= limits.max_bytes)
         ends = {**found.at.partitions, **batch.ends}
         places = dict(self._order.reached), dict(self._order.watched)
+        self._unsigned.look(batch.known)
         self._at = self._base = KafkaOffset(batch.known.count, ends, *places, ids, found.new)
         return self._at
 
@@ -279,6 +282,7 @@ class TopicPlanner:
         messages = messages.part(0, limit)
         found = self._formats.of(part.topic, messages)
         reading = found.read(messages, known.table_of(part.topic))
+        self._unsigned.take(reading.unsigned)
         count, first = len(messages), None
         for group in (self._tables.described(item, found) for item in reading.groups):
             if not self._tables.takes(group.table):

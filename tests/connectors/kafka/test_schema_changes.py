@@ -226,3 +226,24 @@ def test_columns_that_an_alter_drops_and_renames(clauses: str) -> None:
 
 def test_a_statement_that_names_another_database_than_its_message_is_not_understood() -> None:
     assert altered("ALTER TABLE other.orders DROP COLUMN a", ORDERS, ["b"]) is None
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_column_that_is_unsigned_by_the_schema_changes_is_told_until_it_is_declared(
+    tmp_path: Path, declared: bool
+) -> None:
+    """Without a schema nothing in a message says so: 2^64 - 1 is written as -1."""
+    log = topics()
+    kinds = [{"name": "id", "typeName": "BIGINT UNSIGNED"}, {"name": "n", "typeName": "BIGINT"}]
+    place = {"file": "binlog.000001", "pos": 4, "server_id": 1, "snapshot": "true"}
+    change = {"type": "CREATE", "id": '"shop"."orders"', "table": {"columns": kinds}}
+    told = {"source": place, "databaseName": "shop", "ddl": "CREATE TABLE orders (...)", "tableChanges": [change]}
+    log.write("srv", json.dumps(told).encode())
+    write(log, 0, row(10, id=-1, n=-1))
+    options = {"columns": {"shop.orders": {"id": "BIGINT UNSIGNED"}}} if declared else {}
+    found = Follower(log, tmp_path, **options)
+    rows = [item for batch in followed(found) for item in batch if isinstance(item, dict)]
+    assert rows == [{"id": 2**64 - 1 if declared else -1, "n": -1}]
+    assert [notice.partition(" in the source")[0] for notice in found.notices] == (
+        [] if declared else ["shop.orders: id is BIGINT UNSIGNED"]
+    )
