@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,7 @@ _ESCAPES = (
     ("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"),
     *((chr(code), f"\\u{code:04x}") for code in range(32) if chr(code) not in "\n\r\t"),
 )  # fmt: skip
-_SPECIAL = r'[\x00-\x1f"\\]'
+_NOTHING = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,47 +76,66 @@ def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.nda
 
     `gone` is bool[n]. Raises SinkError for a number that JSON has not.
     """
-    head = f'"_index":{json.dumps(place.alias)},"version":{place.version},"version_type":"external_gte","_id":'
-    quoted_ids = _quoted(ids)
-    made = pc.binary_join_element_wise(
-        f'{{"index":{{"require_alias":true,{head}', quoted_ids, "}}\n", _documents(rows, schema, place), "\n", ""
+    head = f'"_index":{json.dumps(place.alias)},"version":{place.version},"version_type":"external_gte","_id":"'
+    clean_ids = _escaped(ids)
+    made = _joined(
+        [f'{{"index":{{"require_alias":true,{head}', clean_ids, '"}}\n', *_document(rows, schema, place), "\n"]
     )
     if gone.any():
-        deletes = pc.binary_join_element_wise(f'{{"delete":{{{head}', quoted_ids, "}}\n", "")
+        deletes = _joined([f'{{"delete":{{{head}', clean_ids, '"}}\n'])
         made = pc.if_else(pa.array(gone), deletes, made)
     return made
 
 
-def _documents(rows: pa.RecordBatch, schema: TableSchema, place: Place) -> pa.Array:
+Piece: TypeAlias = "str | pa.Array"
+"""A part of each row's text: the same for all, or an array of texts without NULL."""
+
+
+def _joined(pieces: Sequence[Piece]) -> pa.Array:
+    """The pieces of each row one behind the other: one copy, whatever their number."""
+    found: list[Piece] = []
+    for piece in pieces:
+        last = found[-1] if found else None
+        if isinstance(piece, str) and isinstance(last, str):
+            found[-1] = last + piece
+        else:
+            found.append(piece)
+    return pc.binary_join_element_wise(*found, "")
+
+
+def _document(rows: pa.RecordBatch, schema: TableSchema, place: Place) -> list[Piece]:
     """The JSON object of each row."""
-    fields = []
-    for values, column in zip(rows.columns, schema.columns, strict=True):
-        text = pc.fill_null(_value(values, column.name, column.type.kind, place), "null")
-        fields.append(pc.binary_join_element_wise(f"{json.dumps(column.name, ensure_ascii=False)}:", text, ""))
-    inner = pc.binary_join_element_wise(*fields, ",") if len(fields) > 1 else fields[0]
-    return pc.binary_join_element_wise("{", inner, "}", "")
+    pieces: list[Piece] = ["{"]
+    for number, (values, column) in enumerate(zip(rows.columns, schema.columns, strict=True)):
+        name = json.dumps(column.name, ensure_ascii=False)
+        text, quoted = _value(values, column.name, column.type.kind, place)
+        pieces.append(f"{',' if number else ''}{name}:")
+        if not values.null_count:
+            pieces += ['"', text, '"'] if quoted else [text]
+        else:
+            pieces.append(pc.fill_null(pc.binary_join_element_wise('"', text, '"', "") if quoted else text, "null"))
+    return [*pieces, "}"]
 
 
-def _value(values: pa.Array, name: str, kind: Kind, place: Place) -> pa.Array:
-    """The JSON text of each value."""
+def _value(values: pa.Array, name: str, kind: Kind, place: Place) -> tuple[pa.Array, bool]:
+    """The JSON text of each value, and whether it stands in quotes."""
     if kind is Kind.JSON and name in place.objects:
-        return values
+        return values, False
     if pa.types.is_boolean(values.type):
-        return pc.if_else(values, "true", "false")
+        return pc.if_else(values, "true", "false"), False
     if pa.types.is_floating(values.type):
         bad = not_finite(values)
         if bad is not None:
             hint = "leave such rows out with a filter, or make them NULL with a projection"
             raise SinkError(f"{bad} is no JSON number", where=f"{place.table}.{name}", hint=hint)
-        return pc.cast(values, pa.string())
+        return pc.cast(values, pa.string()), False
     if pa.types.is_list(values.type):
         texts = [None if item is None else json.dumps(item) for item in values.to_pylist()]
-        return pa.array(texts, pa.string())
+        return pa.array(texts, pa.string()), False
     if pa.types.is_integer(values.type) and name not in place.texts:
-        return pc.cast(values, pa.string())
+        return pc.cast(values, pa.string()), False
     plain = _plain(values)
-    clean = not (pa.types.is_string(values.type))
-    return pc.binary_join_element_wise('"', plain, '"', "") if clean else _quoted(plain)
+    return (_escaped(plain) if pa.types.is_string(values.type) else plain), True
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -128,7 +148,8 @@ def _plain(values: pa.Array) -> pa.Array:
     if pa.types.is_duration(kind):
         return spans(values)
     if pa.types.is_timestamp(kind):
-        text = pc.strftime(values.cast(pa.timestamp("us")), "%Y-%m-%dT%H:%M:%S")
+        text = pc.cast(values.cast(pa.timestamp("us")), pa.string())
+        text = pc.binary_replace_slice(text.cast(pa.binary()), start=10, stop=11, replacement=b"T").cast(pa.string())
         return pc.binary_join_element_wise(text, "Z", "") if kind.tz is not None else text
     if pa.types.is_binary(kind):
         return base64(values)
@@ -137,11 +158,21 @@ def _plain(values: pa.Array) -> pa.Array:
     return pc.cast(values, pa.string())
 
 
+def _escaped(text: pa.Array) -> pa.Array:
+    """The inside of JSON strings (RFC 8259 section 7)."""
+    return escaped(text, _ESCAPES) if _has_special(text) else text
+
+
+def _has_special(text: pa.Array) -> bool:
+    """Whether a byte of a string array has to be escaped: those below a blank, quotes, backslashes."""
+    offsets = np.frombuffer(text.buffers()[1], np.int32)[text.offset : text.offset + len(text) + 1]
+    data = np.frombuffer(text.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]] if len(text) else _NOTHING
+    return bool(((data < 32) | (data == 34) | (data == 92)).any())
+
+
 def _quoted(text: pa.Array) -> pa.Array:
-    """JSON strings (RFC 8259 section 7)."""
-    if pc.any(pc.match_substring_regex(text, _SPECIAL)).as_py():
-        text = escaped(text, _ESCAPES)
-    return pc.binary_join_element_wise('"', text, '"', "")
+    """JSON strings."""
+    return pc.binary_join_element_wise('"', _escaped(text), '"', "")
 
 
 def _arrays(texts: Sequence[pa.Array]) -> pa.Array:

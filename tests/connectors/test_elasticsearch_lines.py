@@ -1,0 +1,78 @@
+"""Documents of bulk requests as text: what a JSON reader finds in each line. No server."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cdc.block import arrow_schema
+from cdc.schema import Column, DataType, TableId, TableSchema
+from connectors.elasticsearch.documents import Place, document_ids, lines
+
+COLUMNS = (
+    ("id", "BIGINT"), ("s", "VARCHAR(40)"), ("n", "INT"), ("big", "BIGINT UNSIGNED"), ("d", "DECIMAL(10, 2)"),
+    ("f", "DOUBLE"), ("b", "BOOLEAN"), ("t", "TIMESTAMP(6)"), ("z", "TIMESTAMP_LTZ(6)"), ("day", "DATE"), ("j", "JSON"),
+    ('odd "name"\\', "VARCHAR(4)"),
+)  # fmt: skip
+SCHEMA = TableSchema(tuple(Column(name, DataType.parse(kind)) for name, kind in COLUMNS), ("id",))
+PLACE = Place(TableId("shop", "t"), "the-alias", 7, texts=frozenset({"big"}), objects=frozenset({"j"}))
+AT = datetime(2026, 2, 3, 4, 5, 6, 70)
+ROW: dict[str, Any] = {
+    "id": 1, "s": "plain", "n": -5, "big": 2**64 - 1, "d": Decimal("-0.05"), "f": 0.1, "b": True, "t": AT, "z": AT,
+    "day": date(2026, 2, 3), "j": '{"a": [1, null]}', 'odd "name"\\': "x",
+}  # fmt: skip
+DOCUMENT = {
+    "id": 1, "s": "plain", "n": -5, "big": str(2**64 - 1), "d": "-0.05", "f": 0.1, "b": True,
+    "t": "2026-02-03T04:05:06.000070", "z": "2026-02-03T04:05:06.000070Z", "day": "2026-02-03", "j": {"a": [1, None]},
+    'odd "name"\\': "x",
+}  # fmt: skip
+
+
+def written(*rows: dict[str, Any], gone: tuple[int, ...] = ()) -> list[list[Any]]:
+    """The lines of each row, as a JSON reader has them."""
+    batch = pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(SCHEMA))
+    deleted = np.array([number in gone for number in range(len(rows))])
+    found = lines(batch, SCHEMA, document_ids(batch, SCHEMA, ("id",)), deleted, PLACE).to_pylist()
+    return [[json.loads(line) for line in text.splitlines()] for text in found]
+
+
+def test_a_document_has_every_value() -> None:
+    ((action, document),) = written(ROW)
+    assert document == DOCUMENT
+    assert action == {
+        "index": {
+            "require_alias": True, "_index": "the-alias", "version": 7, "version_type": "external_gte", "_id": "1"
+        }
+    }  # fmt: skip
+
+
+def test_a_null_is_null_beside_values_of_other_rows() -> None:
+    empty = dict.fromkeys(ROW) | {"id": 2}
+    assert [document for _, document in written(ROW, empty)] == [DOCUMENT, empty]
+
+
+@pytest.mark.parametrize("text", ['"', "\\", "\n\r\t", "\x00\x01\x1f", "größe \U0001f600", "", '"quoted" \\ and é\x07'])
+def test_every_text_comes_back(text: str) -> None:
+    documents = [document for _, document in written({**ROW, "s": text}, {**ROW, "id": 2, "s": "plain"})]
+    assert [document["s"] for document in documents] == [text, "plain"]
+
+
+def test_a_deleted_row_is_a_line_alone() -> None:
+    assert [len(found) for found in written(ROW, {**ROW, "id": 2}, gone=(1,))] == [2, 1]
+    assert written(ROW, gone=(0,)) == [
+        [{"delete": {"_index": "the-alias", "version": 7, "version_type": "external_gte", "_id": "1"}}]
+    ]
+
+
+def test_a_part_of_a_larger_batch_is_written_as_it_is() -> None:
+    """Arrays of slices begin somewhere in their buffers."""
+    rows = [{**ROW, "id": number, "s": '"' if number == 0 else f"row {number}"} for number in range(9)]
+    batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(SCHEMA)).slice(3, 4)
+    found = lines(batch, SCHEMA, document_ids(batch, SCHEMA, ("id",)), np.zeros(4, np.bool_), PLACE)
+    assert [json.loads(text.splitlines()[1])["s"] for text in found.to_pylist()] == [f"row {n}" for n in range(3, 7)]
