@@ -70,14 +70,19 @@ def arrow_schema(schema: TableSchema) -> pa.Schema:
     return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in schema.columns])
 
 
-class During(StrEnum):
-    """The purpose of a block while its table is re-snapshotted (`CreateShadow` to `SwapShadow`): rows come for both."""
+class Stream(StrEnum):
+    """What rows of a source table are part of. `cdc.tables.router` says which tables of the sink get which."""
 
-    NO_COPY = ""
-    OLD = "old"
-    """For the rows that were there when the copy began, which readers find until it is whole."""
-    NEW = "new"
-    """For the copy."""
+    LOG = "log"
+    """Every change of the log."""
+    SNAPSHOT_ROWS = "snapshot-rows"
+    """Rows that a snapshot of the table has read."""
+    SNAPSHOT_LOG = "snapshot-log"
+    """Changes of the log that the rows of the snapshot do not hold: with them they are the table."""
+
+
+LOGGED = frozenset({Stream.LOG, Stream.SNAPSHOT_LOG})
+"""The streams of a change while no snapshot of its table runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +99,8 @@ class ChangeBlock:
         timestamps_ms: int64[n]; when the source committed the change, milliseconds since the epoch.
         position_text: a sequence's place in the log, in the source's words, for messages (`cdc.source.Positions`); the
             engine sets it. Empty for a row that is from no log.
-        during: what it is for while the table is copied anew.
-        snapshot: whether these are rows as a copy of the table read them, not changes of its log.
+        streams: what the rows are part of. While a snapshot of the table runs, a change that its rows hold is of LOG
+            alone; a change of which they hold one image comes in two blocks.
         metadata: what the source knows of each row besides, by names of its `metadata.list`: given a name and the
             sequences of rows, the column (`cdc.transform.check.SOURCE_METADATA` has the types). None: all are NULL.
 
@@ -110,9 +115,13 @@ class ChangeBlock:
     row: pa.Array
     timestamps_ms: pa.Array
     position_text: Callable[[int], str] = str
-    during: During = During.NO_COPY
-    snapshot: bool = False
+    streams: frozenset[Stream] = LOGGED
     metadata: Callable[[str, pa.Array], pa.Array] | None = None
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
+
+    @property
+    def snapshot(self) -> bool:
+        """Whether these are rows as a snapshot of the table has read them, not changes of its log."""
+        return Stream.SNAPSHOT_ROWS in self.streams

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from cdc.errors import Problem, SpecError, StateError
 from cdc.pattern import TablePattern
-from cdc.schema import SchemaChange, TableId, tables_after
+from cdc.schema import TableId
 from cdc.state.store import RESTORE
 
 
@@ -189,19 +189,19 @@ def check_collisions(tables: Iterable[TableId], route: RouteTable, *, file: str 
 
 
 class RouteGuard:
-    """Refuses a change after which the sink's tables could not be told apart. Driver.
+    """Refuses source tables that could not be told apart in the sink. Driver.
 
-    It knows the tables from the changes alone, each of which it is told in log order: what the source has today may be
-    the result of changes that are still to come. `check` is given all tables and raises SpecError.
+    It is given the tables as the log of the source has come to: what the source has today may be the result of changes
+    that are still to come. `check` is given all tables, sorted, and raises SpecError.
     """
 
     def __init__(self, check: Callable[[Sequence[TableId]], None]) -> None:
         self._check = check
         self._tables: set[TableId] = set()
 
-    def check(self, changes: Iterable[SchemaChange]) -> None:
-        """Take over tables that come and go. Raises SpecError before anything was applied; repeatable."""
-        tables = tables_after(self._tables, changes)
-        if tables != self._tables:
-            self._check(sorted(tables))
-            self._tables = tables
+    def check(self, tables: Iterable[TableId]) -> None:
+        """Look at the tables of a batch before anything of it is applied. Raises SpecError; repeatable."""
+        there = set(tables)
+        if there != self._tables:
+            self._check(sorted(there))
+            self._tables = there

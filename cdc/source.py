@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock
 from cdc.errors import SourceError
+from cdc.events import SourceEvent
 from cdc.finding import Finding, ok
-from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.schema import TableId, TableSchema
 from cdc.state.store import Store
 from cdc.state.waits import Waits
 
@@ -175,8 +176,8 @@ class Source(ABC):
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """The end of the next batch after `start`, or `start` itself when nothing came within `wait_s` seconds.
 
-        Stream reader process. The batch ends at a transaction boundary, and every table has one schema in it: schema
-        changes of the batch come before all of its rows of that table. `limits` None means no limit.
+        Stream reader process. The batch ends at a transaction boundary, and every table has one schema in it: the
+        events of the batch come before all of its rows of that table. `limits` None means no limit.
         """
 
     @abstractmethod
@@ -192,8 +193,8 @@ class Source(ABC):
         """
 
     @abstractmethod
-    def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-        """The schema changes of a batch, in log order. Driver; asked again after a crash, same answer."""
+    def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
+        """The events of a batch, in log order (`cdc.events`). Driver; asked again after a crash, same answer."""
 
     @abstractmethod
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
@@ -259,19 +260,6 @@ class Source(ABC):
         raise SourceError("it takes no positions of other tools", where=f"source {type(self).__name__}")
 
 
-def past_changes(source: Source, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-    """The changes from no tables to those at `end`, many batches behind `start`, where the pipeline began. Driver."""
-    return source.past_changes(start, end) if isinstance(source, TellsPast) else source.schema_changes(start, end)
-
-
-@runtime_checkable
-class TellsPast(Protocol):
-    """Optional capability: a batch has changes, such as `CreateShadow`, that mean nothing in a row of many batches."""
-
-    def past_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-        """The changes of the source's tables in many batches, one after the other, without those. Driver."""
-
-
 @runtime_checkable
 class Learns(Protocol):
     """Optional capability: tasks find out what the driver's side of the source has to know."""
@@ -317,9 +305,8 @@ class CopiesAnew(Protocol):
     def copies_anew(self, table: TableId) -> bool:
         """Whether it does so for this table: the options may have it that only changes get into the sink. Driver."""
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
-        """Ask for a copy that begins, in a later batch, with a `CreateShadow`. It has the table's schema
-        unless it `fits`: the sink's table has these columns and goes on with the log meanwhile.
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+        """Ask for a snapshot that begins in a later batch.
 
         Any process. On disk when it returns; one `request` counts once. `reason` is for the user, who has asked for it
         himself where `asked`: a table of any size is copied then. Raises StateError.

@@ -1,4 +1,4 @@
-"""A source over a list that copies tables anew when the engine asks for it, as a live one does."""
+"""A source over a list that snapshots tables when the engine orders it, as a live one does."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cdc.block import ChangeBlock, During
-from cdc.schema import CreateShadow, SwapShadow, TableId
+from cdc import events as on
+from cdc.block import ChangeBlock, Stream
+from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
 from cdc.testing import ListSource
+
+LOG, ROWS, SNAPSHOT_LOG = (frozenset({stream}) for stream in (Stream.LOG, Stream.SNAPSHOT_ROWS, Stream.SNAPSHOT_LOG))
+_ENDS = (on.SnapshotDone, on.SnapshotVoid, on.TableLeft, DropTable, RenameTable, TruncateTable)
 
 
 class AskedSource(ListSource):
-    """`now` has what a copy reads of each table. A copy comes behind all items there are when it is asked for."""
+    """`now` has what a snapshot reads of each table. One comes behind all items there are when it is ordered."""
 
     def __init__(self, items: Sequence[Any], now: Mapping[TableId, ChangeBlock]) -> None:
         super().__init__(items)
@@ -26,13 +30,18 @@ class AskedSource(ListSource):
     def captures(self, table: TableId) -> bool:
         return table not in self.left_out
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
         if request not in self.requests:
             self.requests[request] = table
-            copied = self.now[table]
-            begun = CreateShadow(table, None if fits else copied.schema)
-            self.add(begun, replace(copied, during=During.NEW), SwapShadow(table))
+            void = [on.SnapshotVoid(table)] if self._is_running(table) else []
+            copied = replace(self.now[table], streams=ROWS)
+            self.add(*void, on.SnapshotBegun(table), copied, on.SnapshotDone(table))
 
     def add(self, *items: Any) -> None:
         """The list grows."""
         self._items = (*self._items, *items)
+
+    def _is_running(self, table: TableId) -> bool:
+        last = [item for item in self._items if getattr(item, "table", None) == table]
+        begun = (item for item in reversed(last) if isinstance(item, (on.SnapshotBegun, *_ENDS)))
+        return isinstance(next(begun, None), on.SnapshotBegun)

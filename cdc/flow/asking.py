@@ -37,14 +37,14 @@ class Asking:
         if self.captured(request.table):
             self._ask(request.table, request.order, RESUMED, asked=True)
 
-    def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool, fits: bool = False) -> None:
+    def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool) -> None:
         """Ask for copies that begin behind what a batch decides; arguments as in `CopiesAnew.copy_anew`.
 
         Raises ChangeRefused when the source does not copy a table, StateError.
         """
         for table in tables:
             if self.captured(table):
-                self._ask(table, _name(batch, table), reason, asked=asked, fits=fits)
+                self._ask(table, _name(batch, table), reason, asked=asked)
 
     def ask_for_user(self, batch: int, table: TableId, reason: str) -> None:
         """Ask for a copy that the user wants, also where the source copies nothing unasked: with the table's schema of
@@ -67,11 +67,11 @@ class Asking:
         """Whether the source follows a table; one that is left out begins anew when it is captured again."""
         return not isinstance(self._source, Captures) or self._source.captures(table)
 
-    def _ask(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
+    def _ask(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
         if not isinstance(self._source, CopiesAnew) or not self._source.copies_anew(table):
             hint = "take the edit back, or start anew with another --state-dir"
             raise ChangeRefused(f"{reason}, and its source does not copy it anew", where=str(table), hint=hint)
-        self._source.copy_anew(table, request, reason, asked=asked, fits=fits)
+        self._source.copy_anew(table, request, reason, asked=asked)
 
 
 def _name(batch: int, table: TableId) -> str:

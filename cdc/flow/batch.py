@@ -23,6 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, StateError, WorkerLost
+from cdc.events import SourceEvent
 from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
 from cdc.flow.altered import check_expected, check_there
@@ -45,7 +46,7 @@ from cdc.retry import Backoff, RetryPolicy
 from cdc.route import RouteGuard
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
-from cdc.source import Learns, Offset, Source, past_changes
+from cdc.source import Learns, Offset, Source
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
@@ -81,7 +82,7 @@ class BatchRunner:
         retry: RetryPolicy,
         rules: Rules | None = None,
     ) -> None:
-        self._source, self._sink, self._guard, self._state = source, sink, guard, state
+        self._source, self._sink, self._state = source, sink, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
         task = PrepareTask(source, sink, routing, TableLog(state.store), rules, state.answers, state.notes)
         self._commits = Commits(sink, self._log, retry, LostLoads(task, state, retry))
@@ -89,14 +90,11 @@ class BatchRunner:
         self._policy, self._notes = routing.policy, state.notes
         self._asking = Asking(source)
         tables, asking = TableLog(state.store), self._asking
-        self._routes = RouteStage(
-            routing, tables, Mailbox(state.store), asking.possible, asking.captured,
-            shadows=sink.shadows,
-        )  # fmt: skip
+        self._routes = RouteStage(routing, tables, Mailbox(state.store), asking.possible, shadows=sink.shadows)
         leaves_out = routing.policy.behavior is Behavior.TRY_EVOLVE
         self._refused = RefusedChanges(sink, self._routes, self._asking, state, leaves_out=leaves_out)
         self._rules = RuleStage(rules, self._routes.tables_held)
-        self._derivation = Derivation([self._rules, self._routes], tables)
+        self._derivation = Derivation(self._rules, self._routes, tables, guard, asking.captured)
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -208,9 +206,9 @@ class BatchRunner:
             self._recover(batch)
         start, end = self._offsets(batch)
         began = time.monotonic()
-        changes = self._derivation.derive(batch, self._changes(start, end))
+        changes = self._derivation.derive(batch, self._told(start, end))
         for order in self._routes.orders:
-            self._asking.ask(batch, [order.table], order.reason, asked=order.by_user, fits=order.follows)
+            self._asking.ask(batch, [order.table], order.reason, asked=order.by_user)
         for resumed in self._routes.resumed:
             self._asking.resume(resumed)
         self._asking.ask_if_possible(batch, sorted(self._rules.renamed), RULE_OF_NAME)
@@ -267,7 +265,6 @@ class BatchRunner:
     def _recover(self, batch: int) -> None:
         """First batch of a run: remove what an earlier run prepared for it, learn the tables and schemas there are."""
         self._retry.call(partial(self._abort, batch), f"clean-up of batch {batch}")
-        self._guard.check(self._past(batch))
         before = self._log.get(batch - 1)
         self._derivation.begin(batch, 0 if before is None else before.tables)
         self._recovered = True
@@ -282,21 +279,11 @@ class BatchRunner:
 
         return self._refused.apply(batch, changes, apply)
 
-    def _past(self, batch: int) -> Sequence[SchemaChange]:
-        """All schema changes before a batch."""
-        first = self._state.initial_offset()
-        if first is None:
-            return ()
-        start, _ = self._offsets(batch)
-        return past_changes(self._source, source_offset(first), source_offset(start))
-
-    def _changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-        """The source's changes of a batch."""
+    def _told(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
+        """The source's events of a batch."""
         if source_offset(start) == source_offset(end):
             return ()
-        changes = self._source.schema_changes(source_offset(start), source_offset(end))
-        self._guard.check(changes)
-        return changes
+        return self._source.events(source_offset(start), source_offset(end))
 
 
 def _by_partition(handle: Prepared) -> int:

@@ -6,20 +6,13 @@ import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from cdc.block import ChangeBlock, During
+from cdc.block import LOGGED, ChangeBlock
 from cdc.schema import CreateShadow, DropShadow, DropTable, SchemaChange, SwapShadow, TableId, TruncateTable
 from cdc.sink import Sink
-from cdc.tables.router import Stream, To, targets
+from cdc.tables.router import To, targets
 from cdc.tables.states import TableState
 
 log = logging.getLogger(__name__)
-
-STREAMS = {
-    During.NO_COPY: frozenset({Stream.LOG, Stream.SNAPSHOT}),
-    During.OLD: frozenset({Stream.LOG}),
-    During.NEW: frozenset({Stream.SNAPSHOT}),
-}
-"""The streams that the rows of a block belong to."""
 
 
 def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChange]:
@@ -46,7 +39,7 @@ def blocks_for(sink: Sink, block: ChangeBlock, state: TableState, *, shadowed: b
 
     `state`: of the pair that it is from; `shadowed`: the sink table has a shadow table.
     """
-    for to in targets(state, STREAMS[block.during], shadowed=shadowed):
+    for to in targets(state, block.streams, shadowed=shadowed):
         if to is To.SHADOW:
             yield replace(block, table=sink.shadow(block.table))
         else:
@@ -55,7 +48,7 @@ def blocks_for(sink: Sink, block: ChangeBlock, state: TableState, *, shadowed: b
 
 def block_for(sink: Sink, block: ChangeBlock) -> ChangeBlock | None:
     """A block of a table that no other goes to, and that is not altered meanwhile; None when it is for no table."""
-    shadowed = sink.shadows and block.during is not During.NO_COPY
+    shadowed = sink.shadows and block.streams != LOGGED
     state = TableState.SHADOW if shadowed else TableState.SNAPSHOT
     return next(blocks_for(sink, block, state, shadowed=shadowed), None)
 

@@ -1,70 +1,72 @@
-"""From the schema changes of the source to those of the sink: a chain of stages. Driver.
+"""From the events of the source to the operations of the sink, one batch after another. Driver.
 
-    source's changes --RuleStage--> behind the transform rules --RouteStage--> with the sink's tables --> sink.apply
+    source's events --RuleStage--> behind the transform rules --RouteStage--> operations --> sink.apply
 
-Each stage takes the changes that the one before gives, and says what they make of the tables. What all of them come to
-is one entry of the log of tables, which the tasks read. A batch that runs again, and the first one of a run, start from
-the entries that the decision before says.
+What a batch makes of the tables is one entry of the log of tables, which the tasks read. A batch that runs again, and
+the first one of a run, start from the entries that the decision before says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
-from cdc.evolution.journal import digest
-from cdc.schema import SchemaChange
-from cdc.schema_json import change_name
-from cdc.tables.entry import TableViews, Try
+from cdc.events import SourceEvent, TableLeft
+from cdc.flow.route_stage import RouteStage, asked
+from cdc.flow.rule_stage import RuleStage
+from cdc.route import RouteGuard
+from cdc.schema import SchemaChange, TableId
 from cdc.tables.log import TableLog
-
-
-class Stage(Protocol):
-    """One step on the way of schema changes."""
-
-    def begin(self, tries: Sequence[Try]) -> None:
-        """Get ready for the first batch of a run, of which an earlier run may have made these tries. Repeatable."""
-
-    def derive(
-        self, batch: int, before: TableViews, after: TableViews, changes: Sequence[SchemaChange]
-    ) -> tuple[Sequence[SchemaChange], TableViews]:
-        """The changes of a batch behind the stage, and the tables behind them; for every batch, also without changes.
-
-        `before` are the tables before the batch, `after` is what the stages before have made of them. The first batch
-        of a run may have more changes: what an edited pipeline file makes different. Raises CdcError; nothing of the
-        batch has been applied by then.
-        """
+from cdc.tables.states import NO_MEMBER, Tables, TableState
 
 
 class Derivation:
-    """The whole chain."""
+    """Derives batches through both stages. `captures`: whether the source follows a table."""
 
-    def __init__(self, stages: Sequence[Stage], log: TableLog) -> None:
-        self._stages, self._log = tuple(stages), log
+    def __init__(
+        self,
+        rules: RuleStage,
+        routes: RouteStage,
+        log: TableLog,
+        guard: RouteGuard,
+        captures: Callable[[TableId], bool],
+    ) -> None:
+        self._rules, self._routes, self._log, self._guard, self._captures = rules, routes, log, guard, captures
+        self._first = False
 
     def begin(self, batch: int, entries: int) -> None:
-        """Get ready for the first batch of a run; `entries` of the log hold before it. Raises StateError."""
-        self._log.begin(batch, entries)
-        tries = self._log.tries(batch)
-        for stage in self._stages:
-            stage.begin(tries)
+        """Get ready for the first batch of a run; `entries` of the log hold before it. Repeatable.
 
-    def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
-        """Derive through all stages, as `Stage.derive`; the log has the result."""
-        before = after = self._log.at(batch - 1)
-        for stage in self._stages:
-            changes, after = stage.derive(batch, before, after, changes)
-        self._log.write(batch, after, asked(changes))
-        return changes
+        Raises StateError, SpecError for tables that the sink could not tell apart by the routes of now.
+        """
+        self._log.begin(batch, entries)
+        self._guard.check(self._log.at(batch - 1).source)
+        self._rules.begin()
+        self._routes.begin(self._log.tries(batch))
+        self._first = True
+
+    def derive(self, batch: int, told: Sequence[SourceEvent]) -> Sequence[SchemaChange]:
+        """The operations of a batch; for every batch, also without events. The log has the result.
+
+        The first batch of a run may have more: what an edited pipeline file makes different. Raises CdcError; nothing
+        of the batch has been applied by then.
+        """
+        before = self._log.at(batch - 1)
+        left = self._left(before.tables) if self._first else []
+        made, after = self._rules.derive(before, [*left, *told])
+        self._guard.check(after.source)
+        operations, after = self._routes.derive(batch, before, after, made)
+        self._first = False
+        self._log.write(batch, after, asked(operations))
+        return operations
+
+    def _left(self, tables: Tables) -> list[SourceEvent]:
+        """Tables that are excluded since the last run; one that is paused stays so, nothing of it comes anyhow."""
+        away = NO_MEMBER | {TableState.PAUSED, TableState.RESUMED}
+        followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in away}
+        gone = sorted(table for table in followed if table in tables.sources and not self._captures(table))
+        return [TableLeft(table, "the source leaves it out") for table in gone]
 
     @property
     def entries(self) -> int:
         """How many entries hold behind the batch that was derived last."""
         return len(self._log)
-
-
-def asked(changes: Sequence[SchemaChange]) -> Try:
-    """The operations that the sink is asked for, as the log keeps them."""
-    if not changes:
-        return Try()
-    return Try(tuple((change_name(change), change.table) for change in changes), digest(changes))

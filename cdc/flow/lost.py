@@ -21,12 +21,11 @@ from functools import partial
 
 from cdc.errors import CdcError, LoadsLost, SinkError, StateError
 from cdc.flow.copying import names_of
-from cdc.flow.offsets import source_offset
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.retry import RetryPolicy
-from cdc.schema import CreateTable, RenameTable, TableId
-from cdc.source import Resyncs, Split, past_changes
+from cdc.schema import TableId
+from cdc.source import Resyncs, Split
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
@@ -135,19 +134,11 @@ class LostLoads:
 
     def _source_tables(self, decision: Decision) -> dict[str, list[str]]:
         """The source's tables of each sink table, by names."""
-        first = self._state.initial_offset()
-        if first is None:
-            return {}
-        source = pickle.loads(pickle.dumps(self._task.source))
-        try:
-            changes = past_changes(source, source_offset(first), source_offset(decision.end))
-        finally:
-            source.stop()
-        tables = [change.table for change in changes if isinstance(change, CreateTable)]
-        tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
+        log = TableLog(self._state.store)
+        tables = {*log.at(decision.batch - 1).source, *log.at(decision.batch).source}
         sink, routes = self._task.sink, self._task.routing.table
         found: dict[str, list[str]] = {}
-        for table in tables:
+        for table in sorted(tables):
             for to in routes(table):
                 sources = [str(member) for member in self._members(to)] or [str(table)]
                 found.update(dict.fromkeys(names_of(sink, to), sources))

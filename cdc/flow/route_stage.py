@@ -1,4 +1,4 @@
-"""The last stage on the way of schema changes: the states of tables, and the operations of the sink."""
+"""The states of tables behind the events of a batch, and the operations of the sink. Driver."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from dataclasses import dataclass, replace
 
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
-from cdc.flow.derive import asked
+from cdc.evolution.journal import digest
 from cdc.flow.held import HeldTables, held_tables
 from cdc.flow.routing import Routing
 from cdc.route import Target
 from cdc.schema import CreateTable, SchemaChange, TableId
 from cdc.schema_json import change_name
 from cdc.tables import events as on
-from cdc.tables.adapter import planned
 from cdc.tables.entry import TableViews, Try
 from cdc.tables.log import TableLog
-from cdc.tables.machine import BatchPlan, Machine
+from cdc.tables.machine import BatchPlan, Machine, planned
 from cdc.tables.requests import Mailbox, Request, RequestKind
 from cdc.tables.sinks import with_shard
 from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, Pair, PairState, Schemas, Tables, TableState
@@ -45,17 +44,15 @@ class Order:
     Attributes:
         reason: for people.
         by_user: a user wants it, so that no size limit holds.
-        follows: the tables of the sink follow the log until it begins.
     """
 
     table: TableId
     reason: str
     by_user: bool
-    follows: bool
 
 
 class RouteStage:
-    """See `cdc.flow.derive.Stage`.
+    """Runs the transition table over the events of a batch.
 
     Attributes:
         held: counts the notices of the last batch, by their names and sink tables.
@@ -72,17 +69,15 @@ class RouteStage:
         log: TableLog,
         requests: Mailbox,
         snapshots: Callable[[TableId], bool],
-        captures: Callable[[TableId], bool],
         *,
         shadows: bool,
     ) -> None:
-        """`snapshots`, `captures`: whether the source snapshots a table when it is asked, and whether it follows it;
-        `shadows`: whether the sink has shadow tables."""
+        """`snapshots`: whether the source snapshots a table when it is asked; `shadows`: whether the sink has shadow
+        tables."""
         self._routing, self._log, self._requests = routing, log, requests
-        self._snapshots, self._captures, self._shadows = snapshots, captures, shadows
+        self._snapshots, self._shadows = snapshots, shadows
         self._before = self._after = TableViews()
         self._tries: Sequence[Try] = ()
-        self._first = True
         self.held: Counter[str] = Counter()
         self.expected: Sequence[CreateTable] = ()
         self.not_created: Schemas = {}
@@ -92,25 +87,26 @@ class RouteStage:
 
     def begin(self, tries: Sequence[Try]) -> None:
         """Shadow tables may be as these tries have left them."""
-        self._tries, self._first = tries, True
+        self._tries = tries
 
     def derive(
-        self, batch: int, before: TableViews, after: TableViews, changes: Sequence[SchemaChange]
+        self, batch: int, before: TableViews, after: TableViews, told: Sequence[on.Event]
     ) -> tuple[Sequence[SchemaChange], TableViews]:
-        """The sink's changes. Raises ChangeRefused for what must not be carried out, EngineError.
+        """The operations of a batch, and the tables behind it. Raises ChangeRefused for what must not be carried out,
+        EngineError.
 
-        Of the first batch of a run also those that edited routes make.
+        `before` are the tables before the batch, `after` has their schemas of source and rules behind it. Of the first
+        batch of a run also the operations that edited routes make.
         """
         self.held, self.orders, self.resumed = Counter(), (), ()
         self.expected, self.not_created = (), {}
         self.taken = self._requests.open()
         self._before = before
-        left, self._first = self._left(before.tables) if self._first else [], False
         same = before.routes == self._routing.table.to_json()
-        if not changes and not self.taken and same and not self._tries and not left:
+        if not told and not self.taken and same and not self._tries:
             self._after = after
             return (), after
-        found = self._as_before(batch, before.tables, left, changes)
+        found = self._as_before(batch, before.tables, told)
         for notice in found.notices:
             log.warning("%s: %s", notice.table, notice.text)
             self.held[f"{'' if notice.done else 'held-back '}{notice.name} {notice.table}"] += 1
@@ -123,29 +119,19 @@ class RouteStage:
         self._after = after.with_tables(found.after)
         return found.operations, self._after
 
-    def _left(self, tables: Tables) -> list[on.Event]:
-        """Tables that are excluded since the last run; one that is paused stays so, nothing of it comes anyhow."""
-        away = NO_MEMBER | {TableState.PAUSED, TableState.RESUMED}
-        followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in away}
-        gone = sorted(table for table in followed if table in tables.sources and not self._captures(table))
-        return [on.TableLeft(table, "the source leaves it out") for table in gone]
-
-    def _as_before(
-        self, batch: int, before: Tables, left: Sequence[on.Event], changes: Sequence[SchemaChange]
-    ) -> BatchPlan:
+    def _as_before(self, batch: int, before: Tables, told: Sequence[on.Event]) -> BatchPlan:
         """The same that an earlier run has come to for the batch, which it may have carried out.
 
         Where the file was edited since they are others: nobody knows then what is in the shadow tables that those have
         touched, and these begin again.
         """
-        requests: list[on.Event] = [*left]
-        requests += [_EVENTS[each.kind](each.table) for each in self.taken]
+        events = [*(_EVENTS[each.kind](each.table) for each in self.taken), *told]
         now = self._now(batch)
-        found = planned(now, before, changes, requests)
+        found = planned(now, before, events)
         if self._tries and self._tries[-1].digest != asked(found.operations).digest:
             operations = (each for one in self._tries for each in one.operations)
             touched = {table for name, table in operations if name in _TOUCHES}
-            found = planned(now, before, changes, requests, touched)
+            found = planned(now, before, events, touched)
         self._tries = ()
         return found
 
@@ -217,6 +203,13 @@ class RouteStage:
         self._requests.remove(self.taken)
 
 
+def asked(operations: Sequence[SchemaChange]) -> Try:
+    """The operations that the sink is asked for, as the log has them."""
+    if not operations:
+        return Try()
+    return Try(tuple((change_name(each), each.table) for each in operations), digest(operations))
+
+
 def _with_sink(record: PairState, there: bool, batch: int) -> PairState:
     """The record of a pair whose sink table is there or is not, as the sink has refused to create it."""
     if there or record.state in NO_MEMBER or record.state is TableState.MISSING:
@@ -233,9 +226,8 @@ def _orders(tables: Tables, batch: int, resumed: Collection[TableId]) -> list[Or
     found = []
     for source in sorted(pairs.keys() - resumed):
         new = [pair for pair in pairs[source] if pair.since == batch]
-        follows = all(pair.state is TableState.REQUESTED for pair in pairs[source])
         if not new or (len(new) < len(pairs[source]) and all(pair.state is TableState.REQUESTED for pair in new)):
             continue
         by_user = any(pair.by_user for pair in pairs[source])
-        found.append(Order(source, next(pair.why for pair in new), by_user, follows))
+        found.append(Order(source, next(pair.why for pair in new), by_user))
     return found

@@ -1,4 +1,4 @@
-"""The transform rules' stage on the way of schema changes: source schemas on one side, the rules' results on the other.
+"""The transform rules' stage on the way of events: source schemas on one side, the rules' results on the other.
 
 Rules that were edited between two runs make other results of the same tables: the first batch of the run then begins
 with the changes that lead there.
@@ -13,23 +13,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cdc import events as on
 from cdc.errors import SpecError, TransformError
-from cdc.evolution.apply import apply_changes
 from cdc.evolution.diff import Table, diff
 from cdc.flow.held import HeldTables
 from cdc.flow.rule_edits import texts_of, told_edits
-from cdc.schema import (
-    AlterColumnType,
-    Column,
-    CreateShadow,
-    CreateTable,
-    DropTable,
-    RenameTable,
-    SchemaChange,
-    TableId,
-    TableSchema,
-)
-from cdc.tables.entry import TableViews, Try
+from cdc.schema import AlterColumnType, Column, CreateTable, SchemaChange, TableId, TableSchema
+from cdc.tables.entry import TableViews
 from cdc.tables.states import Schemas
 
 if TYPE_CHECKING:
@@ -44,7 +34,8 @@ RENAMED = "it was renamed, and the rule of its new name makes other rows"
 
 
 class RuleStage:
-    """See `cdc.flow.derive.Stage`. Without rules nothing is changed, or what earlier ones have made is undone.
+    """The events of a batch behind the transform rules. Without rules nothing is changed, or what earlier ones have
+    made is undone.
 
     Attributes:
         renamed: tables that the last batch renamed, whose rows are those of another rule than theirs is now.
@@ -58,75 +49,78 @@ class RuleStage:
         self._edited = False
         self.renamed: set[TableId] = set()
 
-    def begin(self, tries: Sequence[Try]) -> None:
+    def begin(self) -> None:
         """The rules may have been edited since the last run."""
         self._edited = True
 
-    def derive(
-        self, batch: int, before: TableViews, after: TableViews, changes: Sequence[SchemaChange]
-    ) -> tuple[Sequence[SchemaChange], TableViews]:
-        """The changes behind the rules. Raises SpecError where a rule does not fit a table, TransformError where a
-        change takes a column away that a rule names."""
+    def derive(self, before: TableViews, told: Sequence[on.SourceEvent]) -> tuple[Sequence[on.SourceEvent], TableViews]:
+        """The events behind the rules, and the tables with their schemas of source and rules behind them.
+
+        Raises SpecError where a rule does not fit a table, TransformError where a change takes a column away that a
+        rule names.
+        """
         self.renamed = set()
-        if not (changes or self._edited):
-            return changes, after
+        if not (told or self._edited):
+            return told, before
         sources, held = dict(before.source), self._held(before)
         left_out = set(held.paused | held.resumed)
         made = self._edits(before, left_out) if self._edited else []
-        for change in changes:
-            made += self._through(sources.get(change.table), change, held.paused, left_out)
-            self._note_renamed(sources.get(change.table), change)
-            sources = apply_changes(sources, [change])
-        self.renamed -= left_out  # their copy comes when they are resumed
+        for event in told:
+            made += self._through(sources.get(event.table), event, held.paused, left_out)
+            self._note_renamed(sources.get(event.table), event)
+            sources = on.schemas_behind(sources, [event])
+        self.renamed -= left_out  # their snapshot comes when they are resumed
         self._edited = False
-        behind = apply_changes(before.rules, made)
+        behind = on.schemas_behind(before.rules, made)
         texts = texts_of(self._rules, sources, left_out, before.rule_texts)
-        return made, replace(after, source=sources, rules=behind, rule_texts=texts)
+        return made, replace(before, source=sources, rules=behind, rule_texts=texts)
 
     def _through(
-        self, schema: TableSchema | None, change: SchemaChange, paused: Collection[TableId], left_out: set[TableId]
-    ) -> list[SchemaChange]:
-        """The changes of `through`, with notices. `left_out` follows tables that are renamed or dropped."""
-        holds = change.table in left_out
-        if holds and isinstance(change, DropTable | RenameTable):
-            left_out.discard(change.table)
-        if holds and isinstance(change, RenameTable):
-            left_out.add(change.new_table)
+        self,
+        schema: TableSchema | None,
+        event: on.SourceEvent,
+        paused: Collection[TableId],
+        left_out: set[TableId],
+    ) -> list[on.SourceEvent]:
+        """The events of `through`, with notices. `left_out` follows tables that are renamed or dropped."""
+        holds = event.table in left_out
+        if holds and isinstance(event, on.TableDropped | on.TableRenamed):
+            left_out.discard(event.table)
+        if holds and isinstance(event, on.TableRenamed):
+            left_out.add(event.new_table)
         try:
             if self._rules is not None and schema is not None:
-                _tell_stale(self._rules, schema, change)
-            return [_stated(each, change) for each in through(self._rules, schema, change)]
+                _tell_stale(self._rules, schema, event)
+            return through(self._rules, schema, event)
         except (SpecError, TransformError) as error:
-            if not holds or isinstance(change, CreateTable) or not _stays(change, paused):
+            if not holds or isinstance(event, on.TableCreated) or not _stays(event, paused):
                 raise
-            log.warning("%s: it is paused: %s", change.table, error)
-            return [change] if isinstance(change, RenameTable) else []
+            log.warning("%s: it is paused: %s", event.table, error)
+            return [] if isinstance(event, on.TableChanged) else [event]
 
-    def _note_renamed(self, schema: TableSchema | None, change: SchemaChange) -> None:
-        before = change.table in self.renamed
-        if isinstance(change, DropTable | RenameTable):
-            self.renamed.discard(change.table)
-        if not isinstance(change, RenameTable) or self._rules is None or schema is None:
+    def _note_renamed(self, schema: TableSchema | None, event: on.SourceEvent) -> None:
+        before = event.table in self.renamed
+        if isinstance(event, on.TableDropped | on.TableRenamed):
+            self.renamed.discard(event.table)
+        if not isinstance(event, on.TableRenamed) or self._rules is None or schema is None:
             return
-        if before or not self._rules.same_rows(change.table, change.new_table, schema):
-            self.renamed.add(change.new_table)
+        if before or not self._rules.same_rows(event.table, event.new_table, schema):
+            self.renamed.add(event.new_table)
 
-    def _edits(self, before: TableViews, left_out: Collection[TableId]) -> list[SchemaChange]:
+    def _edits(self, before: TableViews, left_out: Collection[TableId]) -> list[on.SourceEvent]:
         """The changes of `edits`, with notices."""
         made = edits(self._rules, before.source, before.rules, left_out)
         for table, text in told_edits(before, texts_of(self._rules, before.source, left_out, before.rule_texts), made):
             log.warning("%s: %s", table, text)
-        return made
+        return on.events(made)
 
 
-def _stated(made: SchemaChange, change: SchemaChange) -> SchemaChange:
-    """A change that another one has become, with the statement of that."""
-    return replace(made, statement=change.statement)
-
-
-def _tell_stale(rules: Rules, schema: TableSchema, change: SchemaChange) -> None:
+def _tell_stale(rules: Rules, schema: TableSchema, event: on.SourceEvent) -> None:
     """Say which computed columns are not computed again when a column that they read gets another type."""
-    if not isinstance(change, AlterColumnType) or change.copied:
+    if not isinstance(event, on.TableChanged) or event.uncertain is not None:
+        return
+    change = event.change
+    if not isinstance(change, AlterColumnType):
         return
     before = next((column for column in schema.columns if column.name == change.column.name), None)
     if before is None or before.type == change.column.type:
@@ -140,16 +134,32 @@ def _tell_stale(rules: Rules, schema: TableSchema, change: SchemaChange) -> None
         )  # fmt: skip
 
 
-def through(rules: Rules | None, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
-    """One change of a source table, whose schema was `schema`, behind the rules. Raises TransformError."""
+def through(rules: Rules | None, schema: TableSchema | None, event: on.SourceEvent) -> list[on.SourceEvent]:
+    """One event of a source table, whose schema was `schema`, behind the rules. Raises TransformError, SpecError."""
     if rules is None:
-        return [change]
-    made = rules.changes(change.table, schema, change)
-    if isinstance(change, RenameTable) and schema is not None:  # the new name may have another rule
-        old, new = (rules.result(table, schema).schema for table in (change.table, change.new_table))
-        return [*made, *_edit(change.new_table, old, new)]
-    if isinstance(change, AlterColumnType) and change.copied:
-        return [replace(each, copied=True) if isinstance(each, AlterColumnType) else each for each in made]
+        return [event]
+    table = event.table
+    match event:
+        case on.TableCreated(created=created):
+            return [replace(event, created=replace(_created(rules, created), statement=created.statement))]
+        case on.TableChanged(change=change, uncertain=uncertain):
+            made = [replace(each, statement=change.statement) for each in rules.changes(table, schema, change)]
+            if not made and uncertain is not None:
+                return [on.RowsUncertain(table, uncertain)]
+            return [on.event(each, uncertain) for each in made]
+        case on.TableRenamed(new_table=new_table) if schema is not None:  # the new name may have another rule
+            old, new = (rules.result(name, schema).schema for name in (table, new_table))
+            return [event, *on.events(_edit(new_table, old, new))]
+        case on.SnapshotBegun() if schema is not None:
+            return [replace(event, created=_created(rules, CreateTable(table, schema)))]
+        case _:
+            return [event]
+
+
+def _created(rules: Rules, created: CreateTable) -> CreateTable:
+    """A source table as it is created behind its rule."""
+    (made,) = rules.changes(created.table, None, created)
+    assert isinstance(made, CreateTable), "a rule makes a table of a table"
     return made
 
 
@@ -169,9 +179,9 @@ def edits(
     return made
 
 
-def _stays(change: SchemaChange, paused: Collection[TableId]) -> bool:
-    """Whether a change of a table that is left out does not end that: a copy of one that is resumed does."""
-    return not isinstance(change, CreateShadow) or change.schema is None or change.table in paused
+def _stays(event: on.SourceEvent, paused: Collection[TableId]) -> bool:
+    """Whether an event of a table that is left out does not end that: a snapshot of one that is resumed does."""
+    return not isinstance(event, on.SnapshotBegun) or event.table in paused
 
 
 def _edit(table: TableId, old: TableSchema, new: TableSchema) -> list[SchemaChange]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdc.block import ChangeBlock, RowKind
+from cdc.block import ChangeBlock, RowKind, Stream
 from cdc.errors import CdcError, EngineError, SinkError, from_json
 from cdc.faults import reached
 from cdc.flow.columns import check_columns
@@ -30,7 +30,8 @@ from cdc.source import Count, Source, Split
 from cdc.state.notes import Notes
 from cdc.state.store import Store
 from cdc.tables.log import TableLog
-from cdc.tables.states import NO_MEMBER, TableState
+from cdc.tables.router import targets
+from cdc.tables.states import NO_MEMBER, Tables, TableState
 from cdc.timing import Phases
 from cdc.without_pandas import keep_pandas_out
 
@@ -100,6 +101,10 @@ def _digest(split: Split) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
+_TOLD = NO_MEMBER | {TableState.MISSING}
+"""States whose rows are counted, or stop the run."""
+
+
 @dataclass(frozen=True, slots=True)
 class PrepareTask:
     """Prepares one split of one batch. Picklable: it travels to the executors.
@@ -145,7 +150,7 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            blocks_read = self._wanted(batch, seen.watch(self.source.read(split, count, reports.append)))
+            blocks_read = seen.watch(self._wanted(batch, self.source.read(split, count, reports.append)))
             read = phases.of("read", self._placed(blocks_read))
             name = f"batch-{batch}-part-{split.index}"
             with RuleSteps(self.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
@@ -176,9 +181,24 @@ class PrepareTask:
         )
 
     def _wanted(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
-        """The blocks without those of tables that are paused: no rule meets their rows."""
-        left_out = self.tables.at(batch).tables.in_state(TableState.PAUSED, TableState.RESUMED)
-        return (block for block in blocks if block.table not in left_out)
+        """The blocks without those that no table of the sink gets, such as those of paused tables: no rule meets their
+        rows."""
+        tables = self.tables.at(batch).tables
+        taken: dict[tuple[TableId, frozenset[Stream]], bool] = {}
+        for block in blocks:
+            key = block.table, block.streams
+            if key not in taken:
+                taken[key] = self._is_taken(tables, *key)
+            if taken[key]:
+                yield block
+
+    def _is_taken(self, tables: Tables, source: TableId, streams: frozenset[Stream]) -> bool:
+        """Whether a table of the sink gets rows of these streams; of one that is not followed the run is told later."""
+        for target in self.routing.table.targets(source):
+            state, shadowed = tables.state((source, target.table)), tables.sink_state(target.table).shadowed
+            if state in _TOLD or targets(state, streams, shadowed=shadowed):
+                return True
+        return False
 
     def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks with what turns a sequence into a place of the log."""

@@ -23,14 +23,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from cdc.errors import EditRefused, SinkError, StateError
 from cdc.flow.asking import Asking
 from cdc.flow.containers import NamesContainers, moved_rows
-from cdc.flow.offsets import source_offset
 from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
 from cdc.planning import check_patterns
 from cdc.route import RouteTable, Target
-from cdc.schema import TableId, tables_after
+from cdc.schema import TableId
 from cdc.sink import Sink
-from cdc.source import Source, past_changes
+from cdc.source import Source
 from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
@@ -130,11 +129,12 @@ class Edits:
         """
         before = self._kept.read()
         if before is not None and (last := self._log.last()) >= 0:
-            tables, known = self._tables(source, last), TableLog(self._state.store).at(last)
+            known, asking = TableLog(self._state.store).at(last), Asking(source)
+            tables = sorted(filter(asking.captured, known.source))
             old = targets(self._routes(known), tables)
             new = targets(made_routing(self._spec).table, tables)
             moved = [table for table in tables if _places(new[table]) - _places(old[table])]
-            self._check_moved(tables, moved, old, new, Asking(source))
+            self._check_moved(tables, moved, old, new, asking)
             filled: defaultdict[TableId, set[TableId]] = defaultdict(set)
             for table in tables:
                 for place in _places(old[table]) & _places(new[table]):
@@ -143,16 +143,9 @@ class Edits:
             where = ", ".join(self._now.at) or self._now.sink
             policy = made_routing(self._spec).policy
             DroppedTables(source, sink, self._state, where, made_rules(self._spec), policy).check(filled)
-            Asking(source).ask(last + 1, moved, MOVED, asked=True)
+            asking.ask(last + 1, moved, MOVED, asked=True)
         if before != self._now:
             self._kept.write(self._now)
-
-    def _tables(self, source: Source, last: int) -> list[TableId]:
-        """The captured tables behind the last decision."""
-        first, decision = self._state.initial_offset(), self._log.get(last)
-        if first is None or decision is None:
-            return []
-        return sorted(tables_after((), past_changes(source, source_offset(first), source_offset(decision.end))))
 
     def _check_moved(
         self,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cdc import events as on
 from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.errors import EngineError, SourceError
 from cdc.evolution.apply import apply_changes
@@ -66,7 +67,7 @@ class LineSource(Source):
     def first_tables(self) -> Mapping[TableId, TableSchema]:
         """The tables that the lines begin with: those that a run finds when it starts. Raises SourceError."""
         start = self.initial_offset()
-        changes = self.schema_changes(start, self.latest_offset(start, None, 0.0))
+        changes = self._changes(start, self.latest_offset(start, None, 0.0))
         return apply_changes({}, takewhile(lambda change: isinstance(change, CreateTable), changes))
 
     def initial_offset(self) -> Offset:
@@ -97,8 +98,11 @@ class LineSource(Source):
         parts = [[at, to] for at, to in pairwise(cuts) if at < to]
         return [Split(number, part) for number, part in enumerate(parts)]
 
-    def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+    def events(self, start: Offset, end: Offset) -> Sequence[on.SourceEvent]:
         """The schema changes among the lines. Driver."""
+        return on.events(self._changes(start, end))
+
+    def _changes(self, start: Offset, end: Offset) -> list[SchemaChange]:
         lines = (entry.line for entry in self._entries()[start["line"] : end["line"]])
         return [line for line in lines if not isinstance(line, RowImage | Commit)]
 

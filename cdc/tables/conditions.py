@@ -78,6 +78,13 @@ def _keyed(step: Step) -> bool:
     return step.there is not None and bool(step.there.primary_key)
 
 
+def _keys_certain(step: Step) -> bool:
+    pair = step.tables.pair(step.pair)
+    if pair.by_user or (pair.state is not TableState.LIVE and pair.since < step.tables.now.batch):
+        return False  # it was ordered for another reason
+    return isinstance(step.event, on.SnapshotBegun) and step.event.keys_certain
+
+
 def _is(name: str, kind: type[on.Event]) -> Condition:
     return lambda step: isinstance(step.event, kind) and bool(getattr(step.event, name))
 
@@ -102,8 +109,8 @@ _HOLDS: Mapping[str, Condition] = {
     "uncertain": lambda step: _uncertain(step) is not None,
     "same rows": _same_rows,
     "gap": _is("gap", on.RowsUncertain),
-    "keys certain": _is("keys_certain", on.SnapshotBegun),
-    "altered": _is("altered", on.SnapshotBegun),
+    "keys certain": _keys_certain,
+    "void before": lambda step: step.is_void_before,
     "paused": _source_is(TableState.PAUSED),
     "resumed": _source_is(TableState.RESUMED),
     "same table": lambda step: step.new is not None and step.new.table == step.table,

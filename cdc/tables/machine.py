@@ -130,6 +130,8 @@ class Machine:
                 schema = created.schema
                 for _, table in self.tables.pairs_of(source):
                     self.tables.merge(table, source)
+            case on.SnapshotBegun(created=CreateTable(schema=made)):
+                schema = made
             case on.TableChanged(change=change):
                 schema = apply_change(schema, change)
             case on.TableDropped():
@@ -204,6 +206,8 @@ class Machine:
             after = _requested(after, step.event)
         elif isinstance(step.event, on.SnapshotBegun):
             after = replace(after, asked=False)
+        elif isinstance(step.event, on.SnapshotVoid) and after.state is TableState.SNAPSHOT:
+            after = replace(after, asked=True, since=self.tables.now.batch)
         if step.new is not None and ("move" in case.do or "create renamed" in case.do):
             stays = PairState(TableState.DETACHED, self.tables.now.batch) if "create renamed" in case.do else ABSENT
             self.tables.set_pair(step.pair, stays)
@@ -279,14 +283,17 @@ def planned(
 ) -> BatchPlan:
     """The plan of events, behind the changes that the present routes make.
 
-    `touched`: sink tables whose shadow tables, where there are any, begin again.
+    `touched`: sink tables of whose shadow tables nobody knows what is in them: they begin again, or go where there are
+    to be none.
 
     Raises ChangeRefused where the run stops, EngineError for an event that cannot be, EditRefused.
     """
-    machine = Machine(now, before)
+    machine, touched = Machine(now, before), sorted(touched)
     for table in touched:
         machine.begin_shadow_again(table)
     machine.take_routes()
     for event in events:
         machine.take(event)
+    for table in touched:
+        machine.drop_left_shadow(table)
     return machine.plan()

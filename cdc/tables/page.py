@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from cdc.block import Stream
 from cdc.tables import events as on
 from cdc.tables.cells import CARRIED_OUT, CONDITIONS, NOTICES, OPERATIONS, Case, Cell, Impossible
-from cdc.tables.router import Stream, To, streams
+from cdc.tables.router import To, streams
 from cdc.tables.states import MEANING, TableState
 from cdc.tables.transitions import TRANSITIONS
 
@@ -18,8 +19,8 @@ another: they come from the source, from `cdc pause`, `cdc resume` and `cdc resy
 from the sink. All events of a batch come before its rows. What each event does in each state is a table, which the
 engine runs and this page is printed from (`python -m cdc.tables.page`).
 
-Rows of a source table come in two streams. **log** is every change of the source's log. **snapshot** is the rows that a
-snapshot reads, with the changes of the log that no chunk of it has. The two are the same where no snapshot runs.
+Rows of a source table come in streams. **log** is every change of the source's log. A snapshot reads **rows**; those,
+with the changes of the log that they do not hold, are the table. Where no snapshot runs, a change is in both.
 
 A *shadow table* stands beside the table that readers see, the *live* one. A re-snapshot fills it, and it takes the live
 table's place in one step (`SwapShadow`) once it is whole. A sink without shadow tables empties the table instead, and
@@ -59,8 +60,10 @@ def _states() -> Iterator[str]:
 
 
 def _listed(found: frozenset[Stream]) -> str:
-    if found == {Stream.LOG, Stream.SNAPSHOT}:
-        return "log and rows of chunks"
+    if found == {Stream.LOG, Stream.SNAPSHOT_ROWS}:
+        return "log, and rows of the snapshot"
+    if found == {Stream.SNAPSHOT_ROWS, Stream.SNAPSHOT_LOG}:
+        return "rows of the snapshot, and the log that they do not hold"
     return "".join(found) or "-"
 
 

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from cdc.block import Stream
 from cdc.tables.states import TableState
-
-
-class Stream(StrEnum):
-    """The purpose of a source table's rows."""
-
-    LOG = "log"
-    """Every change of the log."""
-    SNAPSHOT = "snapshot"
-    """Rows that a snapshot reads, and the changes of the log that no chunk of it has."""
 
 
 class To(StrEnum):
@@ -25,18 +17,20 @@ class To(StrEnum):
     """The shadow table, which takes its place."""
 
 
+_LOG, _SNAPSHOT = frozenset({Stream.LOG}), frozenset({Stream.SNAPSHOT_ROWS, Stream.SNAPSHOT_LOG})
+
 _LIVE = {
-    TableState.SNAPSHOT: frozenset({Stream.SNAPSHOT}),
-    TableState.LIVE: frozenset({Stream.LOG}),
-    TableState.REQUESTED: frozenset({Stream.LOG}),
-    TableState.SHADOW: frozenset({Stream.LOG}),
-    TableState.OVERWRITE: frozenset({Stream.LOG, Stream.SNAPSHOT}),
+    TableState.SNAPSHOT: _SNAPSHOT,
+    TableState.LIVE: _LOG,
+    TableState.REQUESTED: _LOG,
+    TableState.SHADOW: _LOG,
+    TableState.OVERWRITE: _LOG | {Stream.SNAPSHOT_ROWS},
 }
 _SHADOW = {
-    TableState.SNAPSHOT: frozenset({Stream.SNAPSHOT}),
-    TableState.LIVE: frozenset({Stream.LOG}),
-    TableState.SHADOW: frozenset({Stream.SNAPSHOT}),
-    TableState.FROZEN: frozenset({Stream.SNAPSHOT}),
+    TableState.SNAPSHOT: _SNAPSHOT,
+    TableState.LIVE: _LOG,
+    TableState.SHADOW: _SNAPSHOT,
+    TableState.FROZEN: _SNAPSHOT,
 }
 
 NONE: frozenset[Stream] = frozenset()

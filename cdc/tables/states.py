@@ -1,8 +1,7 @@
 """The states of a table on its way into the sink. Frozen values, no I/O.
 
-A *pair* is a source table and one of the sink tables that its rows go to; each pair has one state. Rows of a source
-table come in two streams: LOG is every change of the source's log, SNAPSHOT is the rows that a snapshot reads with the
-changes of the log that no chunk of it has. The two are the same where no snapshot runs.
+A *pair* is a source table and one of the sink tables that its rows go to; each pair has one state. Its rows come in
+streams (`cdc.block.Stream`).
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class PairState:
         since: number of the batch in which it got there.
         why: for people, what led there; the reason of the order for a snapshot.
         by_user: whether a user has asked for the snapshot that it waits for: no size limit holds for that one.
-        asked: a user has asked for a snapshot behind the one that runs.
+        asked: a snapshot is ordered behind the one that runs, or for one that is void.
     """
 
     state: TableState

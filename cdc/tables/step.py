@@ -104,6 +104,8 @@ class Step:
             case on.TableChanged(change=AlterPrimaryKey(primary_key=key) as change):
                 shard = self.target.shard_column
                 return replace(change, table=self.table, primary_key=(*key, shard) if key and shard else key)
+            case on.TableChanged(change=AlterColumnType() as change):
+                return replace(change, table=self.table, copied=self.event.uncertain is not None)
             case on.TableChanged(change=change):
                 return replace(change, table=self.table)
             case on.TableTruncated():
@@ -120,6 +122,12 @@ class Step:
         if created is None:
             return CreateTable(self.table, self.schema)
         return replace(created, table=self.table, schema=self.schema)
+
+    @property
+    def is_void_before(self) -> bool:
+        """Whether the pair's first snapshot was void in an earlier batch."""
+        pair = self.tables.pair(self.pair)
+        return pair.asked and pair.since < self.tables.now.batch
 
     @cached_property
     def is_carried_out(self) -> bool:

@@ -246,7 +246,7 @@ def _snapshots() -> dict[_Key, Cell]:
             void,
             case("merged", "shadowed", to=RQ, do=shadow),
             case("merged", to=RQ),
-            case(to=SU, do=("empty",)),
+            case(do=("empty",)),
         ),
         **_cells((SH,), void, case("merged", to=RQ, do=shadow), case(to=RQ, do=("drop shadow",))),
         **_cells((FR,), void, case("merged", to=SU, do=shadow), case(to=SU, do=("drop shadow",))),
@@ -255,8 +255,8 @@ def _snapshots() -> dict[_Key, Cell]:
         **_not((AB,), void, NO_SNAPSHOT),
         **_cells((SN, OW), done, case(to=LI, do=("swap",))),
         **_cells((SH, FR), done, case(to=LI, do=("swap",))),
-        **_cells((RQ, SU, PA, RE, MI, DE), done, STAYS),
-        **_not((AB, LI), done, NO_SNAPSHOT),
+        **_cells((LI, RQ, SU, PA, RE, MI, DE), done, STAYS),
+        **_not((AB,), done, NO_SNAPSHOT),
     }
 
 
@@ -265,8 +265,7 @@ def _begun() -> dict[_Key, Cell]:
     alone = (
         case("not merged", "mirrors", to=SH, do=("create shadow",)),
         case("not merged", "not keyed", to=SH, do=("create shadow",)),
-        case("not merged", "altered", to=OW, do=over, tell="overwritten"),
-        case("not merged", to=OW, tell="overwritten"),
+        case("not merged", to=OW, do=over, tell="overwritten"),
     )
     certain = case("keys certain", "keyed", "not shadowed", to=OW)
     into_shadow = (
@@ -274,12 +273,11 @@ def _begun() -> dict[_Key, Cell]:
         case("shadowed", to=FR, do=over),
     )
     rest = (
-        case("altered", "keyed", to=OW, do=over, tell="overwritten"),
-        case("keyed", to=OW, tell="overwritten"),
+        case("keyed", to=OW, do=over, tell="overwritten"),
         case(do=("stop",)),
     )
     return {
-        **_cells((SN,), event, STAYS),
+        **_cells((SN,), event, case("void before", "not merged", do=("empty",)), STAYS),
         **_cells((LI,), event, certain, *alone, case("together", to=SH, do=shadow), *rest),
         **_cells(
             (RQ,),

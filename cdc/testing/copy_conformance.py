@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import pytest
 
+from cdc import events as on
 from cdc import faults
-from cdc.block import ChangeBlock, During
+from cdc.block import LOGGED, ChangeBlock, Stream
 from cdc.errors import ChangeRefused
 from cdc.flow.copying import block_for, changes_for
 from cdc.schema import (
@@ -41,6 +42,7 @@ NAME, TITLE = Column("name", DataType(Kind.VARCHAR, 64)), Column("title", DataTy
 KEYED, KEYLESS = TableSchema((ID, NAME), ("id",)), TableSchema((ID, NAME))
 OTHER = TableSchema((ID, TITLE), ("title",))
 ORDERS = TableId("shop", "orders")
+_LOG, _ROWS = frozenset({Stream.LOG}), frozenset({Stream.SNAPSHOT_ROWS})
 _TABLES = pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["keyed", "keyless"])
 
 
@@ -72,11 +74,11 @@ class CopyConformance:
         _batch(sink, 0, [CreateTable(ORDERS, schema)], _rows(schema, "1 old", "2 stale"))
         _batch(
             sink, 1, [CreateShadow(ORDERS)],
-            _rows(schema, "3 new", during=During.OLD), _rows(schema, "1 new", during=During.NEW),
+            _rows(schema, "3 new", streams=_LOG), _rows(schema, "1 new", streams=_ROWS),
         )  # fmt: skip
         beside = sink.shadows
         assert _found(harness) == (["1 old", "2 stale", "3 new"] if beside else ["1 new"])
-        _batch(harness.sink(), 2, [], _rows(schema, "3 new", during=During.NEW))
+        _batch(harness.sink(), 2, [], _rows(schema, "3 new", streams=_ROWS))
         _batch(harness.sink(), 3, [SwapShadow(ORDERS)], _rows(schema, "4 new"))
         assert _found(harness) == ["1 new", "3 new", "4 new"]
         _assert_nothing_beside(harness, sink)
@@ -85,7 +87,7 @@ class CopyConformance:
         """The table is as it was until then."""
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYED)], _rows(KEYED, "1 old", "2 old"))
-        _batch(sink, 1, [CreateShadow(ORDERS, OTHER)], _rows(OTHER, "1 new", during=During.NEW))
+        _batch(sink, 1, [CreateShadow(ORDERS, OTHER)], _rows(OTHER, "1 new", streams=_ROWS))
         if sink.shadows:
             assert _found(harness) == ["1 old", "2 old"]
         _batch(sink, 2, [SwapShadow(ORDERS)], _rows(OTHER, "5 new", "6 more"))
@@ -96,7 +98,7 @@ class CopyConformance:
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYLESS)], _rows(KEYLESS, "1 old"))
         for batch, row in enumerate(("2 first", "3 second"), start=1):
-            _batch(sink, batch, [CreateShadow(ORDERS)], _rows(KEYLESS, row, during=During.NEW))
+            _batch(sink, batch, [CreateShadow(ORDERS)], _rows(KEYLESS, row, streams=_ROWS))
         _batch(sink, 3, [SwapShadow(ORDERS)])
         assert _found(harness) == ["3 second"]
 
@@ -109,7 +111,7 @@ class CopyConformance:
         """Nothing is left of one whose table is emptied, dropped or gets another name."""
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYED)])
-        _batch(sink, 1, [CreateShadow(ORDERS)], _rows(KEYED, "1 new", during=During.NEW))
+        _batch(sink, 1, [CreateShadow(ORDERS)], _rows(KEYED, "1 new", streams=_ROWS))
         _batch(sink, 2, [change])
         _assert_nothing_beside(harness, sink)
 
@@ -123,7 +125,7 @@ class CopyConformance:
                 with _dying_at(step):
                     sink = harness.sink()
                     sink.apply(number, changes_for(sink, changes))
-                rows = [_rows(schema, f"{step} copied", during=During.NEW)] if number == begin else []
+                rows = [_rows(schema, f"{step} copied", streams=_ROWS)] if number == begin else []
                 _batch(harness.sink(), number, changes, *rows)
             assert _found(harness) == [f"{step} copied"]
             _assert_nothing_beside(harness, harness.sink())
@@ -132,11 +134,11 @@ class CopyConformance:
     @pytest.mark.parametrize("failure", list(FailAt), ids=lambda failure: failure.name.lower())
     def test_a_crash_at_any_point_of_a_copy(self, harness: SinkHarness, schema: TableSchema, failure: FailAt) -> None:
         """A kill at each step of every batch: what was stale is gone in the end, and no row is there twice."""
-        items: list[SchemaChange | ChangeBlock | FailAt] = [
+        items: list[SchemaChange | on.SourceEvent | ChangeBlock | FailAt] = [
             CreateTable(ORDERS, schema), _rows(schema, "1 old", "2 stale"),
-            CreateShadow(ORDERS), failure,
-            _rows(schema, "3 new", during=During.OLD), _rows(schema, "1 new", "3 new", during=During.NEW),
-            SwapShadow(ORDERS), failure, _rows(schema, "4 new"),
+            on.SnapshotBegun(ORDERS), failure,
+            _rows(schema, "3 new", streams=_LOG), _rows(schema, "1 new", "3 new", streams=_ROWS),
+            on.SnapshotDone(ORDERS), failure, _rows(schema, "4 new"),
         ]  # fmt: skip
         run = run_in_memory(ListSource(items), harness.sink(), restarted=harness.sink, parallelism=2)
         assert run.batches == 3
@@ -162,12 +164,12 @@ def _batch(sink: Sink, batch: int, changes: Sequence[SchemaChange], *blocks: Cha
     sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0, noting=[].append), wanted))
 
 
-def _rows(schema: TableSchema, *rows: str, during: During = During.NO_COPY) -> ChangeBlock:
+def _rows(schema: TableSchema, *rows: str, streams: frozenset[Stream] = LOGGED) -> ChangeBlock:
     """Inserts of rows such as `1 old`."""
     named = schema.names[1]
     pairs = (text.split() for text in rows)
     made: list[tuple[str, Row]] = [("+I", {"id": int(id_), named: name}) for id_, name in pairs]
-    return replace(block(ORDERS, schema, made), during=during)
+    return replace(block(ORDERS, schema, made), streams=streams)
 
 
 def _found(harness: SinkHarness) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
+from cdc import events as on
 from cdc.block import ChangeBlock
 from cdc.schema import CreateTable, DropTable, SchemaChange, TableId, TableSchema
 from cdc.source import Count, Limits, Offset, Report, Source, Split
@@ -27,7 +28,7 @@ class ListSource(Source):
 
     bounded = True
 
-    def __init__(self, items: Sequence[SchemaChange | ChangeBlock | FailAt]) -> None:
+    def __init__(self, items: Sequence[SchemaChange | on.SourceEvent | ChangeBlock | FailAt]) -> None:
         self._items = tuple(items)
 
     def tables(self) -> Mapping[TableId, TableSchema]:
@@ -63,10 +64,11 @@ class ListSource(Source):
         cuts = range(first, last, size)
         return [Split(index, [at, min(at + size, last)]) for index, at in enumerate(cuts)]
 
-    def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-        """The schema changes among the items."""
+    def events(self, start: Offset, end: Offset) -> Sequence[on.SourceEvent]:
+        """The events among the items; schema changes stand for theirs."""
         items = self._items[start["item"] : end["item"]]
-        return [item for item in items if not isinstance(item, ChangeBlock | FailAt)]
+        told = (item for item in items if not isinstance(item, ChangeBlock | FailAt))
+        return [item if isinstance(item, on.SourceEvent) else on.event(item) for item in told]
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """The blocks among the items."""

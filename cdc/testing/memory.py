@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from cdc import events as on
 from cdc import faults
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
@@ -35,15 +36,20 @@ if TYPE_CHECKING:
 
 @dataclass
 class Run:
-    """The account of a run: batches, the schema changes applied, changes counted, counted reasons, its end."""
+    """The account of a run: batches, the events of the source, changes counted, counted reasons, its end."""
 
     batches: int = 0
-    changes: list[SchemaChange] = field(default_factory=list)
+    events: list[on.SourceEvent] = field(default_factory=list)
     inserts: int = 0
     updates: int = 0
     deletes: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     offset: Offset = field(default_factory=dict)
+
+    @property
+    def changes(self) -> list[SchemaChange]:
+        """The schema changes among the events."""
+        return on.changes(self.events)
 
 
 @dataclass(frozen=True)
@@ -131,7 +137,7 @@ class LocalPipeline:
         if self._state.initial_offset() is None:
             self._state.store_initial_offset(start)
         self._planned: dict[int, tuple[Offset, Offset]] = {}
-        self._changes: list[SchemaChange] = []
+        self._events: list[on.SourceEvent] = []
         self._progress = Progress()
         self._begin(sink)
 
@@ -153,7 +159,7 @@ class LocalPipeline:
                 self._begin(self._restarted())
         self._live(batch, parallelism)
         if source_offset(start) != source_offset(end):
-            self._changes += self._source.schema_changes(source_offset(start), source_offset(end))
+            self._events += self._source.events(source_offset(start), source_offset(end))
 
     def restart(self) -> None:
         """Another process goes on, by the `middle` of now."""
@@ -173,7 +179,7 @@ class LocalPipeline:
         totals = now.tables.values()
         return Run(
             batches,
-            self._changes,
+            self._events,
             sum(table.inserts for table in totals),
             sum(table.updates for table in totals),
             sum(table.deletes for table in totals),

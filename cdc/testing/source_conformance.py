@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from cdc import events as on
 from cdc.block import ChangeBlock
 from cdc.schema import AddColumn, CreateTable, SchemaChange, TableId
 from cdc.source import Learns, Limits, Offset, Source, Split
@@ -229,7 +230,7 @@ def drain(source: Source, start: Offset | None = None, limits: Limits | None = N
 
 def read(source: Source, start: Offset, end: Offset, parallelism: int = 1) -> ReadBatch:
     """Read one range."""
-    changes = tuple(source.schema_changes(start, end))
+    changes = tuple(on.changes(source.events(start, end)))
     reports: list[dict[str, Any]] = []
     splits = source.splits(start, end, parallelism)
     blocks = tuple(block for split in splits for block in source.read(split, _ignore, reports.append))

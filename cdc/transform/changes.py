@@ -7,16 +7,13 @@ from cdc.evolution.apply import apply_change
 from cdc.evolution.diff import Hints, Table, diff
 from cdc.evolution.renames import pairs
 from cdc.schema import (
-    CreateShadow,
     CreateTable,
     DropColumn,
-    DropShadow,
     DropTable,
     RenameColumn,
     RenameColumns,
     RenameTable,
     SchemaChange,
-    SwapShadow,
     TableSchema,
     TruncateTable,
 )
@@ -37,7 +34,7 @@ def rule_changes(rule: Rule, schema: TableSchema, change: SchemaChange) -> list[
     Raises TransformError naming rule and column when the projection, the filter, a key or a mask names a column that
     the change takes away or renames, or when an expression no longer fits.
     """
-    if isinstance(change, TruncateTable | DropTable | RenameTable | CreateShadow | SwapShadow | DropShadow):
+    if isinstance(change, TruncateTable | DropTable | RenameTable):
         return [change]
     after = apply_change(schema, change)
     assert after is not None, "only DropTable leaves no schema"

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from cdc.errors import Problem, SpecError
 from cdc.pattern import TablePattern
-from cdc.schema import CreateShadow, CreateTable, SchemaChange, TableId, TableSchema
+from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.transform.changes import rule_changes
 from cdc.transform.compiled import typing_of
 from cdc.transform.inputs import OF_CHANGE, OF_TABLE
@@ -116,9 +116,6 @@ class Rules:
         if isinstance(change, CreateTable):
             result = self.result(table, change.schema)
             return [CreateTable(change.table, result.schema, result.table_options, result.partition_keys)]
-        if isinstance(change, CreateShadow) and change.schema is not None:
-            result = self.result(table, change.schema)
-            return [CreateShadow(change.table, result.schema, result.table_options, result.partition_keys)]
         return [change] if schema is None else rule_changes(rule, schema, change)
 
 

@@ -12,9 +12,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from cdc import events as on
 from cdc.block import ChangeBlock
 from cdc.retry import RetryPolicy
-from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.read import records, startup
@@ -90,9 +91,10 @@ class KafkaSource(Source):
             for index, part in enumerate(parts)
         ]
 
-    def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+    def events(self, start: Offset, end: Offset) -> Sequence[on.SourceEvent]:
         """The history's entries between the two offsets."""
-        return self._history.changes(KafkaOffset.from_json(start).schemas, KafkaOffset.from_json(end).schemas)
+        first, last = (KafkaOffset.from_json(each).schemas for each in (start, end))
+        return on.events(self._history.changes(first, last))
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Read the ranges again, and decode them with the schemas that the batch has."""

@@ -73,9 +73,9 @@ class AskedSource(Source):
         """Whether it is captured, and the options let tables be copied that nobody asked for."""
         return self._wanted(table) and self._options.copies_uncertain(table)
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
         """Leave the request beside those of users."""
-        Requests(self._context.store).add(table, request, reason, limited=not asked, fits=fits)
+        Requests(self._context.store).add(table, request, reason, limited=not asked)
 
     def start_at(self, position: str) -> tuple[Offset, str]:
         """The initial offset of a pipeline that goes on where another tool is, with its schema history written."""

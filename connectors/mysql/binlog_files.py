@@ -16,7 +16,8 @@ from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import SourceError
-from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.events import SourceEvent
+from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from cdc.state.store import LocalStore
 from cdc.timing import in_phase
@@ -142,10 +143,10 @@ class BinlogFilesSource(Source):
         planned = self._planned[1] if self._planned is not None and self._planned[0] == stop else None
         return stored(splits_of(planned, begin, stop, parallelism))
 
-    def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+    def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
         """The history's entries between the two offsets."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
-        return of_captured(self._schemas.changes(begin.schemas, stop.schemas), self._wanted)
+        return of_captured(self._schemas.events(begin.schemas, stop.schemas), self._wanted)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range, which may span files."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
-from cdc.schema import DropShadow, SchemaChange, TableId, TableSchema
+from cdc.events import SourceEvent
+from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Split, TableProgress
 from cdc.timing import in_phase
 from connectors.mysql.asked import AskedSource
@@ -235,22 +236,11 @@ class MySqlSource(AskedSource):
         log_parts = self._log().splits(begin, stop, parallelism)
         return stored(self._chunk_splits().splits(begin, stop, log_parts, parallelism))
 
-    def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-        """The history's entries between the two offsets, and what tables that are copied anew make of them."""
+    def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
+        """The history's entries between the two offsets, and the snapshots that end and begin there."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
-        schemas = self._schemas()
-
-        def schema(table: TableId) -> TableSchema:
-            return shown_schema(schemas.history.tables(stop.schemas)[table], self._options)
-
-        changes = of_captured(schemas.changes(begin.schemas, stop.schemas), self._wanted)
-        found = self._chunk_splits().with_copies(changes, begin, stop, schema)
-        return [change for change in found if isinstance(change, DropShadow) or self._wanted(change.table)]
-
-    def past_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-        """The history's entries between the two offsets: copies that tables had since then are through or go on."""
-        begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
-        return of_captured(self._schemas().changes(begin.schemas, stop.schemas), self._wanted)
+        logged = self._schemas().events(begin.schemas, stop.schemas)
+        return of_captured(self._chunk_splits().events(logged, begin, stop), self._wanted)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""

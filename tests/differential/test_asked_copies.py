@@ -11,10 +11,11 @@ from cdc_process import mysql_pipeline
 from direct import DirectRuns
 from servers import FLAVORS, ServerFactory
 
+from cdc import events as on
 from cdc.errors import ChangeRefused, UnsupportedChange
 from cdc.flow.routing import Routing
 from cdc.route import PlainRule, RouteTable
-from cdc.schema import SwapShadow, TableId
+from cdc.schema import TableId
 from cdc.source import Limits
 from cdc.testing.memory import Middle
 from cdc_services.server import MySqlServer
@@ -49,7 +50,7 @@ def test_a_table_whose_change_the_sink_refuses_is_copied_as_it_is_to_be(
 ) -> None:
     runs, database = stubborn(any_server, tmp_path)
     run = runs.catch_up(LIMITS)
-    assert run.changes[-1] == SwapShadow(TableId(database, "t"))
+    assert run.events[-1] == on.SnapshotDone(TableId(database, "t"))
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
     any_server.execute("ALTER TABLE t ADD d INT", "INSERT INTO t VALUES (9, 9, 9)", database=database)
     runs.catch_up(LIMITS)
@@ -134,7 +135,7 @@ def test_a_statement_that_is_not_understood_has_its_table_read_and_copied_anew(
         "INSERT INTO other VALUES (1)", database=database,
     )  # fmt: skip
     run = runs.catch_up(LIMITS)
-    assert run.changes[-1] == SwapShadow(TableId(database, "t"))
+    assert run.events[-1] == on.SnapshotDone(TableId(database, "t"))
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
     any_server.execute("ALTER TABLE t ADD e INT", "INSERT INTO t VALUES (8, 8, 8)", database=database)
     runs.catch_up(LIMITS)
@@ -161,7 +162,7 @@ def test_what_was_logged_as_statements_is_copied_with_what_triggers_wrote(
         "COMMIT", "SET SESSION binlog_format = ROW", "INSERT INTO t (id) VALUES (71)", database=database,
     )  # fmt: skip
     run = runs.catch_up(LIMITS)
-    copied = {change.table.table for change in run.changes if isinstance(change, SwapShadow)}
+    copied = {change.table.table for change in run.events if isinstance(change, on.SnapshotDone)}
     assert copied == {"t", "noted", "beyond"}
     assert comparison.differences(server, runs.pipeline, [database, other]) == []
 

@@ -18,12 +18,13 @@ from conversions import CONVERSIONS, UNSURE, Conversion
 from direct import DirectRuns
 from load_pipeline import KINDS, LoadPipeline, finished, own_standin
 
+from cdc import events as on
 from cdc.errors import UnsupportedChange
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.routing import Routing
 from cdc.route import RouteTable
-from cdc.schema import CreateShadow, SwapShadow, TableId, TruncateTable
+from cdc.schema import TableId, TruncateTable
 from cdc.source import Limits
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
@@ -211,7 +212,7 @@ def test_what_only_the_sink_has_goes_with_a_copy_that_is_asked_for(
     assert comparison.differences(mysql_server, pipeline, [database]) != []
     Requests(LocalStore(pipeline.state / "source")).add(TableId(database, "t00"))
     run = runs.catch_up(LIMITS)
-    assert run.changes == [CreateShadow(TableId(database, "t00")), SwapShadow(TableId(database, "t00"))]
+    assert run.events == [on.SnapshotBegun(TableId(database, "t00")), on.SnapshotDone(TableId(database, "t00"))]
     assert comparison.differences(mysql_server, pipeline, [database]) == []
 
 

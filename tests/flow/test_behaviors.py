@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cdc.block import ChangeBlock, During
+from cdc import events as on
+from cdc.block import ChangeBlock, Stream
 from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
@@ -19,7 +20,6 @@ from cdc.schema import (
     AddColumn,
     AlterColumnType,
     Column,
-    CreateShadow,
     CreateTable,
     DataType,
     DropColumn,
@@ -27,7 +27,6 @@ from cdc.schema import (
     Position,
     RenameColumn,
     SchemaChange,
-    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -284,9 +283,10 @@ def test_a_crash_at_any_step_changes_nothing(failure: FailAt, behavior: str, tmp
 def copying(table: TableId, schema: TableSchema, *, key: str = "id") -> list[Any]:
     """Rows 1 and 2, and a copy of the table in which 2 is gone and 3 is new; meanwhile the log has row 4."""
     first = block(table, schema, [("+I", {key: 1}), ("+I", {key: 2})], sequence=10)
-    copied = replace(block(table, schema, [("+I", {key: 1}), ("+I", {key: 3})], sequence=12), during=During.NEW)
-    logged = replace(block(table, schema, [("+I", {key: 4})], sequence=11), during=During.OLD)
-    return [CreateTable(table, schema), first, CreateShadow(table), logged, copied, SwapShadow(table)]
+    read = frozenset({Stream.SNAPSHOT_ROWS})
+    copied = replace(block(table, schema, [("+I", {key: 1}), ("+I", {key: 3})], sequence=12), streams=read)
+    logged = replace(block(table, schema, [("+I", {key: 4})], sequence=11), streams=frozenset({Stream.LOG}))
+    return [CreateTable(table, schema), first, on.SnapshotBegun(table), logged, copied, on.SnapshotDone(table)]
 
 
 @pytest.mark.parametrize(

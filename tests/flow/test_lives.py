@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_source import AskedSource
+from asked_source import LOG, ROWS, SNAPSHOT_LOG, AskedSource
 from test_moved_routes import NEW, OLD, SMALL, A, B, Pipeline, rows, to
 
-from cdc.block import During
+from cdc import events as on
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
@@ -41,13 +41,13 @@ SAME = to()
 
 def new(table: TableId, *numbers: int, sequence: int = 9, schema: TableSchema = SMALL) -> Any:
     """Rows that a re-snapshot reads."""
-    return replace(rows(schema, *numbers, table=table, sequence=sequence), during=During.NEW)
+    return replace(rows(schema, *numbers, table=table, sequence=sequence), streams=ROWS)
 
 
 def log(table: TableId, *numbers: int, sequence: int = 10) -> list[Any]:
     """Rows of the log while a re-snapshot runs."""
     found = rows(SMALL, *numbers, table=table, sequence=sequence)
-    return [replace(found, during=During.OLD), replace(found, during=During.NEW)]
+    return [replace(found, streams=LOG), replace(found, streams=SNAPSHOT_LOG)]
 
 
 def single(folder: Path, middle: Middle = SAME) -> Pipeline:
@@ -90,7 +90,7 @@ def test_a_table_that_is_excluded_while_its_shadow_table_fills_stays_as_it_is(
     tmp_path: Path, failure: FailAt | None
 ) -> None:
     pipeline = single(tmp_path)
-    pipeline.source.add(CreateTable(B, SMALL), CreateShadow(A), new(A, 1), *log(A, 3))
+    pipeline.source.add(CreateTable(B, SMALL), on.SnapshotBegun(A), new(A, 1), *log(A, 3))
     pipeline.run(SAME)
     assert len(pipeline.sink.tables) == 3
     pipeline.source.left_out.add(A)
@@ -103,11 +103,11 @@ def test_a_table_that_is_excluded_while_its_shadow_table_fills_stays_as_it_is(
 @pytest.mark.parametrize("again", [False, True], ids=["goes on", "begins again"])
 def test_a_policy_that_is_edited_while_a_shadow_table_fills_loses_no_row(tmp_path: Path, again: bool) -> None:
     pipeline = single(tmp_path)
-    pipeline.source.add(CreateShadow(A), new(A, 1))
+    pipeline.source.add(on.SnapshotBegun(A), new(A, 1))
     pipeline.run(SAME)
     lenient = to(behavior="lenient")
-    more = [CreateShadow(A), new(A, 1, 3, sequence=12)] if again else log(A, 3)
-    pipeline.source.add(*more, *log(A, 4, sequence=13), SwapShadow(A), rows(SMALL, 5, sequence=30))
+    more = [on.SnapshotVoid(A), on.SnapshotBegun(A), new(A, 1, 3, sequence=12)] if again else log(A, 3)
+    pipeline.source.add(*more, *log(A, 4, sequence=13), on.SnapshotDone(A), rows(SMALL, 5, sequence=30))
     pipeline.run(lenient)
     assert set(pipeline.ids(A)) >= {1, 3, 4, 5}
     assert pipeline.sink.tables == {A}
@@ -134,7 +134,7 @@ def test_a_refused_shadow_operation_stops_the_run_and_orders_no_snapshot_without
     pipeline = single(tmp_path)
     pipeline.sink, before = Stubborn(kind), pipeline.sink
     vars(pipeline.sink).update(vars(before) | {"kind": kind})
-    pipeline.source.add(CreateShadow(A), new(A, 1), SwapShadow(A))
+    pipeline.source.add(on.SnapshotBegun(A), new(A, 1), on.SnapshotDone(A))
     with pytest.raises(ChangeRefused, match="not now"):
         pipeline.run(SAME)
     assert pipeline.source.requests == {}
@@ -157,10 +157,11 @@ def test_a_table_that_is_paused_in_its_first_snapshot_is_whole_once_it_is_resume
 def test_a_snapshot_that_begins_again_while_the_table_is_written_over_brings_all_rows(tmp_path: Path) -> None:
     lenient = to(behavior="lenient")
     pipeline = single(tmp_path, lenient)
-    pipeline.source.add(CreateShadow(A), new(A, 1), *log(A, 3))
+    pipeline.source.add(on.SnapshotBegun(A), new(A, 1), *log(A, 3))
     pipeline.run(lenient)
     assert states(pipeline)[A, A] is TableState.OVERWRITE
-    pipeline.source.add(CreateShadow(A), new(A, 1, 4, sequence=12), SwapShadow(A), rows(SMALL, 5, sequence=30))
+    pipeline.source.add(on.SnapshotVoid(A), on.SnapshotBegun(A), new(A, 1, 4, sequence=12), on.SnapshotDone(A))
+    pipeline.source.add(rows(SMALL, 5, sequence=30))
     pipeline.run(lenient)
     assert states(pipeline)[A, A] is TableState.LIVE
     assert pipeline.ids(A) == [1, 2, 3, 4, 5]
@@ -177,12 +178,12 @@ def test_a_route_that_leaves_a_merged_table_in_the_middle_of_its_re_snapshot(tmp
     pipeline = Pipeline(tmp_path, source)
     pipeline.run(merged)
     order, source.copy_anew = source.copy_anew, lambda *given, **named: None  # type: ignore[method-assign]
-    source.add(CreateShadow(A), new(A, 0))
+    source.add(on.SnapshotBegun(A), new(A, 0))
     pipeline.run(merged)
     source.copy_anew = order  # type: ignore[method-assign]
-    begun = [] if leaves == A else [SwapShadow(A)]
+    begun = [] if leaves == A else [on.SnapshotDone(A)]
     for table in (B, C):
-        begun += [CreateShadow(table), new(table, tables.index(table) * 10, sequence=12), SwapShadow(table)]
+        begun += [on.SnapshotBegun(table), new(table, tables.index(table) * 10, sequence=12), on.SnapshotDone(table)]
     source.add(*begun)
     pipeline.run(to(*((table, NEW if table == leaves else ALL) for table in tables)))
     stays = [n * 10 for n, table in enumerate(tables) if table != leaves]
@@ -197,7 +198,7 @@ def test_a_table_that_the_sink_refuses_to_create_is_counted_also_while_it_is_sna
     pipeline.sink = Stubborn(CreateTable)
     pipeline.run(to(behavior="try_evolve"))
     assert states(pipeline)[A, A] is TableState.MISSING
-    source.add(CreateShadow(A), new(A, 1), *log(A, 2), SwapShadow(A), rows(SMALL, 3, sequence=30))
+    source.add(on.SnapshotBegun(A), new(A, 1), *log(A, 2), on.SnapshotDone(A), rows(SMALL, 3, sequence=30))
     pipeline.run(to(behavior="try_evolve"))
     assert pipeline.sink.tables == set()
     assert pipeline.done.reasons["no-table-in-sink shop.a"] == 4
@@ -226,23 +227,30 @@ def test_one_source_table_in_two_sink_tables_of_which_one_has_others(tmp_path: P
     pipeline = Pipeline(tmp_path, source)
     pipeline.run(both)
     assert (pipeline.ids(NEW), pipeline.ids(ALL)) == ([1, 2], [1, 2, 11])
-    source.add(CreateShadow(A), new(A, 1), *log(A, 3), SwapShadow(A), block(A, SMALL, [("-D", {"id": 3})], sequence=30))
+    source.add(
+        on.SnapshotBegun(A),
+        new(A, 1),
+        *log(A, 3),
+        on.SnapshotDone(A),
+        block(A, SMALL, [("-D", {"id": 3})], sequence=30),
+    )
     pipeline.run(both)
     assert (pipeline.ids(NEW), pipeline.ids(ALL)) == ([1], [1, 11])
     assert pipeline.sink.tables == {NEW, ALL}
 
 
-@pytest.mark.parametrize("schema", [None, SMALL], ids=["follows the log", "frozen"])
-def test_a_truncated_table_needs_no_snapshot_any_more(tmp_path: Path, schema: TableSchema | None) -> None:
+@pytest.mark.parametrize("unsure", [False, True], ids=["follows the log", "frozen"])
+def test_a_truncated_table_needs_no_snapshot_any_more(tmp_path: Path, unsure: bool) -> None:
     """The log has all rows from there; a live table that was frozen is snapshotted again, as it has other columns."""
     pipeline = single(tmp_path)
     pipeline.source.now[A] = rows(SMALL, 7, 8, sequence=40)
-    pipeline.source.add(CreateShadow(A, schema), new(A, 1), TruncateTable(A), rows(SMALL, 7, sequence=30))
+    gap = [on.RowsUncertain(A, on.Uncertain("the log is lost"), gap=True)] if unsure else []
+    pipeline.source.add(*gap, on.SnapshotBegun(A), new(A, 1), TruncateTable(A), rows(SMALL, 7, sequence=30))
     pipeline.run(SAME)
     pipeline.source.add(rows(SMALL, 8, sequence=31))
     pipeline.run(SAME)
     assert (pipeline.ids(A), pipeline.sink.tables) == ([7, 8], {A})
-    assert len(pipeline.source.requests) == (0 if schema is None else 1)
+    assert len(pipeline.source.requests) == (1 if unsure else 0)
 
 
 def test_a_paused_table_that_is_excluded_stays_paused(tmp_path: Path) -> None:

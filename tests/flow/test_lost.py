@@ -79,9 +79,11 @@ class World:
         self.log = CommitLog(self.state.commits)
         start, end = numbered({"item": 0}, 0), numbered({"item": len(ITEMS)}, 1)
         splits = SplitLog(self.state.splits).splits(source, start, end, 3)
+        tables = {A: SCHEMA, B: SCHEMA}
+        entries = TableLog(self.state.store).write(0, TableViews(tables, tables))
         first = PrepareTask(ListSource(ITEMS), self.sink, TO_LAKE, TableLog(self.state.store))
         handles = [handle for split in splits for handle in first(0, split).prepared]
-        self.decision = Decision(0, start, end, tuple(handles))
+        self.decision = Decision(0, start, end, tuple(handles), tables=entries)
         self.log.decide(self.decision)
         self.lost = LostLoads(replace(first, source=source), self.state, RETRY)
 

@@ -7,23 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_source import AskedSource
+from asked_source import ROWS, AskedSource
 from test_moved_routes import ID, NEW, NOTE, OLD, SMALL, WIDE, rows, to
 from test_rule_stage import STRING, rules
 
-from cdc.block import During
+from cdc import events as on
 from cdc.errors import SpecError, TransformError
 from cdc.flow.held import Held
 from cdc.schema import (
     AddColumn,
     Column,
-    CreateShadow,
     CreateTable,
     DataType,
     DropColumn,
     DropTable,
     RenameTable,
-    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -207,10 +205,10 @@ def test_a_table_that_is_joined_by_another_while_it_is_paused_is_whole_with_it(t
 
 def test_the_copy_that_is_under_way_when_a_table_is_paused_never_takes_its_place(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path)
-    pipeline.run(CreateShadow(A), replace(late(2, sequence=20), during=During.NEW))
+    pipeline.run(on.SnapshotBegun(A), replace(late(2, sequence=20), streams=ROWS))
     pipeline.pause()
     pipeline.run(late(2, table=B))
-    pipeline.run(replace(late(3, sequence=21), during=During.NEW), SwapShadow(A))
+    pipeline.run(replace(late(3, sequence=21), streams=ROWS), on.SnapshotDone(A))
     assert pipeline.ids() == [1, 2]
     pipeline.resume(now=late(2, 3, sequence=30))
     pipeline.run(late(9, table=B, sequence=31))

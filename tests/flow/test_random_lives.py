@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from cdc.block import During
+from cdc import events as on
+from cdc.block import Stream
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow import route_stage
@@ -25,14 +26,12 @@ from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
     Column,
-    CreateShadow,
     CreateTable,
     DataType,
     DropColumn,
     DropTable,
     RenameTable,
     SchemaChange,
-    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -69,9 +68,8 @@ class Point(Enum):
 
 @dataclass
 class Snapshot:
-    """Chunks of the even keys and of the odd ones that are read; `frozen`: the live table gets nothing of the log."""
+    """Chunks of the even keys and of the odd ones that are read."""
 
-    frozen: bool
     done: set[int] = field(default_factory=set)
 
 
@@ -84,7 +82,7 @@ class Source(ListSource):
         self.tables: dict[TableId, dict[int, int]] = {}
         self.schemas: dict[TableId, TableSchema] = {}
         self.running: dict[TableId, Snapshot] = {}
-        self.known, self.orders = set[str](), dict[TableId, bool]()
+        self.known, self.orders = set[str](), set[TableId]()
         self.left_out: dict[TableId, dict[int, int]] = {}
         """Tables that are excluded, with their rows."""
 
@@ -96,12 +94,10 @@ class Source(ListSource):
     def copies_anew(self, table: TableId) -> bool:
         return self.captures(table)
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
         if request not in self.known:
             self.known.add(request)
-            self.orders[table] = fits
-        elif table in self.orders:
-            self.orders[table] = fits
+            self.orders.add(table)
 
     # what happens
 
@@ -117,35 +113,38 @@ class Source(ListSource):
         found: list[Any] = []
         for table, rows in self.left_out.items():
             self.tables[table] = {key: value + 1 for key, value in rows.items() if self.chance.random() < 0.8}
-            found += [DropTable(table), CreateTable(table, self.schemas[table])]
-        for table in self.left_out:
-            images = [("+I", key, value) for key, value in self.tables[table].items()]
-            found += [self._block(table, images)] if images else []
+            created = on.TableCreated(table, CreateTable(table, self.schemas[table]), by_snapshot=True)
+            found += [on.TableDropped(table), created]
+            self.running[table] = Snapshot()
         self.left_out.clear()
         return found
 
     def add(self, *items: Any) -> None:
         self._items = (*self._items, *items)
 
-    def begin(self, changes: list[SchemaChange], table: TableId, *, frozen: bool) -> None:
-        frozen = frozen or (table in self.running and self.running[table].frozen)
-        self.running[table] = Snapshot(frozen)
-        changes.append(CreateShadow(table, self.schemas[table] if frozen else None))
+    def void(self, changes: list[Any], table: TableId) -> None:
+        if self.running.pop(table, None) is not None:
+            changes.append(on.SnapshotVoid(table))
 
-    def take_orders(self, changes: list[SchemaChange], share: float) -> None:
-        for table, fits in list(self.orders.items()):
+    def begin(self, changes: list[Any], table: TableId) -> None:
+        self.void(changes, table)
+        self.running[table] = Snapshot()
+        changes.append(on.SnapshotBegun(table))
+
+    def take_orders(self, changes: list[Any], share: float) -> None:
+        for table in sorted(self.orders):
             if self.chance.random() < share:
-                del self.orders[table]
+                self.orders.remove(table)
                 if table in self.tables:
-                    self.begin(changes, table, frozen=not fits)
+                    self.begin(changes, table)
 
-    def finish(self, changes: list[SchemaChange]) -> None:
+    def finish(self, changes: list[Any]) -> None:
         for table, snapshot in list(self.running.items()):
             if snapshot.done == {0, 1}:
                 del self.running[table]
-                changes.append(SwapShadow(table))
+                changes.append(on.SnapshotDone(table))
 
-    def change(self, changes: list[SchemaChange]) -> None:
+    def change(self, changes: list[Any]) -> None:
         absent = [table for table in (A, B, C, D) if table not in self.tables and table not in self.left_out]
         if not (self.tables or absent):
             return
@@ -156,7 +155,6 @@ class Source(ListSource):
             return
         table = self.chance.choice(sorted(self.tables))
         kind = self.chance.choice(("drop", "truncate", "alter", "alter", "rename", "unsure", "gap"))
-        again = table in self.running
         if kind == "drop":
             del self.tables[table], self.schemas[table]
             self.running.pop(table, None)
@@ -169,23 +167,42 @@ class Source(ListSource):
             schema = self.schemas[table]
             wide = NOTE in schema.columns
             self.schemas[table] = TableSchema((ID, V) if wide else (ID, V, NOTE), ("id",))
-            if again:
-                self.begin(changes, table, frozen=True)
-            else:
-                changes.append(DropColumn(table, "note") if wide else AddColumn(table, NOTE))
+            change = DropColumn(table, "note") if wide else AddColumn(table, NOTE)
+            unsure = self.chance.random() < 0.3
+            if unsure:
+                self._silently(table)
+            changes.append(on.TableChanged(table, change, on.Uncertain("values were converted") if unsure else None))
+            if unsure or (table in self.running and self.chance.random() < 0.5):
+                self._begin_again(changes, table)
         elif kind == "rename" and absent:
             new = self.chance.choice(absent)
             self.tables[new], self.schemas[new] = self.tables.pop(table), self.schemas.pop(table)
+            snapshot = self.running.pop(table, None)
+            if snapshot is not None and self.chance.random() < 0.5:  # it goes on under the new name
+                self.running[new], snapshot = snapshot, None
+            if snapshot is not None:
+                changes.append(on.SnapshotVoid(table))
             changes.append(RenameTable(table, new))
-            if self.running.pop(table, None) is not None:
-                self.begin(changes, new, frozen=True)
+            if snapshot is not None:
+                self.begin(changes, new)
         elif kind in ("unsure", "gap"):
-            rows = self.tables[table]
-            for key in list(rows):
-                rows[key] += 1000
-                if self.chance.random() < 0.3:
-                    del rows[key]
-            self.begin(changes, table, frozen=kind == "gap")
+            self._silently(table)
+            changes.append(on.RowsUncertain(table, on.Uncertain("nobody saw it"), gap=kind == "gap"))
+            self._begin_again(changes, table)
+
+    def _begin_again(self, changes: list[Any], table: TableId) -> None:
+        """A snapshot that runs is void before what makes it so."""
+        if self.running.pop(table, None) is not None:
+            changes.insert(-1, on.SnapshotVoid(table))
+        self.begin(changes, table)
+
+    def _silently(self, table: TableId) -> None:
+        """Rows change without the log."""
+        rows = self.tables[table]
+        for key in list(rows):
+            rows[key] += 1000
+            if self.chance.random() < 0.3:
+                del rows[key]
 
     def rows(self) -> Iterator[Any]:
         """Changes of rows, then chunks."""
@@ -207,17 +224,12 @@ class Source(ListSource):
                     snapshot.done.add(part)
                     found = [("+I", key, value) for key, value in self.tables[table].items() if key % 2 == part]
                     if found:
-                        yield replace(self._block(table, found), during=During.NEW, snapshot=True)
+                        yield replace(self._block(table, found), streams=frozenset({Stream.SNAPSHOT_ROWS}))
 
     def _logged(self, table: TableId, key: int, images: list[tuple[str, int, int]]) -> Iterator[Any]:
         made, snapshot = self._block(table, images), self.running.get(table)
-        if snapshot is None:
-            yield made
-            return
-        if not snapshot.frozen:
-            yield replace(made, during=During.OLD)
-        if key % 2 in snapshot.done:
-            yield replace(made, during=During.NEW)
+        whole = snapshot is None or key % 2 in snapshot.done
+        yield made if whole else replace(made, streams=frozenset({Stream.LOG}))
 
     def _block(self, table: TableId, images: list[tuple[str, int, int]]) -> Any:
         self.sequence += 1
@@ -279,7 +291,7 @@ class Life:
         """False where the run stopped at something that it names."""
         try:
             for _ in range(steps):
-                changes: list[SchemaChange] = []
+                changes: list[Any] = []
                 for _ in range(self.chance.randrange(3)):
                     self.source.change(changes)
                 if self.chance.random() < 0.7:
@@ -310,7 +322,7 @@ class Life:
             self.source.exclude()
         self.pipeline.restart()
 
-    def _batches(self, changes: list[SchemaChange], failures: Any = ()) -> None:
+    def _batches(self, changes: list[Any], failures: Any = ()) -> None:
         self.source.add(*changes, *self.source.rows())
         while (end := self.source.latest_offset(self.at, None, 0.0)) != self.at:
             self.pipeline.batch(numbered(self.at, self.batch), numbered(end, self.batch + 1), 1, failures)
@@ -327,7 +339,7 @@ class Life:
         for _ in range(30):
             for table in self.tables.in_state(TableState.PAUSED):
                 Mailbox(self.state.store).add(table, RequestKind.RESUME)
-            changes: list[SchemaChange] = []
+            changes: list[Any] = []
             self.source.finish(changes)
             self.source.take_orders(changes, 1.0)
             self._batches(changes)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_source import AskedSource
+from asked_source import LOG, ROWS, AskedSource
 
-from cdc.block import During
+from cdc import events as on
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
@@ -31,7 +31,6 @@ from cdc.schema import (
     RenameColumn,
     RenameTable,
     SchemaChange,
-    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -120,11 +119,10 @@ def test_readers_find_the_rows_that_were_there_until_the_copy_is_whole() -> None
     assert min(seen[1:]) == 2
 
 
-@pytest.mark.parametrize("schema", [None, AFTER])
-def test_a_copy_that_begins_with_the_refused_change_is_not_in_the_way(schema: TableSchema | None) -> None:
+def test_a_copy_that_begins_with_the_refused_change_is_not_in_the_way() -> None:
     first = items()[:2]
-    halves = [replace(copied(), during=during) for during in (During.OLD, During.NEW)]
-    sink, source = Stubborn(), AskedSource([*first, REFUSED, CreateShadow(A, schema), *halves, SwapShadow(A)], {})
+    halves = [replace(copied(), streams=streams) for streams in (LOG, ROWS)]
+    sink, source = Stubborn(), AskedSource([*first, REFUSED, on.SnapshotBegun(A), *halves, on.SnapshotDone(A)], {})
     source.now[A] = copied()
     run_in_memory(source, sink, middle=how())
     assert (values(sink), sink.tables) == ({1: "1", 3: "x"}, {A})
@@ -132,7 +130,7 @@ def test_a_copy_that_begins_with_the_refused_change_is_not_in_the_way(schema: Ta
 
 def test_a_second_refused_change_of_a_table_that_is_being_copied_is_carried_out_too() -> None:
     back = AlterColumnType(A, Column("v", INT), Column("v", TEXT))
-    script = [*items()[:3], CreateShadow(A, AFTER), replace(copied(), during=During.NEW), back, SwapShadow(A)]
+    script = [*items()[:3], on.SnapshotBegun(A), replace(copied(), streams=ROWS), back, on.SnapshotDone(A)]
     last = block(A, BEFORE, [("+I", {"id": 1, "v": 1}), ("+I", {"id": 5, "v": 5})], sequence=30)
     sink = Stubborn()
     run_in_memory(AskedSource(script, {A: last}), sink, middle=how())

@@ -10,7 +10,7 @@ import pytest
 from cdc.errors import SpecError
 from cdc.planning import check_routes
 from cdc.route import RouteGuard
-from cdc.schema import CreateTable, DropTable, RenameTable, TableId, TableSchema
+from cdc.schema import TableId, TableSchema
 from cdc.spec.check import check_file
 
 A, B, OTHER = (TableId("shop", name) for name in ("a", "b", "other"))
@@ -39,22 +39,13 @@ def guard(tmp_path: Path) -> RouteGuard:
 
 
 def test_two_sink_tables_of_nearly_one_name_are_refused_where_the_second_one_comes(guard: RouteGuard) -> None:
-    guard.check([CreateTable(A, NONE), CreateTable(OTHER, NONE)])
+    guard.check([A, OTHER])
     with pytest.raises(SpecError, match=r"shop\.a would go to lake\.one; shop\.b would go to lake\.One"):
-        guard.check([CreateTable(B, NONE)])
+        guard.check([A, B, OTHER])
     with pytest.raises(SpecError):
-        guard.check([RenameTable(OTHER, B)])
+        guard.check([A, B])
 
 
 def test_a_table_may_take_the_place_of_another(guard: RouteGuard) -> None:
-    guard.check([CreateTable(A, NONE)])
-    guard.check([RenameTable(A, B)])
-    guard.check([DropTable(B), CreateTable(A, NONE)])
-    guard.check([RenameTable(A, OTHER), CreateTable(B, NONE)])
-
-
-def test_a_run_far_behind_meets_the_names_of_the_past(guard: RouteGuard) -> None:
-    """Today there is only `b`, but the log has not come to the rename yet."""
-    guard.check([CreateTable(A, NONE)])  # what earlier runs have read
-    guard.check([])
-    guard.check([RenameTable(A, B)])
+    for tables in ([A], [B], [A], [OTHER, B]):
+        guard.check(tables)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_source import AskedSource
+from asked_source import LOG, ROWS, SNAPSHOT_LOG, AskedSource
 from test_moved_routes import ID, NOTE, SMALL, WIDE, A, B, Pipeline, rows, to
 
-from cdc.block import During
+from cdc import events as on
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
@@ -24,7 +24,6 @@ from cdc.schema import (
     AddColumn,
     CreateShadow,
     CreateTable,
-    DropShadow,
     DropTable,
     RenameTable,
     SwapShadow,
@@ -34,8 +33,8 @@ from cdc.schema import (
 )
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
-from cdc.tables.adapter import planned
 from cdc.tables.log import TableLog
+from cdc.tables.machine import planned
 from cdc.tables.requests import Mailbox
 from cdc.tables.states import PairState, SinkState, Tables, TableState
 from cdc.tables.table_map import Circumstances
@@ -48,17 +47,17 @@ TOGETHER = to((A, ALL), (B, ALL), (C, ALL))
 
 
 def copied(table: TableId, *numbers: int, schema: TableSchema = SMALL, sequence: int = 9) -> list[Any]:
-    return [CreateShadow(table), *over(table, *numbers, schema=schema, sequence=sequence), SwapShadow(table)]
+    return [on.SnapshotBegun(table), *over(table, *numbers, schema=schema, sequence=sequence), on.SnapshotDone(table)]
 
 
 def over(table: TableId, *numbers: int, schema: TableSchema = SMALL, sequence: int = 9) -> list[Any]:
-    return [replace(rows(schema, *numbers, table=table, sequence=sequence), during=During.NEW)]
+    return [replace(rows(schema, *numbers, table=table, sequence=sequence), streams=ROWS)]
 
 
 def both(table: TableId, *numbers: int, sequence: int = 9) -> list[Any]:
     """Rows of the log while the table is copied."""
     found = rows(SMALL, *numbers, table=table, sequence=sequence)
-    return [replace(found, during=During.OLD), replace(found, during=During.NEW)]
+    return [replace(found, streams=LOG), replace(found, streams=SNAPSHOT_LOG)]
 
 
 def merged(folder: Path, schema: TableSchema = SMALL, middle: Middle = TOGETHER) -> Pipeline:
@@ -93,8 +92,8 @@ def test_rows_that_are_gone_from_a_table_go_with_its_copy(tmp_path: Path, schema
 def test_rows_of_the_log_are_in_the_table_and_in_its_copy(tmp_path: Path) -> None:
     pipeline = merged(tmp_path)
     pipeline.source.add(
-        CreateShadow(A), *over(A, 1), *both(A, 3, sequence=10), rows(SMALL, 13, table=B, sequence=11), SwapShadow(A),
-        rows(SMALL, 4, sequence=12),
+        on.SnapshotBegun(A), *over(A, 1), *both(A, 3, sequence=10), rows(SMALL, 13, table=B, sequence=11),
+        on.SnapshotDone(A), rows(SMALL, 4, sequence=12),
     )  # fmt: skip
     pipeline.source.now[B] = rows(SMALL, 11, 13, table=B, sequence=20)
     pipeline.run(TOGETHER)
@@ -105,7 +104,7 @@ def test_rows_of_the_log_are_in_the_table_and_in_its_copy(tmp_path: Path) -> Non
 def test_a_shadow_goes_with_the_table_that_the_source_follows_no_further(tmp_path: Path, whole: bool) -> None:
     pipeline = merged(tmp_path) if whole else single(tmp_path)
     pipeline.source.copy_anew = lambda *given, **named: None  # type: ignore[method-assign]
-    pipeline.source.add(CreateShadow(A), *over(A, 1), DropShadow(A))
+    pipeline.source.add(on.SnapshotBegun(A), *over(A, 1), on.TableLeft(A, "it is left"))
     pipeline.run(TOGETHER if whole else to())
     target = ALL if whole else A
     if whole:  # the others' rows come with theirs
@@ -124,7 +123,7 @@ def single(folder: Path) -> Pipeline:
 @pytest.mark.parametrize("failure", list(FailAt))
 def test_a_crash_on_the_way_changes_nothing(tmp_path: Path, failure: FailAt) -> None:
     pipeline = merged(tmp_path)
-    pipeline.source.add(CreateShadow(A), *over(A, 1), failure, SwapShadow(A))
+    pipeline.source.add(on.SnapshotBegun(A), *over(A, 1), failure, on.SnapshotDone(A))
     pipeline.run(TOGETHER)
     assert pipeline.ids(ALL) == [1, 11]
 
@@ -145,7 +144,7 @@ def test_readers_find_the_table_as_it_is_until_all_are_whole(tmp_path: Path) -> 
     ("items", "now", "wanted"),
     [
         pytest.param(copied(A, 1), [1, 11], [B], id="copied twice at once"),
-        pytest.param([TruncateTable(A, copied=True), rows(SMALL, 1, sequence=22)], [1, 11], [B], id="begins anew"),
+        pytest.param([on.SnapshotVoid(A), rows(SMALL, 1, sequence=22)], [1, 11], [B], id="begins anew"),
         pytest.param([TruncateTable(A), rows(SMALL, 7, sequence=22)], [7, 11], [B], id="truncated"),
         pytest.param([DropTable(A)], [11], [B], id="dropped"),
         pytest.param([AddColumn(A, NOTE), rows(WIDE, 5, sequence=22)], [1, 11], [A, B], id="altered"),
@@ -158,23 +157,30 @@ def test_what_happens_to_one_of_them_meanwhile(
     tmp_path: Path, items: Sequence[Any], now: list[int], wanted: list[TableId]
 ) -> None:
     pipeline = merged(tmp_path)
-    pipeline.source.add(CreateShadow(A), *over(A, 1), SwapShadow(A), *items)
+    pipeline.source.add(on.SnapshotBegun(A), *over(A, 1), on.SnapshotDone(A), *items)
     pipeline.run(TOGETHER)
     assert pipeline.ids(ALL) == now
     assert set(asked(pipeline)) == set(wanted)
     assert pipeline.sink.tables == {ALL}
 
 
-def test_a_first_copy_that_begins_anew_leaves_nothing_behind(tmp_path: Path) -> None:
-    pipeline = merged(tmp_path)
-    pipeline.source.add(TruncateTable(A, copied=True), rows(SMALL, 1, sequence=22))
+def test_a_first_snapshot_that_begins_again_leaves_nothing_behind(tmp_path: Path) -> None:
+    created = on.TableCreated(A, CreateTable(A, SMALL), by_snapshot=True)
+    source = AskedSource(
+        [created, CreateTable(B, SMALL), *over(A, 1, 2), rows(SMALL, 11, 12, table=B)],
+        {A: rows(SMALL, 1, sequence=20), B: rows(SMALL, 11, table=B, sequence=20)},
+    )
+    pipeline = Pipeline(tmp_path, source)
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [1, 2, 11, 12]
+    source.add(on.SnapshotVoid(A), *copied(A, 1))
     pipeline.run(TOGETHER)
     assert (pipeline.ids(ALL), asked(pipeline)) == ([1, 11], [B])
 
 
 def test_a_table_that_is_captured_again_leaves_nothing_of_the_time_before() -> None:
     table = RouteTable([RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))])
-    changes = [DropTable(A), CreateTable(A, SMALL)]  # in one batch: nobody has followed it for a time
+    changes = on.events([DropTable(A), CreateTable(A, SMALL)])  # in one batch: nobody has followed it for a time
     pairs = {(A, ALL): PairState(TableState.LIVE), (B, ALL): PairState(TableState.LIVE)}
     before = Tables({A: SMALL, B: SMALL}, {ALL: SMALL}, pairs, {ALL: SinkState(merged=True)}, table.to_json())
     found = planned(Circumstances(table, Policy(Behavior.EVOLVE)), before, changes)
@@ -214,7 +220,7 @@ def test_dropped_tables_are_remembered_only_where_their_rows_would_be_in_the_way
     table = RouteTable([RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))])
     pairs, states = {(A, ALL): PairState(TableState.LIVE)}, {ALL: SinkState(merged=merged)}
     before = Tables({A: SMALL}, {ALL: SMALL}, pairs, states, table.to_json())
-    found = planned(Circumstances(table, Policy(behavior)), before, [DropTable(A)])
+    found = planned(Circumstances(table, Policy(behavior)), before, [on.TableDropped(A)])
     assert found.after.sink_state(ALL).stale == left
 
 
@@ -298,7 +304,7 @@ def test_the_rows_of_the_last_shard_go_with_it(tmp_path: Path) -> None:
 
 def test_a_route_that_moves_in_the_middle_of_a_copy_leaves_no_copy_behind(tmp_path: Path) -> None:
     alone = to((A, ALL), (B, OTHER))
-    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2), CreateShadow(A), *over(A, 1)], {})
+    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2), on.SnapshotBegun(A), *over(A, 1)], {})
     pipeline = Pipeline(tmp_path, source)
     pipeline.run(alone)
     assert len(pipeline.sink.tables) == 2
@@ -311,10 +317,10 @@ def test_a_route_that_moves_in_the_middle_of_a_copy_leaves_no_copy_behind(tmp_pa
 def test_a_table_that_others_join_in_the_middle_of_its_copy_is_copied_with_them(tmp_path: Path) -> None:
     source = AskedSource([CreateTable(A, SMALL), CreateTable(B, WIDE), rows(SMALL, 1, 2), rows(WIDE, 11, table=B)], {})
     pipeline = Pipeline(tmp_path, source)
-    source.add(CreateShadow(A), *over(A, 1))
+    source.add(on.SnapshotBegun(A), *over(A, 1))
     pipeline.run(to((A, ALL), (B, OTHER)))
     source.now = {A: rows(SMALL, 1, sequence=20), B: rows(WIDE, 11, table=B, sequence=20)}
-    source.add(*both(A, 3), SwapShadow(A))
+    source.add(*both(A, 3), on.SnapshotDone(A))
     source.now[A] = rows(SMALL, 1, 3, sequence=20)
     pipeline.run(TOGETHER)
     assert (pipeline.sink.tables, pipeline.ids(ALL)) == ({ALL, OTHER}, [1, 3, 11])
@@ -350,24 +356,25 @@ def test_without_a_key_a_copy_waits_for_those_that_are_left_out(tmp_path: Path, 
 def test_a_batch_that_was_carried_out_and_runs_again_by_an_edited_file_ends_no_copy(tmp_path: Path) -> None:
     """The run before may have let it take its place, or may have made it anew, empty."""
 
-    def run(middle: Middle, batch: int, entries: int, *changes: Any) -> tuple[int, list[Any], Sequence[TableId]]:
+    def run(middle: Middle, batch: int, entries: int, *items: Any) -> tuple[int, list[Any], Sequence[TableId]]:
         tables = TableLog(LocalStore(tmp_path))
         requests = Mailbox(LocalStore(tmp_path))
-        stage = RouteStage(middle.routing, tables, requests, lambda source: True, lambda source: True, shadows=True)
-        chain = Derivation([RuleStage(None), stage], tables)
+        stage = RouteStage(middle.routing, tables, requests, lambda source: True, shadows=True)
+        chain = Derivation(RuleStage(None), stage, tables, middle.guard, lambda source: True)
         chain.begin(batch, entries)
-        made = [replace(change, statement=None) for change in chain.derive(batch, changes)]
+        told = [item if isinstance(item, on.SourceEvent) else on.event(item) for item in items]
+        made = [replace(change, statement=None) for change in chain.derive(batch, told)]
         return chain.entries, made, [order.table for order in stage.orders]
 
     same, edited = to((A, ALL)), to((A, ALL), (B, OTHER))
-    before, *_ = run(same, 0, 0, CreateTable(A, SMALL), CreateTable(B, SMALL), CreateShadow(A))
+    before, *_ = run(same, 0, 0, CreateTable(A, SMALL), CreateTable(B, SMALL), on.SnapshotBegun(A))
     for _ in range(2):
-        assert run(same, 1, before, SwapShadow(A))[1] == [SwapShadow(ALL)]
+        assert run(same, 1, before, on.SnapshotDone(A))[1] == [SwapShadow(ALL)]
     for middle in (edited, edited, same):
-        state, changes, wanted = run(middle, 1, before, SwapShadow(A))
+        state, changes, wanted = run(middle, 1, before, on.SnapshotDone(A))
         assert CreateShadow(ALL) in changes
         assert SwapShadow(ALL) not in changes
         assert A in wanted
-    state, changes, _ = run(same, 2, state, CreateShadow(A))
+    state, changes, _ = run(same, 2, state, on.SnapshotBegun(A))
     assert changes == [CreateShadow(ALL)]
-    assert run(same, 3, state, SwapShadow(A))[1] == [SwapShadow(ALL)]
+    assert run(same, 3, state, on.SnapshotDone(A))[1] == [SwapShadow(ALL)]

@@ -12,13 +12,14 @@ import duckdb
 import pytest
 from transform_rules import text
 
-from cdc.block import ChangeBlock, During
+from cdc import events as on
+from cdc.block import ChangeBlock, Stream
 from cdc.errors import SinkError
 from cdc.flow.offsets import numbered
 from cdc.flow.routing import Routing
 from cdc.job.dropped import DroppedTables
 from cdc.route import PlainRule, RouteTable
-from cdc.schema import Column, CreateShadow, CreateTable, DataType, DropTable, SwapShadow, TableId, TableSchema
+from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
 from cdc.sink import Prepared
 from cdc.source import Context
 from cdc.state.decisions import CommitLog
@@ -53,11 +54,11 @@ class Live(ListSource):
     def copies_anew(self, table: TableId) -> bool:
         return True
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
         if request not in self.requests:
             self.requests[request] = table
-            copied = replace(self.now[table], during=During.NEW)
-            self._items = (*self._items, CreateShadow(table, copied.schema), copied, SwapShadow(table))
+            copied = replace(self.now[table], streams=frozenset({Stream.SNAPSHOT_ROWS}))
+            self._items = (*self._items, on.SnapshotBegun(table), copied, on.SnapshotDone(table))
 
 
 class Failing(DuckDbSink):

@@ -15,7 +15,7 @@ from cdc.errors import EditRefused, SinkError, SpecError
 from cdc.flow.containers import moved_rows
 from cdc.job.edits import Edits, fingerprint_of
 from cdc.replanning import notes_since
-from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
+from cdc.schema import TableId
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
@@ -147,13 +147,13 @@ class Copying:
     def __init__(self) -> None:
         self.requests: set[tuple[TableId, str]] = set()
 
-    def schema_changes(self, start: Any, end: Any) -> list[SchemaChange]:
-        return [CreateTable(ORDERS, TableSchema((Column("id", DataType(Kind.INT), nullable=False),), ("id",)))]
+    def captures(self, table: TableId) -> bool:
+        return True
 
     def copies_anew(self, table: TableId) -> bool:
         return True
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
         self.requests.add((table, request))
 
 

@@ -64,7 +64,8 @@ def test_every_pair_of_state_and_event_comes_to_what_the_table_says(
     assert new in allowed
     pair = machine.tables.pair((A, ALL))
     if event is not on.TableRenamed and pair.state is not TableState.ABSENT:
-        assert pair.since == (0 if pair.state is state else 7)
+        again = state is TableState.SNAPSHOT and event is on.SnapshotVoid  # the order is a new one
+        assert pair.since == (0 if pair.state is state and not again else 7)
 
 
 def test_an_impossible_event_names_the_state_and_the_reason() -> None:

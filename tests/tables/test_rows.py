@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 from invariants import KEYED, ROUTES, A, B, C, D, check
 
+from cdc.block import LOGGED, Stream
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.schema import (
@@ -27,11 +28,11 @@ from cdc.schema import (
 )
 from cdc.tables import events as on
 from cdc.tables.machine import BatchPlan, planned
-from cdc.tables.router import Stream, To, targets
+from cdc.tables.router import To, targets
 from cdc.tables.states import OPEN_ORDERS, SinkState, Tables, TableState
 from cdc.tables.table_map import Circumstances
 
-BOTH, LOG, CHUNK = (frozenset(streams) for streams in ([Stream.LOG, Stream.SNAPSHOT], [Stream.LOG], [Stream.SNAPSHOT]))
+LOG, CHUNK = frozenset({Stream.LOG}), frozenset({Stream.SNAPSHOT_ROWS})
 Rows = dict[int, int]
 
 
@@ -128,7 +129,7 @@ class Source:
                 if value is not None:
                     rows[key] = value
                 snapshot_of = self.running.get(table)
-                streams = BOTH if snapshot_of is None or key % 2 in snapshot_of.done else LOG
+                streams = LOGGED if snapshot_of is None or key % 2 in snapshot_of.done else LOG
                 self.log.append((table, key, value, streams))
 
     def take(self) -> list[tuple[TableId, int, int | None, frozenset[Stream]]]:

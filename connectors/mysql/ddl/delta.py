@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from cdc.events import Uncertain
 from cdc.schema import TableId
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
@@ -14,19 +15,6 @@ Mark = Literal["left", "sequence", "arrived", "copy", "filled"]
 `arrived`: in this entry a table is renamed in, whose rows of before are to be copied; in later ones it means nothing.
 `copy`, `filled`: the copy that an online schema change makes of a captured table, as in `online`.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Uncertain:
-    """Rows of a table are other ones, or have other values, than the log tells.
-
-    Attributes:
-        reason: a sentence's part.
-        same_rows: the keys are what the log makes them; only values beside them are uncertain.
-    """
-
-    reason: str
-    same_rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
+from cdc.events import Uncertain
 from cdc.schema import DropTable, SchemaChange, TableId
-from connectors.mysql.ddl.delta import Mark, Uncertain
+from connectors.mysql.ddl.delta import Mark
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.diff import Origins, diff
 from connectors.mysql.schema.table import MySqlTable

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from cdc.events import RowsUncertain, SourceEvent, TableChanged, TableLeft, TableRenamed, event
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -118,12 +119,26 @@ class Schemas:
         entries = self.history.entries(0, self.history.count())
         return sum(1 for _ in takewhile(lambda entry: not entry.sql, entries))
 
-    def changes(self, first: int, last: int) -> Sequence[SchemaChange]:
-        """The schema changes for the sink in entries `first` up to `last`."""
-        found = self.history.changes(first, last)
-        if self._options.include_comments:
-            return found
-        return [change for change in map(without_comments, found) if change is not None]
+    def events(self, first: int, last: int) -> list[SourceEvent]:
+        """The events of entries `first` up to `last`."""
+        return [event for entry in self.history.entries(first, last) for event in self._events(entry)]
+
+    def _events(self, entry: SchemaEntry) -> Iterator[SourceEvent]:
+        """The changes of an entry, each with what is uncertain behind it; then what is uncertain without a change, and
+        tables that got a name that is not captured."""
+        unsure, told = entry.delta.uncertain, set[TableId]()
+        for change, name in zip(entry.changes, _later_names(entry.changes), strict=True):
+            shown = change if self._options.include_comments else without_comments(change)
+            if shown is not None:
+                made = event(replace(shown, statement=entry.statement), unsure.get(name))
+                told |= {name} if isinstance(made, TableChanged) else set()
+                yield made
+        for table, why in unsure.items():
+            if table not in told:
+                yield RowsUncertain(table, why)
+        for table, mark in entry.delta.marks.items():
+            if mark == "left":
+                yield TableLeft(table, "it has a name that is not captured")
 
     def decoder(self, count: int, wanted: Wanted, report: Count) -> Decoder:
         """A decoder for rows written under the definitions after `count` entries."""
@@ -173,15 +188,27 @@ def shown_schema(definition: MySqlTable, options: LogOptions) -> TableSchema:
     return schema if options.include_comments else _bare_schema(schema)
 
 
-def of_captured(changes: Iterable[SchemaChange], wanted: Wanted) -> list[SchemaChange]:
-    """The changes but for those of tables that are left out since they were written down.
+def _later_names(changes: Sequence[SchemaChange]) -> list[TableId]:
+    """The name behind all changes of the table of each."""
+    names, found = dict[TableId, TableId](), list[TableId]()
+    for change in reversed(changes):
+        if isinstance(change, RenameTable):
+            names[change.table] = names.pop(change.new_table, change.new_table)
+        found.append(names.get(change.table, change.table))
+    return found[::-1]
+
+
+def of_captured(told: Iterable[SourceEvent], wanted: Wanted) -> list[SourceEvent]:
+    """The events but for those of tables that are left out since they were written down.
 
     So a table that is left out because the sink refuses a change of it leaves a batch that was planned already, too.
     """
     return [
-        change
-        for change in changes
-        if wanted(change.table) or (isinstance(change, RenameTable) and wanted(change.new_table))
+        each
+        for each in told
+        if wanted(each.table)
+        or isinstance(each, TableLeft)
+        or (isinstance(each, TableRenamed) and wanted(each.new_table))
     ]
 
 

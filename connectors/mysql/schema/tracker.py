@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
+from cdc.events import Uncertain
 from cdc.schema import CreateTable, TableId
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
-from connectors.mysql.ddl.delta import Delta, Uncertain
+from connectors.mysql.ddl.delta import Delta
 from connectors.mysql.ddl.names import names_in
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer

@@ -139,7 +139,7 @@ def watched(blocks: Iterator[ChangeBlock], store: Store, place: str) -> Iterator
         parent = parents.get(block.table)
         for child in sorted((set() if parent is None else changed_by(block, parent)) - asked):
             asked.add(child)
-            requests.add(child, f"{_PREFIX}{_name(child)}-{place}", REASON, limited=True, fits=True)
+            requests.add(child, f"{_PREFIX}{_name(child)}-{place}", REASON, limited=True)
         yield block
 
 

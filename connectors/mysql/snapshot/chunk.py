@@ -2,8 +2,7 @@
 
 Entries of the plan, in the order in which batches take them; an entry's number is its place in the plan:
 
-    {"kind": "begin", "table": ["shop", "orders"], "why": "initial", "truncate": false, "request": "", "refresh": false,
-     "beside": false, "frozen": false, "altered": false, "reason": ""}
+    {"kind": "begin", "table": ["shop", "orders"], "why": "initial", "request": "", "reason": "", "keys_certain": false}
     {"kind": "chunk", "table": [...], "columns": ["id"], "collations": [null], "lower": [100], "upper": [200], ...}
     {"kind": "end", "table": [...], "why": "truncated"}
     {"kind": "rename", "table": [...], "new": [...]}
@@ -27,29 +26,19 @@ Bound: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """From here on the table is copied: nothing of it in the log counts before its chunk was read.
+    """From here on the table is snapshotted; what an earlier snapshot that has not ended has read does not count.
 
     Attributes:
-        truncate: the sink's table is emptied first; false for a table that is new in the sink.
-        request: the name of the request that asked for it (`cdc resync`), else empty.
-        refresh: the sink keeps its rows, and the chunks are written over them. Every change in the log counts then,
-            whatever chunk its key is in: a sink that keeps one row for each key comes to the same end.
-        beside: the sink keeps its rows, and the chunks go beside them: the copy takes their place when it is whole.
-            Until then the log counts for the rows that are there as it is, and for the copy as for any copy.
-        frozen: of a copy beside: the rows that are there get nothing of the log any more.
-        altered: of a copy beside that is frozen: they have other columns than the copy.
-        reason: for the user, why it is copied anew.
+        request: the name of the request that asked for it, else empty.
+        reason: for the user, why the table is snapshotted again; empty for the first time.
+        keys_certain: the log tells which keys there are.
     """
 
     table: TableId
     why: Literal["initial", "new", "resync", "restart", "uncertain"]
-    truncate: bool = False
     request: str = ""
-    refresh: bool = False
-    beside: bool = False
-    frozen: bool = False
-    altered: bool = False
     reason: str = ""
+    keys_certain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +102,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The table is copied no further: it is gone, or begins empty in the log, or all of it is copied.
+    """The snapshot of the table ends.
 
-    `why` is COPIED where a copy beside the table takes its place from here on, LEFT where the table is not captured any
-    more: a copy beside it goes, the sink keeps the rows that it has.
+    `why` is DONE where all of it is read, and the log has come to where the last chunk was read; LEFT where the table
+    is not captured any more; else the table is gone, or the log has all of its rows from there.
     """
 
     table: TableId
@@ -133,10 +122,10 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The log between this batch's two offsets is gone and is not read; all tables are copied anew."""
+    """The log between this batch's two offsets is gone and is not read; all tables are snapshotted again."""
 
 
-COPIED, LEFT = "copied", "left"
+DONE, LEFT = "done", "left"
 
 Entry = Begin | Chunk | End | Rename | Lost
 

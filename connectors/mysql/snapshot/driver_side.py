@@ -12,7 +12,7 @@ from typing import Any
 from cdc.schema import TableId
 from cdc.source import TableProgress
 from cdc.state.store import Store
-from connectors.mysql.snapshot.chunk import COPIED, Begin, Chunk, End, Rename, Watermark
+from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, End, Rename, Watermark
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.lost_log import LostNote
 from connectors.mysql.snapshot.plan.requests import Requests
@@ -33,7 +33,7 @@ class _Table:
     started_s: float = 0.0
     updated_s: float = 0.0
     why: str = ""
-    beside: bool = False
+    ended: bool = False
     recent: deque[tuple[float, int]] = field(default_factory=deque)
 
 
@@ -79,7 +79,7 @@ class DriverSide:
         for index, entry in enumerate(self._plan.entries(self._taken, count), start=self._taken):
             match entry:
                 case Begin(table=table):  # what an earlier copy has read does not count for this one
-                    self._tables[table] = _Table(why=entry.reason, beside=entry.beside)
+                    self._tables[table] = _Table(why=entry.reason)
                 case Chunk(table=table):
                     known = self._tables[table]
                     known.planned += entry.replaces is None
@@ -88,9 +88,9 @@ class DriverSide:
                     self._chunks[index] = known
                     if self._old is not None and index not in self._old:
                         known.started_s = known.started_s or now
-                case End(table=table, why=why) if why == COPIED:
-                    self._tables[table].beside = False
-                case End(table=table, why=why) if why != "done":
+                case End(table=table, why=why) if why == DONE:
+                    self._tables[table].ended = True
+                case End(table=table):
                     self._tables.pop(table, None)
                 case Rename(table=table, new_table=new) if table in self._tables:
                     self._tables[new] = self._tables.pop(table)
@@ -113,7 +113,7 @@ def _progress(table: TableId, known: _Table, now: float) -> TableProgress:
     while known.recent and known.recent[0][0] < now - RATE_S:
         known.recent.popleft()
     span_s = min(RATE_S, max(1.0, now - known.started_s))
-    complete = known.complete and known.done >= known.planned and not known.beside
+    complete = known.ended
     return TableProgress(
         table,
         "done" if complete else "copying" if known.planned else "waiting",  # a batch that takes a chunk reads it

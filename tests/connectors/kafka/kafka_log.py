@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import KafkaError, TopicPartition
 
+from cdc import events as on
 from cdc.block import RowKind
 from cdc.schema import SchemaChange
 from cdc.source import Context, Limits, Offset
@@ -153,7 +154,7 @@ class Follower:
             end = self.source.latest_offset(self.at, Limits(1000, 1 << 20), 0.01)
             if end == self.at:
                 break
-            found.append([*self.source.schema_changes(self.at, end), *self._rows(self.at, end)])
+            found.append([*on.changes(self.source.events(self.at, end)), *self._rows(self.at, end)])
             self.at = end
         return found
 

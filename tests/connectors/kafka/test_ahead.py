@@ -11,6 +11,7 @@ import pytest
 from debezium_messages import INT64, TEXT, envelope, with_schema
 from kafka_log import Follower, LogFetcher, TopicLog
 
+from cdc import events as on
 from cdc.errors import SchemaUnknown
 from cdc.source import Limits, Offset
 from connectors.kafka.fetch.fetcher import Fetched
@@ -77,7 +78,7 @@ def test_nothing_is_written_before_it_is_asked_for(tmp_path: Path) -> None:
     log = _log(narrow=6, wide=4)
     follower = Follower(log, tmp_path)
     first = _next(follower, _SIX)
-    changes = follower.source.schema_changes(follower.at, first)
+    changes = on.changes(follower.source.events(follower.at, first))
     written = (tmp_path / "schemas.jsonl").read_bytes()
     assert log.read_out.wait(60)
     follower.source.stop_at_current()  # waits for what is planned ahead
@@ -85,7 +86,7 @@ def test_nothing_is_written_before_it_is_asked_for(tmp_path: Path) -> None:
     follower.at = first
     second = _next(follower, _SIX)
     assert second == {**first, "schemas": first["schemas"] + 1, "t/0": 10}
-    changes += follower.source.schema_changes(first, second)
+    changes += on.changes(follower.source.events(first, second))
     assert [type(change).__name__ for change in changes] == ["CreateTable", "AddColumn"]
 
 
@@ -103,10 +104,10 @@ def test_a_batch_that_is_asked_for_again_is_the_same(tmp_path: Path, killed: boo
     follower = Follower(log, tmp_path)
     begin = follower.at
     first = _next(follower, _SIX)
-    changes = follower.source.schema_changes(begin, first)
+    changes = follower.source.events(begin, first)
     assert log.read_out.wait(60)
     again = Follower(log, tmp_path, at=first) if killed else follower
-    assert again.source.schema_changes(begin, first) == changes
+    assert again.source.events(begin, first) == changes
     (split,) = again.source.splits(begin, first, 1)
     rows = [
         row for block in again.source.read(split, lambda *_: None, lambda _: None) for row in block.rows.to_pylist()

@@ -242,7 +242,7 @@ def test_a_crashed_plan_is_planned_again_alike(archive: Archive) -> None:
     ahead = source.latest_offset(start, Limits(1, 1), 0.0)  # its history may hold what comes later already
     again = archive.source()
     assert again.latest_offset(start, Limits(1, 1), 0.0) == ahead
-    assert again.schema_changes(start, ahead) == source.schema_changes(start, ahead)
+    assert again.events(start, ahead) == source.events(start, ahead)
     rest = drain(archive.source(), ahead)
     assert [type(change).__name__ for batch in rest for change in batch.changes] == ["AddColumn", "DropTable"]
 

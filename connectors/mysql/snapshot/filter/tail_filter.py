@@ -5,11 +5,7 @@ p <= h. When k is in a part of the table that is not read yet, it is left out: t
 behind p. The images before and after an update are judged each for itself, so an update may leave one of them: a delete
 or an insert.
 
-Of a table that is copied beside its rows each image comes twice: for the rows that are there, of which nothing is left
-out, and for the copy, as above. Those that are there get none when they have other columns.
-
-Nothing is left out of a table that is refreshed: the sink has rows under keys that no chunk holds any more, and only
-the deletes in the log tell. What a chunk holds already comes once more, key by key, and ends the same.
+What is left out stays in the stream LOG, as the rows that the sink has from before the snapshot need every change.
 """
 
 from __future__ import annotations
@@ -21,13 +17,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cdc.block import ChangeBlock, During, RowKind
+from cdc.block import ChangeBlock, RowKind, Stream
 from cdc.schema import TableId
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.snapshot.chunk import Bound, Watermark
 from connectors.mysql.snapshot.filter.membership import Ask, Membership
 from connectors.mysql.snapshot.plan.bounds import split_columns
 from connectors.mysql.snapshot.plan.copies import TableCopy
+
+_LOG, _SNAPSHOT_LOG = frozenset({Stream.LOG}), frozenset({Stream.SNAPSHOT_LOG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +76,16 @@ class TailFilter:
         self._known: dict[TableId, _TableFilter | None] = {}
 
     def blocks(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
-        """The blocks without what is left out."""
+        """The blocks with the streams that they are part of. One of which a part is left out comes twice."""
         for block in blocks:
-            copy = self._copies.get(block.table)
-            beside = copy is not None and copy.beside
-            if beside and copy is not None and not copy.frozen:
-                yield replace(block, during=During.OLD)
             found = self._filter(block.table)
-            kept = block if found is None else _kept(block, found.wanted(block))
-            if kept is not None:
-                yield replace(kept, during=During.NEW) if beside else kept
+            wanted = None if found is None else found.wanted(block)
+            if wanted is None or wanted.all():
+                yield block
+                continue
+            yield replace(block, streams=_LOG)
+            if wanted.any():
+                yield replace(_kept(block, wanted), streams=_SNAPSHOT_LOG)
 
     def uncertain(self, end: int) -> list[TableId]:
         """Tables with a chunk that was read inside the range, which ends at the sequence `end`. On another server than
@@ -95,16 +93,13 @@ class TailFilter:
         return sorted(
             table
             for table, copy in self._copies.items()
-            if not copy.refresh and any(self._start < high < end for high in copy.highs(self._before, self._marks))
+            if any(self._start < high < end for high in copy.highs(self._before, self._marks))
         )
 
     def _filter(self, table: TableId) -> _TableFilter | None:
         if table not in self._known:
             copy = self._copies.get(table)
-            if copy is None or copy.refresh:
-                self._known[table] = None
-            else:
-                self._known[table] = self._make(copy, self._tables[table])
+            self._known[table] = None if copy is None else self._make(copy, self._tables[table])
         return self._known[table]
 
     def _make(self, copy: TableCopy, table: MySqlTable) -> _TableFilter | None:
@@ -137,12 +132,8 @@ class _TableFilter:
         return wanted
 
 
-def _kept(block: ChangeBlock, wanted: Any) -> ChangeBlock | None:
-    """The block with the wanted images; halves of updates become deletes and inserts. None when nothing is left."""
-    if wanted.all():
-        return block
-    if not wanted.any():
-        return None
+def _kept(block: ChangeBlock, wanted: Any) -> ChangeBlock:
+    """The block with the wanted images; halves of updates become deletes and inserts."""
     kinds = block.kinds.to_numpy(zero_copy_only=False).copy()
     behind = np.append(wanted[1:], False)
     ahead = np.append(False, wanted[:-1])

@@ -7,7 +7,7 @@ written to disk before. All it needs to know is in the two files and in the offs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -20,14 +20,13 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.cascades import Cascading, Due
-from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Lost
+from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, End, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.finder import Finder, to_cut
-from connectors.mysql.snapshot.plan.following import begun_behind_a_gap
+from connectors.mysql.snapshot.plan.following import GAP
 from connectors.mysql.snapshot.plan.info_session import InfoSession
 from connectors.mysql.snapshot.plan.log_entries import LogEntries
 from connectors.mysql.snapshot.plan.requests import Requests
@@ -101,12 +100,8 @@ class Coordinator:
             Begin(table, "new") for table in sorted(tables) if self._options.copied_when_added(table)
         )
 
-    def begin_anew(self, start: MySqlOffset, tables: Mapping[TableId, MySqlTable]) -> int:
-        """The log between the two offsets of a batch is lost: all tables begin anew; returns the plan's new count.
-
-        What the sink has of a table stays as it is until the copy beside it is whole.
-        """
-        known = self._history.tables(start.schemas)
+    def begin_anew(self, start: MySqlOffset, tables: Collection[TableId]) -> int:
+        """The log between the two offsets of a batch is lost: all tables begin again; returns the plan's new count."""
         self._plan.truncate(start.chunks)
         self._opened = True
         self._blocked.clear()
@@ -115,7 +110,7 @@ class Coordinator:
             self._finder = None
         copies = self._plan.copies(start.chunks)
         ends = [End(table, "gone") for table in copies if table not in tables]
-        return self._plan.append([Lost(), *ends, *begun_behind_a_gap(copies, known, tables)])
+        return self._plan.append([Lost(), *ends, *(Begin(table, "restart", reason=GAP) for table in sorted(tables))])
 
     def jumped(self, entries: int, at: MySqlOffset) -> bool:
         """Whether a batch up to `at` has left log out, behind the first `entries` of the plan."""
@@ -134,11 +129,7 @@ class Coordinator:
 
     def unfinished(self, start: MySqlOffset) -> bool:
         """Whether tables are being copied still, or are to be: the log alone does not make the sink equal."""
-        before = start.chunks
-        marks = self._marks.refresh()
-        copies = self._plan.copies(before).values()
-        done = all(not copy.beside and copy.done(before, marks) for copy in copies)
-        return not done or bool(self._new_requests(before))
+        return bool(self._plan.copies(start.chunks)) or bool(self._new_requests(start.chunks))
 
     def behind(self, start: MySqlOffset) -> LogPosition | None:
         """The position that the log has to be read to until the sink is equal; None when `start` is there."""
@@ -197,9 +188,9 @@ class Coordinator:
         return self._due.taken(new, self._plan.copies(before), renamed=renamed, hurry=self.hurry)
 
     def _is_whole(self, start: MySqlOffset) -> bool:
-        """Whether a copy beside its table can take its place."""
+        """Whether a snapshot is done."""
         before, marks, here = start.chunks, self._marks.refresh(), start.sequence
-        return any(copy.beside and copy.finished(before, marks, here) for copy in self._plan.copies(before).values())
+        return any(copy.finished(before, marks, here) for copy in self._plan.copies(before).values())
 
     def _unblocked(self, end: MySqlOffset) -> bool:
         """Whether the log has come to where a table was found altered."""
@@ -310,6 +301,6 @@ class Coordinator:
         """Tables whose copy lies behind the log are like any other from here on."""
         here, marks = start.sequence, self._marks.refresh()
         finished = [
-            copy.end(table) for table, copy in self._plan.copies(count).items() if copy.finished(before, marks, here)
+            End(table, DONE) for table, copy in self._plan.copies(count).items() if copy.finished(before, marks, here)
         ]
         return self._plan.append(finished) if finished else count

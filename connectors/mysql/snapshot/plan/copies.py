@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from cdc.schema import TableId
-from connectors.mysql.snapshot.chunk import COPIED, Begin, Chunk, End, Entry, Lost, Rename, Watermark
+from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost, Rename, Watermark
 
 _NEVER = (1 << 63) - 1
 
@@ -22,7 +22,7 @@ class TableCopy:
     Attributes:
         begun: number of the entry it began with.
         complete: the last chunk is planned.
-        beginning: what it began with: whether chunks are written over the rows that the sink has, or beside them.
+        beginning: the entry that it began with.
     """
 
     table: TableId
@@ -34,31 +34,6 @@ class TableCopy:
     _ahead: dict[int, Chunk] = field(default_factory=dict, repr=False, compare=False)
     _highest: Watermark | None = field(default=None, repr=False, compare=False)
     _asked: tuple[int, Mapping[int, Watermark] | None] = field(default=(0, None), repr=False, compare=False)
-
-    @property
-    def refresh(self) -> bool:
-        """Over the rows that the sink has."""
-        return self.beginning is not None and self.beginning.refresh
-
-    @property
-    def beside(self) -> bool:
-        """Beside the rows that the sink has."""
-        return self.beginning is not None and self.beginning.beside
-
-    @property
-    def frozen(self) -> bool:
-        """Beside, and the log counts for nothing but the copy."""
-        return self.beginning is not None and self.beginning.frozen
-
-    @property
-    def altered(self) -> bool:
-        """Beside rows with other columns."""
-        return self.beginning is not None and self.beginning.altered
-
-    @property
-    def first(self) -> bool:
-        """True when it fills a table that has no rows but those of the snapshot."""
-        return not (self.refresh or self.beside)
 
     def add(self, chunk: Chunk) -> None:
         """The next chunk of the plan: behind the others, or in the place of the one that it replaces."""
@@ -76,18 +51,9 @@ class TableCopy:
         """Numbers of the chunks from `number` on, the latest first."""
         return takewhile(lambda planned: planned >= number, reversed(self._planned))
 
-    def begun_anew(self, table: TableId, *, altered: bool = False) -> Begin:
-        """The entry that begins it once more under today's name, over or beside the sink's rows if it began so.
-
-        `altered`: the table's definition is another one since.
-        """
-        begun = Begin(table, "restart") if self.beginning is None else replace(self.beginning, table=table, request="")
-        altered = begun.beside and (begun.altered or altered)
-        return replace(begun, why="restart", truncate=self.first, frozen=begun.frozen or altered, altered=altered)
-
-    def end(self, table: TableId) -> End:
-        """The entry that ends it when it is whole."""
-        return End(table, COPIED if self.beside else "done")
+    def begun_again(self, table: TableId) -> Begin:
+        """The entry that begins it once more under today's name."""
+        return Begin(table, "restart", reason="" if self.beginning is None else self.beginning.reason)
 
     def waiting(self, before: int, marks: Mapping[int, Watermark]) -> Iterator[Chunk]:
         """Chunks with a number under `before` that were decided and could not be read."""

@@ -14,7 +14,7 @@ from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import carried_on
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
 from connectors.mysql.snapshot.plan.info_session import InfoSession
-from connectors.mysql.snapshot.plan.requests import Requests, begun_again
+from connectors.mysql.snapshot.plan.requests import Requests, begun
 from connectors.mysql.snapshot.plan.uncertain import announced
 
 
@@ -47,7 +47,7 @@ class LogEntries:
         Raises UnsupportedChange for a table that is too large to be copied unasked, SourceUnavailable, StateError.
         """
         entries = self._without_left(start, end, self._followed(start, end))
-        entries += self._requested(start, end, entries, requests)
+        entries += self._requested(start, end, requests)
         return [*entries, *self._restarted(start, entries)] if moved else entries
 
     def _followed(self, start: MySqlOffset, end: MySqlOffset) -> list[Entry]:
@@ -83,18 +83,14 @@ class LogEntries:
         self._notices += [f"{table} is not captured any more: its copying ends where it is" for table in ended]
         return [*kept, *(End(table, LEFT) for table in ended)]
 
-    def _requested(
-        self, start: MySqlOffset, end: MySqlOffset, entries: Collection[Entry], names: Collection[str]
-    ) -> list[Begin]:
+    def _requested(self, start: MySqlOffset, end: MySqlOffset, names: Collection[str]) -> list[Begin]:
         """Tables that are asked for: by the user, or as a part of the log was read on another server.
 
-        `entries` are those of the batch before them. A table that is renamed in the batch is asked for by either name.
+        A table that is renamed in the batch is asked for by either name.
         """
         if not names:
             return []
-        known, marks = self._history.tables(end.schemas), self._marks.refresh()
-        copies = carried_on(self._plan.copies(start.chunks), (each for each in entries if not isinstance(each, Begin)))
-        begun = {entry.table: entry for entry in entries if isinstance(entry, Begin)}
+        known = self._history.tables(end.schemas)
         new_names = self.renamed(start, end)
         found: list[Begin] = []
         requests = sorted(map(self._requests.get, sorted(names)), key=lambda request: bool(request.reason))
@@ -105,9 +101,7 @@ class LogEntries:
                 self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
                 self._requests.remove({request.name})
                 continue
-            copy = copies.get(table)
-            whole = copy is not None and copy.finished(start.chunks, marks, start.sequence)
-            found.append(begun_again(request, table, copy, begun.get(table), whole=whole))
+            found.append(begun(request, table))
             limited |= {table: request.reason} if request.limited else {}
         self._announce([begin for begin in found if begin.table in limited], limited)
         return found
@@ -132,7 +126,7 @@ class LogEntries:
         """On another server positions are others: what was copied and is not behind the log is copied anew."""
         before, here, marks = start.chunks, start.sequence, self._marks.refresh()
         return [
-            copy.begun_anew(table)
+            copy.begun_again(table)
             for table, copy in carried_on(self._plan.copies(before), entries).items()
             if copy.chunks and not copy.finished(before, marks, here)
         ]

@@ -82,7 +82,7 @@ def jump(
         gtids=now.gtids,
         server=now.info.identity,
         schemas=schemas.add(start.schemas, list(tables.values()), wanted, now.position, entry),
-        chunks=coordinator.begin_anew(start, tables),
+        chunks=coordinator.begin_anew(start, tables.keys()),
         # the log was reset, or goes on in the same file: sequences have to grow all the same
         files_ahead=start.files_ahead + max(behind, 0),
     )

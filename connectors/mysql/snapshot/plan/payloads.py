@@ -35,7 +35,7 @@ def _copied_range(fields: dict[str, Any]) -> CopiedRange:
 
 
 def _chunk_read(fields: dict[str, Any]) -> ChunkRead:
-    return ChunkRead(**{**fields, **{name: tuple(fields.get(name, ())) for name in ("chunks", "beside")}})
+    return ChunkRead(**{**fields, "chunks": tuple(fields["chunks"])})
 
 
 _MAKE = {"log": _log_range, "copied-log": _copied_range, "chunks": _chunk_read}

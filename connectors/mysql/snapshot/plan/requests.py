@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cdc.errors import StateError
 from cdc.schema import TableId
 from cdc.state.store import Store
 from connectors.mysql.snapshot.chunk import Begin
-from connectors.mysql.snapshot.plan.copies import TableCopy
 
 FOLDER = "resync"
 MOVED = "moved-"
@@ -29,16 +28,14 @@ class Request:
     """One of them.
 
     Attributes:
-        reason: why the engine asks for it; empty where the user has. The sink's table may not fit the source's then,
-            and gets nothing of the log until the copy begins, unless it `fits`.
-        limited: no table with more rows than `schema-change.copy-max-rows` is copied for it.
+        reason: why the engine asks for it; empty where the user has.
+        limited: no table with more rows than `schema-change.copy-max-rows` is snapshotted for it.
     """
 
     name: str
     table: TableId
     reason: str = ""
     limited: bool = False
-    fits: bool = False
 
 
 class Requests:
@@ -47,14 +44,12 @@ class Requests:
     def __init__(self, store: Store) -> None:
         self._store = store.within(FOLDER)
 
-    def add(
-        self, table: TableId, name: str = "", reason: str = "", *, limited: bool = False, fits: bool = False
-    ) -> None:
+    def add(self, table: TableId, name: str = "", reason: str = "", *, limited: bool = False) -> None:
         """Ask for a table: on disk when it returns. Any process. A request of the same name counts once.
 
         Raises StateError when it cannot be written.
         """
-        fields = {"table": [table.database, table.table], "reason": reason, "limited": limited, "fits": fits}
+        fields = {"table": [table.database, table.table], "reason": reason, "limited": limited}
         self._store.write_json(f"{name or secrets.token_hex(8)}{_SUFFIX}", fields)
 
     def names(self) -> frozenset[str]:
@@ -67,8 +62,7 @@ class Requests:
         fields = self._store.read_json(document, hint=_REMOVE) or {}
         try:
             database, table = fields["table"]
-            limited, fits = fields.get("limited", False), fields.get("fits", False)
-            return Request(name, TableId(database, table), fields.get("reason", ""), limited, fits)
+            return Request(name, TableId(database, table), fields.get("reason", ""), fields.get("limited", False))
         except (ValueError, KeyError, TypeError) as error:
             where = self._store.where(document)
             raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
@@ -79,28 +73,8 @@ class Requests:
             self._store.remove(f"{name}{_SUFFIX}")
 
 
-def begun_again(request: Request, table: TableId, copy: TableCopy | None, begun: Begin | None, *, whole: bool) -> Begin:
-    """How a table begins that a request asks for: beside its rows, unless the sink has but a part of them so far. Pure.
-
-    One of the engine begins beside them whatever there is, as a table with the columns that the source's has then.
-
-    Args:
-        table: its name by now.
-        copy: the one under way before the batch, `whole` if nothing is missing of it.
-        begun: how the batch begins the table for another reason.
-    """
-    name = request.name
-    frozen, altered = (False, False) if copy is None else (copy.frozen, copy.altered)
-    if request.fits:
-        found = begun or Begin(table, "resync", reason=request.reason, frozen=frozen, altered=altered)
-        return replace(found, request=name, refresh=False, truncate=False, beside=True)
-    if request.reason:
-        reason = request.reason
-        return Begin(table, "resync", request=name, beside=True, frozen=True, altered=True, reason=reason)
-    if begun is not None:
-        return replace(begun, request=name)
-    reason = "a part of the log was read on another server" if name.startswith(MOVED) else "cdc resync"
-    found = Begin(table, "resync", request=name, reason=reason)
-    if copy is not None and copy.first and not whole:
-        return replace(found, truncate=True)
-    return replace(found, beside=True, frozen=frozen, altered=altered)
+def begun(request: Request, table: TableId) -> Begin:
+    """How a table begins that a request asks for; `table` is its name by now. Pure."""
+    moved = request.name.startswith(MOVED)
+    reason = request.reason or ("a part of the log was read on another server" if moved else "cdc resync")
+    return Begin(table, "resync", request.name, reason)

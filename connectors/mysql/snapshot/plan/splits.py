@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from cdc.schema import (
-    AlterColumnType,
-    CreateShadow,
-    CreateTable,
-    DropShadow,
-    DropTable,
-    RenameTable,
-    SchemaChange,
-    SwapShadow,
-    TableId,
-    TableSchema,
-    TruncateTable,
-)
+from cdc.events import SourceEvent
+from cdc.schema import TableId
 from cdc.source import Split
 from cdc.state.store import Store
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.snapshot.chunk import COPIED, LEFT, Begin, Chunk, End, Lost
+from connectors.mysql.snapshot.chunk import Chunk, Lost
 from connectors.mysql.snapshot.options import SnapshotOptions
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
-
-_OF_WHOLE_TABLES = (CreateTable, DropTable, RenameTable, TruncateTable)
+from connectors.mysql.snapshot.plan.events import batch_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +28,6 @@ class ChunkRead:
         least: sequence of the batch's end; each is read at a position that is not before it.
         files_ahead: as in the offset.
         rows_per_second: for this task; None without limit.
-        beside: those of the chunks that go beside the rows that the sink has.
     """
 
     chunks: tuple[int, ...]
@@ -49,7 +36,6 @@ class ChunkRead:
     least: int
     files_ahead: int = 0
     rows_per_second: int | None = None
-    beside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,40 +64,10 @@ class SnapshotSplits:
     def __init__(self, options: SnapshotOptions, store: Store) -> None:
         self._options, self._plan = options, ChunkPlan(store)
 
-    def with_copies(
-        self,
-        changes: Sequence[SchemaChange],
-        start: MySqlOffset,
-        end: MySqlOffset,
-        schema: Callable[[TableId], TableSchema],
-    ) -> Sequence[SchemaChange]:
-        """A batch's changes in the log, and what they come to with the tables that begin to be copied in it.
-
-        A table that is to be emptied is so before its columns and key change, as no row stands against that then; one
-        of which nothing changes is emptied after the others. Of a table that is copied beside rows with other columns
-        no change is told: its copy begins with `schema`, the table's at the end of the batch.
-        """
+    def events(self, logged: Sequence[SourceEvent], start: MySqlOffset, end: MySqlOffset) -> Sequence[SourceEvent]:
+        """The events of a batch: those of its log, and those of the snapshots that it ends and begins."""
         entries = self._plan.entries(start.chunks, end.chunks)
-        begun = {entry.table: entry for entry in entries if isinstance(entry, Begin)}
-        emptied: dict[TableId, None] = {}
-        found: list[SchemaChange] = [
-            SwapShadow(entry.table) for entry in entries if isinstance(entry, End) and entry.why == COPIED
-        ]
-        for change in changes:
-            begin = None if isinstance(change, _OF_WHOLE_TABLES) else begun.get(change.table)
-            if begin is not None and begin.altered:
-                continue
-            if begin is not None and begin.truncate and change.table not in emptied:
-                emptied[change.table] = None
-                found.append(TruncateTable(change.table, copied=True))
-            if begin is not None and isinstance(change, AlterColumnType):
-                change = replace(change, copied=True)
-            found.append(change)
-        found += [DropShadow(entry.table) for entry in entries if isinstance(entry, End) and entry.why == LEFT]
-        later = (table for table, begin in begun.items() if begin.truncate and table not in emptied)
-        beside = (begin for begin in begun.values() if begin.beside)
-        copies = (CreateShadow(begin.table, schema(begin.table) if begin.altered else None) for begin in beside)
-        return [*found, *(TruncateTable(table, copied=True) for table in later), *copies]
+        return batch_events(logged, self._plan.copies(start.chunks), entries)
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, log: Sequence[Split], parallelism: int) -> list[Split]:
         """The splits of a batch: those of the log, filtered where tables are being copied, then chunks in groups."""
@@ -123,13 +79,10 @@ class SnapshotSplits:
             log = [replace(split, payload=CopiedRange(split.payload, before, upto)) for split in log]
         current = {number for copy in self._plan.copies(upto).values() for number in copy.planned_since(before)}
         chunks = [entry for entry in entries if isinstance(entry, Chunk) and entry.number in current]
-        beside = frozenset(table for table, copy in self._plan.copies(upto).items() if copy.beside)
-        reads = self._reads(chunks, end, parallelism, beside)
+        reads = self._reads(chunks, end, parallelism)
         return [*log, *(Split(len(log) + index, read) for index, read in enumerate(reads))]
 
-    def _reads(
-        self, chunks: Sequence[Chunk], end: MySqlOffset, parallelism: int, beside: Collection[TableId]
-    ) -> list[ChunkRead]:
+    def _reads(self, chunks: Sequence[Chunk], end: MySqlOffset, parallelism: int) -> list[ChunkRead]:
         groups = self._groups(chunks, min(parallelism, self._options.max_connections or parallelism))
         rate = self._options.rows_per_second
         share = None if rate is None else max(1, rate // max(1, len(groups)))
@@ -141,7 +94,6 @@ class SnapshotSplits:
                 end.sequence,
                 end.files_ahead,
                 share,
-                tuple(chunk.number for chunk in group.chunks if chunk.table in beside),
             )
             for group in groups
         ]

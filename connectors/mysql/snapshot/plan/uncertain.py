@@ -32,15 +32,8 @@ def announced(
                 hint=f"set schema-change.copy-max-rows above {rows} to copy it, {_ELSE[begin.why == 'uncertain']}"
                 "or leave it out with tables.exclude",
             )
-        how = _how(begin)
-        said.append(f"{table} is copied anew, about {rows:,} rows, {how}: {why[table]}")
+        said.append(f"{table} is copied anew, about {rows:,} rows: {why[table]}")
     return said
-
-
-def _how(begin: Begin) -> str:
-    if begin.refresh:
-        return "over the rows that the sink has"
-    return "beside the rows that the sink has" if begin.beside else "after it is emptied in the sink"
 
 
 def _estimated_rows(session: MySqlConnection, table: TableId) -> int:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
-from cdc.block import ChangeBlock, During
+from cdc.block import ChangeBlock, Stream
 from cdc.errors import SourceUnavailable
 from cdc.faults import reached
 from cdc.schema import TableId
@@ -35,6 +35,8 @@ from connectors.mysql.snapshot.read.read_chunk import read_chunk
 from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, ReadSettings
 from connectors.mysql.snapshot.read.session import KeptSessions
 from connectors.mysql.snapshot.read.throttle import Throttle
+
+_ROWS = frozenset({Stream.SNAPSHOT_ROWS})
 
 
 @lru_cache(maxsize=RUNS)
@@ -127,12 +129,11 @@ def read_chunks(
                 continue
             settings = _settings(options, chunk.table, wanted)
             inside = Inside(chunk, table, asking)
-            during = During.NEW if number in wanted.beside else During.NO_COPY
             blocks = read_chunk(
                 access, chunk, table, inside, settings, count, kept=kept, throttle=throttle, retry=streams.retry
             )
             reached("before-chunk", number)
-            found = yield from _marked(order.blocks(blocks, wanted.least, number), during)
+            found = yield from _of_snapshot(order.blocks(blocks, wanted.least, number))
             reached("after-chunk", number)
             report({"chunk": _watermark(found, wanted.least).to_json()})
     finally:
@@ -140,16 +141,14 @@ def read_chunks(
         kept.close()
 
 
-def _marked(
-    blocks: Generator[ChangeBlock, None, ChunkReport], during: During
-) -> Generator[ChangeBlock, None, ChunkReport]:
+def _of_snapshot(blocks: Generator[ChangeBlock, None, ChunkReport]) -> Generator[ChangeBlock, None, ChunkReport]:
     while True:
         try:
             block = next(blocks)
         except StopIteration as end:
             found: ChunkReport = end.value
             return found
-        yield replace(block, during=during, snapshot=True)
+        yield replace(block, streams=_ROWS)
 
 
 def _settings(options: MySqlSourceOptions, table: TableId, wanted: ChunkRead) -> ReadSettings:

@@ -9,6 +9,7 @@ import pytest
 from binlog_builder import query
 from log_script import BEGIN, XID, chunk, insert, seen, sql, table_map
 
+from cdc import events as on
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, DataType, Kind, TableId
 from cdc.state.store import LocalStore
@@ -58,7 +59,7 @@ def told(made: Tracker, statement: str) -> frozenset[TableId]:
 def test_the_history_begins_with_what_holds_at_the_start(tmp_path: Path) -> None:
     made = begun(tmp_path, DEFINED)
     assert made.first_entries() == 1
-    (created,) = made.changes(0, 1)
+    (created,) = on.changes(made.events(0, 1))
     assert isinstance(created, CreateTable)
     assert created.schema.names == ("id", "flag")
     made.begin(Known((DEFINED,)), wanted, AT, Dialect())  # a crash before the offset was stored
@@ -77,7 +78,7 @@ def test_statements_are_written_before_they_are_told_of(tmp_path: Path) -> None:
     following = tracker(made, 1)
     assert told(following, "ALTER TABLE t ADD note TEXT") == {T}
     assert following.entries == 2
-    assert [type(change) for change in schemas(tmp_path).changes(1, 2)] == [AddColumn]
+    assert [type(change) for change in on.changes(schemas(tmp_path).events(1, 2))] == [AddColumn]
     assert told(following, "CREATE TABLE other.x (id INT)") == frozenset()
     assert told(following, "DROP USER someone") == frozenset()
 
@@ -88,7 +89,7 @@ def test_what_a_crashed_run_wrote_beyond_its_offset_is_cut_off(tmp_path: Path) -
     again = tracker(schemas(tmp_path), 1)
     assert again.entries == 1
     assert told(again, "ALTER TABLE t ADD other TEXT") == {T}
-    assert [change.column.name for change in made.changes(1, 2)] == ["other"]  # also for who had read the old ones
+    assert [change.column.name for change in on.changes(made.events(1, 2))] == ["other"]
     assert tracker(schemas(tmp_path), 0).entries == 0
 
 
@@ -151,7 +152,7 @@ def test_comments_reach_the_sink_only_when_asked_for(tmp_path: Path) -> None:
         made = begun(folder, DEFINED, include_comments__enabled=asked)
         for statement in statements:
             told(tracker(made, made.history.count()), statement)
-        created, *others = made.changes(0, made.history.count())
+        created, *others = on.changes(made.events(0, made.history.count()))
         assert isinstance(created, CreateTable)
         assert (created.schema.comment, created.schema.columns[1].comment) == (
             ("all of it", "on or off") if asked else ("", "")

@@ -98,7 +98,7 @@ def test_rows_stay_while_a_table_is_refreshed_and_end_equal(any_server: MySqlSer
     assert_same(steps, any_server, table)
     assert min(seen) >= ROWS - 12
     assert steps.restarts() == []
-    assert len([entry for entry in steps.entries("begin") if entry["refresh"]]) == 1
+    assert len([entry for entry in steps.entries("begin") if entry["keys_certain"]]) == 1
 
 
 @pytest.mark.parametrize("key", ["INT PRIMARY KEY", "INT"])

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from servers import source_of
 
+from cdc import events as on
 from cdc.errors import SourceError, TableUnknown, UnsupportedChange
-from cdc.schema import CreateShadow, SwapShadow, TableId
+from cdc.schema import TableId
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, Run, run_in_memory
@@ -187,12 +188,12 @@ def test_a_table_that_is_left_out_leaves_a_batch_that_was_planned_already(shop: 
         planned.append((at, end, before.splits(at, end, 1)))
         at = end
     before.stop()
-    changes = [change for start, end, _ in planned for change in before.schema_changes(start, end)]
+    changes = [change for start, end, _ in planned for change in before.events(start, end)]
     assert {change.table.table for change in changes} == {"refused"}
     shop.options["tables.exclude"] = f"{shop.database}.refused"
     after = shop.source()
     for start, end, splits in planned:
-        assert not after.schema_changes(start, end)
+        assert not after.events(start, end)
         blocks = [block for split in splits for block in after.read(split, lambda *_: None, lambda _: None)]
         assert {block.table.table for block in blocks} <= {"t"}
 
@@ -235,7 +236,7 @@ def test_resync_copies_one_table_anew(shop: Shop) -> None:
     shop.run("UPDATE t SET name = 'meanwhile' WHERE id = 7")
     run = shop.catch_up()
     assert run.inserts == 250
-    assert run.changes == [CreateShadow(shop.table("t")), SwapShadow(shop.table("t"))]
+    assert run.events == [on.SnapshotBegun(shop.table("t")), on.SnapshotDone(shop.table("t"))]
     assert not shop.differs("t", "id, name")
     assert shop.catch_up().batches == 0
     with pytest.raises(SourceError, match="does not capture this table"):

@@ -24,7 +24,7 @@ from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 from connectors.mysql.server.names import FILE_NAME
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.snapshot.chunk import COPIED, Begin, End
+from connectors.mysql.snapshot.chunk import DONE, Begin, End
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
 from connectors.mysql.source import MySqlSource
 
@@ -79,8 +79,8 @@ class Pipeline:
 def test_a_table_that_was_copied_with_other_columns_and_is_gone(tmp_path: Path, renamed: bool) -> None:
     pipeline = Pipeline(tmp_path)
     pipeline.log(CreateTable(T, table_schema(SMALL)), T, SMALL)
-    pipeline.plan(Begin(T, "resync", beside=True, frozen=True, altered=True, reason="because"))
-    pipeline.plan(End(T, COPIED))
+    pipeline.plan(Begin(T, "resync", reason="because"))
+    pipeline.plan(End(T, DONE))
     if renamed:
         pipeline.log(RenameTable(T, OTHER), OTHER, SMALL, T)
     else:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc.block import ChangeBlock
+from cdc.block import ChangeBlock, Stream
 from cdc.errors import StateError
 from cdc.schema import (
     AddColumn,
@@ -26,7 +26,7 @@ from cdc.schema import (
 from cdc.state.store import LocalStore
 from cdc.testing import block, images
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
-from connectors.mysql.snapshot.chunk import COPIED, Begin, Chunk, End, Entry, Lost, Rename, Watermark
+from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, End, Entry, Lost, Rename, Watermark
 from connectors.mysql.snapshot.driver_side import DriverSide
 from connectors.mysql.snapshot.filter.moments import BEFORE_ALL, microseconds
 from connectors.mysql.snapshot.filter.tail_filter import Regions, TailFilter, regions
@@ -64,7 +64,7 @@ def copies_of(entries: list[Entry]) -> Copies:
 
 def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
     entries: list[Entry] = [
-        Begin(T, "resync", truncate=True, request="r1"),
+        Begin(T, "resync", "r1", "cdc resync", keys_certain=True),
         Chunk(1, T, ("a", "b"), None, ("x\U0001f600", b"\x00\xff"), {"file": "f", "at_ms": 3}, ("c_bin", None), rows=7),
         End(U, "dropped"),
         Rename(T, U),
@@ -128,10 +128,11 @@ def test_progress_counts_a_table_that_begins_anew_from_nothing(tmp_path: Path) -
     driver, plan = DriverSide(LocalStore(tmp_path), lambda: 1000.0), ChunkPlan(LocalStore(tmp_path))
     plan.append(PLAN)
     assert [(t.state, t.planned_chunks) for t in driver.progress()] == [("copying", 3)]
-    plan.append([Begin(T, "resync", truncate=True), chunk(5, None, None)])
+    plan.append([Begin(T, "resync"), chunk(5, None, None)])
     driver.decided([{"chunk": mark(number, 100).to_json()} for number in (1, 2, 3)])
     assert [(t.state, t.rows, t.chunks, t.planned_chunks) for t in driver.progress()] == [("copying", 0, 0, 1)]
     driver.decided([{"chunk": mark(5, 200).to_json()}])
+    plan.append([End(T, DONE)])
     (found,) = driver.progress()
     assert (found.state, found.rows, found.estimated_rows, found.chunks) == ("done", 5, 5, 1)
 
@@ -144,15 +145,17 @@ def test_a_table_of_one_batch_is_seen_while_it_is_read(tmp_path: Path) -> None:
     (found,) = driver.progress()
     assert (found.state, found.rows, found.estimated_rows) == ("copying", 0, 70)
     driver.decided([{"chunk": mark(1, 100).to_json()}])
+    assert [(table.state, table.rows) for table in driver.progress()] == [("copying", 5)]
+    plan.append([End(T, DONE)])
     assert [table.state for table in driver.progress()] == ["done"]
 
 
-def test_a_copy_beside_a_table_is_done_when_it_has_taken_the_place(tmp_path: Path) -> None:
+def test_a_table_is_done_when_the_log_is_behind_its_snapshot(tmp_path: Path) -> None:
     driver, plan = DriverSide(LocalStore(tmp_path), lambda: 1000.0), ChunkPlan(LocalStore(tmp_path))
-    plan.append([*PLAN, Begin(T, "resync", beside=True, reason="cdc resync"), replace(chunk(5, None, None), last=True)])
+    plan.append([*PLAN, Begin(T, "resync", reason="cdc resync"), replace(chunk(5, None, None), last=True)])
     driver.decided([{"chunk": mark(5, 200).to_json()}])
     assert [(t.state, t.why) for t in driver.progress()] == [("copying", "cdc resync")]
-    plan.append([End(T, COPIED)])
+    plan.append([End(T, DONE)])
     assert [(t.state, t.why) for t in driver.progress()] == [("done", "cdc resync")]
 
 
@@ -188,12 +191,10 @@ ADD = AddColumn(T, Column("x", INT))
         pytest.param([(50, DropTable(T)), (60, CreateTable(T, SCHEMA))], [End(T, "dropped")], id="made anew"),
         pytest.param([(50, CreateTable(U, SCHEMA))], [], id="another table"),
         pytest.param([(301, ADD)], [], id="a column behind all chunks that were read"),
-        pytest.param([(300, ADD)], [Begin(T, "restart", truncate=True)], id="a column before one"),
+        pytest.param([(300, ADD)], [Begin(T, "restart")], id="a column before one"),
         pytest.param([(200, AlterTableComment(T, "x"))], [], id="a comment"),
         pytest.param([(400, RenameTable(T, U))], [Rename(T, U)], id="renamed"),
-        pytest.param(
-            [(200, RenameTable(T, U))], [Rename(T, U), Begin(U, "restart", truncate=True)], id="renamed before a chunk"
-        ),
+        pytest.param([(200, RenameTable(T, U))], [Rename(T, U), Begin(U, "restart")], id="renamed before a chunk"),
     ],
 )
 def test_schema_changes_of_a_table_that_is_being_copied(
@@ -204,8 +205,8 @@ def test_schema_changes_of_a_table_that_is_being_copied(
 
 def test_another_type_of_the_split_column_begins_anew() -> None:
     new = MySqlTable(T, (MySqlColumn("id", "bigint", nullable=False), TABLE.columns[1]), ("id",))
-    assert followed((400, ADD), new=new) == [Begin(T, "restart", truncate=True)]
-    assert followed((400, ADD), new=MySqlTable(T, TABLE.columns, ("id", "v"))) == [Begin(T, "restart", truncate=True)]
+    assert followed((400, ADD), new=new) == [Begin(T, "restart")]
+    assert followed((400, ADD), new=MySqlTable(T, TABLE.columns, ("id", "v"))) == [Begin(T, "restart")]
 
 
 def test_a_table_that_is_copied_ends_with_its_next_change() -> None:
@@ -225,7 +226,9 @@ def test_regions_join_neighbours_that_are_alike() -> None:
 
 def kept(*changes: tuple[str, dict[str, int]], sequence: int) -> list[tuple[str, dict[str, Any]]]:
     found = TailFilter(copies_of(PLAN).tables, 3, MARKS, 0, {T: TABLE}, never)
-    return images(found.blocks(iter([block(T, SCHEMA, list(changes), sequence=sequence)])))
+    made = list(found.blocks(iter([block(T, SCHEMA, list(changes), sequence=sequence)])))
+    assert images(each for each in made if Stream.LOG in each.streams) == list(changes)
+    return images(each for each in made if Stream.SNAPSHOT_LOG in each.streams)
 
 
 def test_changes_that_chunks_hold_or_will_hold_are_left_out() -> None:

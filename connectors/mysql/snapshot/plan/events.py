@@ -1,0 +1,83 @@
+"""The events of a batch, from its part of the log and its part of the chunk plan. Pure; driver.
+
+    snapshots that are done | snapshots that are void | the log's events | tables that left | snapshots that begin
+
+A table that comes with its rows and is snapshotted for them at once is created `by_snapshot`, without a begin of its
+own. Where a part of the log is lost, that comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from cdc import events as on
+from cdc.schema import TableId
+from connectors.mysql.snapshot.chunk import DONE, LEFT, Begin, End, Entry, Lost, Rename
+
+
+def batch_events(
+    logged: Sequence[on.SourceEvent], running: Collection[TableId], entries: Sequence[Entry]
+) -> list[on.SourceEvent]:
+    """The events of a batch.
+
+    Args:
+        logged: those of its part of the log.
+        running: the tables that are being snapshotted before the batch.
+        entries: of the plan, by this batch.
+    """
+    lost = any(isinstance(entry, Lost) for entry in entries)
+    names = {table: table for table in running}  # by now -> before the batch
+    done: list[on.SourceEvent] = []
+    void: list[on.SourceEvent] = []
+    left: list[on.SourceEvent] = []
+    begun: dict[TableId, Begin] = {}
+    for entry in entries:
+        match entry:
+            case Begin(table=table):
+                if table in names:
+                    void.append(on.SnapshotVoid(names.pop(table)))
+                begun[table] = entry
+            case End(table=table, why=why):
+                before = names.pop(table, None)
+                begun.pop(table, None)
+                if why == DONE and before is not None:
+                    done.append(on.SnapshotDone(before))
+                elif why == LEFT:
+                    left.append(on.TableLeft(table, "the source follows it no further"))
+            case Rename(table=table, new_table=new) if table in names:
+                names[new] = names.pop(table)
+            case _:
+                pass
+    told, created = _by_snapshot(logged, begun)
+    again = {table: begin for table, begin in begun.items() if table not in created}
+    first = _gaps(again.values()) if lost else void
+    snapshots = (on.SnapshotBegun(table, keys_certain=begin.keys_certain) for table, begin in again.items())
+    return [*done, *first, *told, *left, *snapshots]
+
+
+def _by_snapshot(
+    logged: Sequence[on.SourceEvent], begun: Collection[TableId]
+) -> tuple[list[on.SourceEvent], set[TableId]]:
+    """The log's events with the tables that a snapshot of this batch fills, and their names behind it."""
+    told, created = list(logged), dict[TableId, int]()
+    for place, event in enumerate(told):
+        match event:
+            case on.TableCreated(table=table):
+                created[table] = place
+            case on.TableRenamed(table=table, new_table=new) if table in created:
+                created[new] = created.pop(table)
+            case on.TableDropped(table=table) | on.TableTruncated(table=table):
+                created.pop(table, None)
+            case _:
+                pass
+    filled = created.keys() & begun
+    for table in filled:
+        event = told[created[table]]
+        assert isinstance(event, on.TableCreated), "it was noted where it was created"
+        told[created[table]] = replace(event, by_snapshot=True)
+    return told, filled
+
+
+def _gaps(begun: Iterable[Begin]) -> list[on.SourceEvent]:
+    return [on.RowsUncertain(begin.table, on.Uncertain(begin.reason), gap=True) for begin in begun]
