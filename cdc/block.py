@@ -71,7 +71,7 @@ def arrow_schema(schema: TableSchema) -> pa.Schema:
 
 
 class Stream(StrEnum):
-    """What rows of a source table are part of. `cdc.tables.router` says which tables of the sink get which."""
+    """The purpose of a source table's rows. `cdc.tables.router` says which tables of the sink get which."""
 
     LOG = "log"
     """Every change of the log."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from enum import StrEnum
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -33,7 +34,7 @@ NOTICES = 50
 """Most notices that come with one report of the lag."""
 
 Report = Callable[[dict[str, Any]], None]
-"""Tells the source's driver side something about a split, as a JSON object: it comes back in `Learns.decided`."""
+"""Tells the source's driver side something about a split, as a JSON object: it comes back in `Source.decided`."""
 
 
 class Flag(Protocol):
@@ -75,6 +76,32 @@ class Limits:
 
     max_bytes: int
     max_rows: int
+
+
+class Snapshots(StrEnum):
+    """When a source snapshots a table of a running pipeline."""
+
+    NEVER = "never"
+    """It only reads a log, or does not follow the table."""
+    WHEN_ASKED = "when asked"
+    """When a user asks for it."""
+    ALWAYS = "always"
+    """Whenever the engine needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A snapshot that the engine orders of a table.
+
+    Attributes:
+        id: of this order alone: a snapshot that has begun for it is not begun again.
+        reason: for people.
+        limited: nobody asked for it; a table that is too large for that may be refused.
+    """
+
+    id: str
+    reason: str
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +181,7 @@ class Source(ABC):
     """Reads a change log as batches: closed ranges of offsets that can be read again and give the same rows.
 
     The seven abstract methods are what every source has; the others have a default, and what is missing with it is in
-    docs/write-a-connector.md. Requests for a re-snapshot and reports of tasks are protocols below: a class that has the
-    methods of one has the capability.
+    docs/write-a-connector.md.
     """
 
     bounded: bool = False
@@ -201,8 +227,32 @@ class Source(ABC):
         """The split's changes in log order. Executor; may be called again after a failure and then gives the same.
 
         `count` takes what the user has to see: a name such as `invalid-date-to-null shop.orders.shipped`, and how many.
-        `report` takes what `Learns.decided` is to be told when these very rows are what the batch will commit.
+        `report` takes what `decided` is to be told when these very rows are what the batch will commit.
         """
+
+    def order(self, orders: Mapping[TableId, Order]) -> None:  # noqa: B027 - most sources snapshot nothing
+        """The open orders for snapshots, by names as of the last decided batch; before each `latest_offset`.
+
+        Stream reader process. An order stays open until the batch in which its snapshot has begun is decided.
+        """
+
+    def snapshots(self, table: TableId) -> Snapshots:
+        """When orders for a snapshot of a table are carried out. Any process."""
+        return Snapshots.NEVER
+
+    def captures(self, table: TableId) -> bool:
+        """Whether the source follows the table, by the options as they are now. Driver."""
+        return True
+
+    def decided(self, reports: Sequence[dict[str, Any]]) -> None:  # noqa: B027 - most tasks find nothing out
+        """Take what the tasks of a batch have reported, once its decision is on disk, before the next is planned.
+
+        Driver; in the order of splits. Called again with the same reports after a crash, so it has to be idempotent.
+        """
+
+    def progress(self) -> Sequence[TableProgress]:
+        """How far the snapshots of tables are; none when none is made. Driver; cheap, asked every second."""
+        return ()
 
     def stop(self) -> None:  # noqa: B027 - most sources hold nothing open
         """Close what is open. Stream reader process, at the end of the run; not guaranteed after a crash.
@@ -258,59 +308,6 @@ class Source(ABC):
         or is not in the log.
         """
         raise SourceError("it takes no positions of other tools", where=f"source {type(self).__name__}")
-
-
-@runtime_checkable
-class Learns(Protocol):
-    """Optional capability: tasks find out what the driver's side of the source has to know."""
-
-    def decided(self, reports: Sequence[dict[str, Any]]) -> None:
-        """Take the reports of a batch's tasks, once its decision is on disk and before the next batch is planned.
-
-        Driver; in the order of splits. Called again with the same reports after a crash, so it has to be idempotent.
-        """
-
-
-@runtime_checkable
-class Copies(Protocol):
-    """Optional capability: the source copies tables, beside its log."""
-
-    def progress(self) -> Sequence[TableProgress]:
-        """How far the copying of tables is; none when none is copied. Driver; cheap, asked every second."""
-
-
-@runtime_checkable
-class Resyncs(Protocol):
-    """Optional capability: a table can be read anew."""
-
-    def resync(self, table: TableId) -> None:
-        """Ask for a table to be read anew, while the pipeline runs or before its next run.
-
-        Any process; `Context.store` is that of the pipeline. Raises SourceError when the source cannot.
-        """
-
-
-@runtime_checkable
-class Captures(Protocol):
-    """Optional capability: the source tells whether it captures a table that it may have captured at another time."""
-
-    def captures(self, table: TableId) -> bool:
-        """Whether rows of the table come, by the options as they are now. Driver."""
-
-
-@runtime_checkable
-class CopiesAnew(Protocol):
-    """Optional capability: the source copies a table anew when the engine needs it, whatever the sink has of it."""
-
-    def copies_anew(self, table: TableId) -> bool:
-        """Whether it does so for this table: the options may have it that only changes get into the sink. Driver."""
-
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
-        """Ask for a snapshot that begins in a later batch.
-
-        Any process. On disk when it returns; one `request` counts once. `reason` is for the user, who has asked for it
-        himself where `asked`: a table of any size is copied then. Raises StateError.
-        """
 
 
 class TablesNow(Protocol):

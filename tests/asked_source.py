@@ -9,6 +9,7 @@ from typing import Any
 from cdc import events as on
 from cdc.block import ChangeBlock, Stream
 from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
+from cdc.source import Order, Snapshots
 from cdc.testing import ListSource
 
 LOG, ROWS, SNAPSHOT_LOG = (frozenset({stream}) for stream in (Stream.LOG, Stream.SNAPSHOT_ROWS, Stream.SNAPSHOT_LOG))
@@ -24,14 +25,19 @@ class AskedSource(ListSource):
         self.allowed = True
         self.left_out: set[TableId] = set()
 
-    def copies_anew(self, table: TableId) -> bool:
-        return self.allowed and self.captures(table)
+    def snapshots(self, table: TableId) -> Snapshots:
+        return Snapshots.ALWAYS if self.allowed and self.captures(table) else Snapshots.NEVER
 
     def captures(self, table: TableId) -> bool:
         return table not in self.left_out
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
-        if request not in self.requests:
+    def order(self, orders: Mapping[TableId, Order]) -> None:
+        for table, order in orders.items():
+            self.begin(table, order.id)
+
+    def begin(self, table: TableId, request: str) -> None:
+        """Snapshot a table, for a request that counts once."""
+        if request not in self.requests and self.captures(table):
             self.requests[request] = table
             void = [on.SnapshotVoid(table)] if self._is_running(table) else []
             copied = replace(self.now[table], streams=ROWS)

@@ -35,6 +35,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ),
     ("cdc.retry",),
     ("cdc.block", "cdc.dead_letters", "cdc.pattern", "cdc.schema_json"),
+    ("cdc.evolution.apply", "cdc.events"),
     (
         "cdc.options",
         "cdc.pattern_options",
@@ -65,6 +66,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
 CONTRACTS = (
     "dead_letters",
     "errors",
+    "events",
     "finding",
     "freed",
     "disk",

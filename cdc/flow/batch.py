@@ -28,7 +28,6 @@ from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
 from cdc.flow.altered import check_expected, check_there
 from cdc.flow.announcing import announce
-from cdc.flow.asking import Asking
 from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation
@@ -38,7 +37,6 @@ from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.refused import RefusedChanges
 from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
-from cdc.flow.rule_stage import RENAMED as RULE_OF_NAME
 from cdc.flow.rule_stage import RuleStage
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
@@ -46,7 +44,7 @@ from cdc.retry import Backoff, RetryPolicy
 from cdc.route import RouteGuard
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
-from cdc.source import Learns, Offset, Source
+from cdc.source import Offset, Source
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
@@ -88,13 +86,12 @@ class BatchRunner:
         self._commits = Commits(sink, self._log, retry, LostLoads(task, state, retry))
         self._splits, self._tables, self._retry = SplitLog(state.splits), TableLog(state.store), retry
         self._policy, self._notes = routing.policy, state.notes
-        self._asking = Asking(source)
-        tables, asking = TableLog(state.store), self._asking
-        self._routes = RouteStage(routing, tables, Mailbox(state.store), asking.possible, shadows=sink.shadows)
+        tables = TableLog(state.store)
+        self._routes = RouteStage(routing, tables, Mailbox(state.store), source, shadows=sink.shadows)
         leaves_out = routing.policy.behavior is Behavior.TRY_EVOLVE
-        self._refused = RefusedChanges(sink, self._routes, self._asking, state, leaves_out=leaves_out)
+        self._refused = RefusedChanges(sink, self._routes, source, state, leaves_out=leaves_out)
         self._rules = RuleStage(rules, self._routes.tables_held)
-        self._derivation = Derivation(self._rules, self._routes, tables, guard, asking.captured)
+        self._derivation = Derivation(self._rules, self._routes, tables, guard, source)
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -160,8 +157,7 @@ class BatchRunner:
         )
 
     def _tell_source(self, decision: Decision) -> None:
-        if isinstance(self._source, Learns):
-            self._source.decided(decision.reports)
+        self._source.decided(decision.reports)
 
     def _named(self, decision: Decision) -> Sequence[Prepared]:
         """The handles under the names that users know: those of a copy under its table's."""
@@ -207,11 +203,6 @@ class BatchRunner:
         start, end = self._offsets(batch)
         began = time.monotonic()
         changes = self._derivation.derive(batch, self._told(start, end))
-        for order in self._routes.orders:
-            self._asking.ask(batch, [order.table], order.reason, asked=order.by_user)
-        for resumed in self._routes.resumed:
-            self._asking.resume(resumed)
-        self._asking.ask_if_possible(batch, sorted(self._rules.renamed), RULE_OF_NAME)
         reached("before-apply", batch)
         if changes or self._routes.expected:
             self._commits.finish()

@@ -8,19 +8,24 @@ the first one of a run, start from the entries that the decision before says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 
 from cdc.events import SourceEvent, TableLeft
 from cdc.flow.route_stage import RouteStage, asked
-from cdc.flow.rule_stage import RuleStage
+from cdc.flow.rule_stage import RENAMED, RuleStage
 from cdc.route import RouteGuard
-from cdc.schema import SchemaChange, TableId
+from cdc.schema import SchemaChange
+from cdc.source import Snapshots, Source
+from cdc.tables.events import SnapshotRequested
 from cdc.tables.log import TableLog
 from cdc.tables.states import NO_MEMBER, Tables, TableState
 
+log = logging.getLogger(__name__)
+
 
 class Derivation:
-    """Derives batches through both stages. `captures`: whether the source follows a table."""
+    """Derives batches through both stages."""
 
     def __init__(
         self,
@@ -28,9 +33,9 @@ class Derivation:
         routes: RouteStage,
         log: TableLog,
         guard: RouteGuard,
-        captures: Callable[[TableId], bool],
+        source: Source,
     ) -> None:
-        self._rules, self._routes, self._log, self._guard, self._captures = rules, routes, log, guard, captures
+        self._rules, self._routes, self._log, self._guard, self._source = rules, routes, log, guard, source
         self._first = False
 
     def begin(self, batch: int, entries: int) -> None:
@@ -54,7 +59,7 @@ class Derivation:
         left = self._left(before.tables) if self._first else []
         made, after = self._rules.derive(before, [*left, *told])
         self._guard.check(after.source)
-        operations, after = self._routes.derive(batch, before, after, made)
+        operations, after = self._routes.derive(batch, before, after, [*made, *self._renamed()])
         self._first = False
         self._log.write(batch, after, asked(operations))
         return operations
@@ -63,8 +68,20 @@ class Derivation:
         """Tables that are excluded since the last run; one that is paused stays so, nothing of it comes anyhow."""
         away = NO_MEMBER | {TableState.PAUSED, TableState.RESUMED}
         followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in away}
-        gone = sorted(table for table in followed if table in tables.sources and not self._captures(table))
+        gone = sorted(table for table in followed if table in tables.sources and not self._source.captures(table))
         return [TableLeft(table, "the source leaves it out") for table in gone]
+
+    def _renamed(self) -> list[SnapshotRequested]:
+        """Requests for tables whose rows are those of another rule since their names are others."""
+        found = []
+        for table in sorted(self._rules.renamed):
+            if self._source.snapshots(table) is Snapshots.ALWAYS:
+                found.append(SnapshotRequested(table, RENAMED, by_user=False))
+            else:
+                log.warning(
+                    "%s: %s: those that are there stay; `cdc resync FILE %s` copies it anew", table, RENAMED, table
+                )
+        return found
 
     @property
     def entries(self) -> int:

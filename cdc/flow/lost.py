@@ -25,10 +25,12 @@ from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
-from cdc.source import Resyncs, Split
+from cdc.source import Snapshots, Split
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, snapshots_requested
+from cdc.tables.states import ABSENT, OPEN_ORDERS, SNAPSHOTTED, PairState
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ class LostLoads:
     def __init__(self, task: PrepareTask, state: StateDir, retry: RetryPolicy) -> None:
         self._task, self._state, self._retry = task, state, retry
         self._splits, self._log = SplitLog(state.splits), CommitLog(state.commits)
+        self._mailbox = Mailbox(state.store)
 
     def replaced(self, decision: Decision, error: LoadsLost) -> Decision:
         """The decision to go on with, on disk already. In the thread that commits; repeatable after a crash.
@@ -68,13 +71,25 @@ class LostLoads:
         return new
 
     def _asked(self, decision: Decision) -> set[str]:
-        """The sink's tables whose rows of a decision a copy brings, of all source tables that go there."""
-        found = set[str]()
-        for name, sources in self._log.resyncs(decision.batch).items():
-            table = TableId.parse(name)
-            if "" in sources or {str(source) for source in self._members(table)} <= sources:
+        """The sink's tables whose rows of a decision a later snapshot brings, of all source tables that go there."""
+        requested = snapshots_requested(self._mailbox)
+        tables, found = TableLog(self._state.store).at(self._log.last()).tables, set[str]()
+        for table in tables.sinks:
+            members = self._members(table)
+            later = {source for source in members if source in requested}
+            later |= {
+                source for source in members if _is_later(tables.pairs.get((source, table), ABSENT), decision.batch)
+            }
+            if later and (later == {*members} or self._is_together(members)):
                 found.update(names_of(self._task.sink, table))
         return found
+
+    def _is_together(self, members: Sequence[TableId]) -> bool:
+        """Whether all of these source tables of a sink table are snapshotted again when one of them is."""
+        source = self._task.source
+        return self._task.routing.policy.mirrors and all(
+            source.snapshots(member) is Snapshots.ALWAYS for member in members
+        )
 
     def _members(self, sink_table: TableId) -> Sequence[TableId]:
         """The source tables that go to a sink table, as far as batches were decided."""
@@ -122,7 +137,7 @@ class LostLoads:
         sources = [source for table in sorted(tables) for source in names.get(table, [table])]
         commands = ", ".join(f"`cdc resync FILE {source}`" for source in sources)
         way = f"ask for a copy of each: {commands}; then start again, which lets go of these rows"
-        if not isinstance(self._task.source, Resyncs):
+        if all(self._task.source.snapshots(TableId.parse(source)) is Snapshots.NEVER for source in sources):
             way = "start anew with an empty --state-dir: this source cannot copy single tables"
         return LoadsLost(
             f"{error.message}; {why}",
@@ -143,3 +158,8 @@ class LostLoads:
                 sources = [str(member) for member in self._members(to)] or [str(table)]
                 found.update(dict.fromkeys(names_of(sink, to), sources))
         return found
+
+
+def _is_later(pair: PairState, batch: int) -> bool:
+    """Whether a snapshot of the pair begins behind a batch, or has begun there."""
+    return pair.asked or pair.state in OPEN_ORDERS or (pair.state in SNAPSHOTTED and pair.since > batch)

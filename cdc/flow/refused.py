@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cdc.errors import ChangeRefused, EngineError
-from cdc.flow.asking import Asking
 from cdc.flow.attempt import Apply, Attempts
 from cdc.flow.route_stage import RouteStage
 from cdc.schema import (
@@ -37,7 +36,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.sink import Sink
-from cdc.state.decisions import CommitLog
+from cdc.source import Snapshots, Source
 from cdc.state.directory import StateDir
 from cdc.tables.states import Pair
 
@@ -45,7 +44,6 @@ _ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropC
 _WITH_COPY = (*_ALTERS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
 
 
-_WHY = "the sink does not take a change of its schema"
 _START_ANEW = "start anew with an empty --state-dir and sink table, or leave the table out"
 _LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out that the sink refuses"
 
@@ -118,19 +116,18 @@ class RefusedChanges:
     """
 
     def __init__(
-        self, sink: Sink, routes: RouteStage, asking: Asking, state: StateDir, *, leaves_out: bool = False
+        self, sink: Sink, routes: RouteStage, source: Source, state: StateDir, *, leaves_out: bool = False
     ) -> None:
         """`leaves_out`: what is refused may be left out, as with try_evolve."""
-        self._sink, self._routes, self._asking, self._leaves_out = sink, routes, asking, leaves_out
-        self._attempts, self._log = Attempts(state.store, self), CommitLog(state.commits)
-        self._batch, self._changes = -1, tuple[SchemaChange, ...]()
+        self._sink, self._routes, self._source, self._leaves_out = sink, routes, source, leaves_out
+        self._attempts, self._changes = Attempts(state.store, self), tuple[SchemaChange, ...]()
         self._way_out = ""
 
     def apply(self, batch: int, changes: Sequence[SchemaChange], apply: Apply) -> Sequence[SchemaChange]:
         """The changes carried out. Raises ChangeRefused for one that stops the run. Repeatable."""
         if self._sink.shadows and not self._leaves_out:
             changes = settled(changes)
-        self._batch, self._changes, self._way_out = batch, tuple(changes), _LEAVE_OUT
+        self._changes, self._way_out = tuple(changes), _LEAVE_OUT
         try:
             done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
         except ChangeRefused as error:
@@ -149,15 +146,11 @@ class RefusedChanges:
         return done
 
     def _wait_for_copies(self, batch: int, done: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
-        """Tables of refused changes wait for copies, which the source is asked for."""
+        """Tables of refused changes wait for snapshots, which are ordered with that."""
         pairs: list[Pair] = []
         for table in sorted({change.table for change in refused}):
             source = self._routes.only_source(table)
             if source is not None:
-                if self._is_asked(table):
-                    self._asking.ask_for_user(batch, source, _WHY)
-                else:
-                    self._asking.ask(batch, [source], _WHY, asked=False)
                 pairs.append((source, table))
         self._routes.wait(batch, done, refused, pairs)
 
@@ -170,7 +163,8 @@ class RefusedChanges:
         if self._leaves_out and not isinstance(change, AlterPrimaryKey):
             return True
         source = self._curable_source(change, error)
-        if source is not None and (self._asking.possible(source) or self._is_asked(change.table)):
+        always = source is not None and self._source.snapshots(source) is Snapshots.ALWAYS
+        if source is not None and (always or self._routes.is_requested(change.table)):
             return True
         resync = "" if source is None else f"run `cdc resync FILE {source}`, which copies it as the server has it"
         leave = _START_ANEW if isinstance(change, AlterPrimaryKey) else _LEAVE_OUT
@@ -190,13 +184,9 @@ class RefusedChanges:
         if not all(_is_copied_with(other) for other in self._changes if other.table == table):
             return None
         source = self._routes.only_source(table)
-        if source is None or not self._asking.possible_when_asked(source):
+        if source is None or self._source.snapshots(source) is Snapshots.NEVER:
             return None
         return source if self._is_there(table) else None
-
-    def _is_asked(self, table: TableId) -> bool:
-        """Whether the user has asked for a copy of this sink table since the last batch was decided."""
-        return str(table) in self._log.resyncs(self._batch - 1)
 
     def _is_there(self, table: TableId) -> bool:
         return not self._sink.missing_tables([table])

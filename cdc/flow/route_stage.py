@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
 from cdc.evolution.journal import digest
@@ -15,10 +16,12 @@ from cdc.flow.routing import Routing
 from cdc.route import Target
 from cdc.schema import CreateTable, SchemaChange, TableId
 from cdc.schema_json import change_name
+from cdc.source import Snapshots, Source
 from cdc.tables import events as on
 from cdc.tables.entry import TableViews, Try
 from cdc.tables.log import TableLog
 from cdc.tables.machine import BatchPlan, Machine, planned
+from cdc.tables.orders import open_orders
 from cdc.tables.requests import Mailbox, Request, RequestKind
 from cdc.tables.sinks import with_shard
 from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, Pair, PairState, Schemas, Tables, TableState
@@ -37,20 +40,6 @@ _EVENTS: Mapping[RequestKind, Callable[[TableId], on.Event]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A snapshot that the source is asked for.
-
-    Attributes:
-        reason: for people.
-        by_user: a user wants it, so that no size limit holds.
-    """
-
-    table: TableId
-    reason: str
-    by_user: bool
-
-
 class RouteStage:
     """Runs the transition table over the events of a batch.
 
@@ -58,9 +47,7 @@ class RouteStage:
         held: counts the notices of the last batch, by their names and sink tables.
         expected: sink tables that were not created, as that is left out, with the columns that they have to have.
         not_created: the same tables, as the source created them.
-        orders: snapshots that the source is asked for behind the last batch, and was not before.
-        taken: requests to pause and to resume tables that the last batch has taken in.
-        resumed: those of them whose tables wait for their snapshot.
+        taken: requests that the last batch has taken in.
     """
 
     def __init__(
@@ -68,22 +55,19 @@ class RouteStage:
         routing: Routing,
         log: TableLog,
         requests: Mailbox,
-        snapshots: Callable[[TableId], bool],
+        source: Source,
         *,
         shadows: bool,
     ) -> None:
-        """`snapshots`: whether the source snapshots a table when it is asked; `shadows`: whether the sink has shadow
-        tables."""
+        """`shadows`: whether the sink has shadow tables."""
         self._routing, self._log, self._requests = routing, log, requests
-        self._snapshots, self._shadows = snapshots, shadows
+        self._source, self._shadows = source, shadows
         self._before = self._after = TableViews()
         self._tries: Sequence[Try] = ()
         self.held: Counter[str] = Counter()
         self.expected: Sequence[CreateTable] = ()
         self.not_created: Schemas = {}
-        self.orders: Sequence[Order] = ()
         self.taken: Sequence[Request] = ()
-        self.resumed: Sequence[Request] = ()
 
     def begin(self, tries: Sequence[Try]) -> None:
         """Shadow tables may be as these tries have left them."""
@@ -98,7 +82,7 @@ class RouteStage:
         `before` are the tables before the batch, `after` has their schemas of source and rules behind it. Of the first
         batch of a run also the operations that edited routes make.
         """
-        self.held, self.orders, self.resumed = Counter(), (), ()
+        self.held = Counter()
         self.expected, self.not_created = (), {}
         self.taken = self._requests.open()
         self._before = before
@@ -113,9 +97,7 @@ class RouteStage:
         self.expected = found.expected
         created = {notice.table: notice.expected for notice in found.notices}
         self.not_created = {table: schema for table, schema in created.items() if schema is not None}
-        resumed = found.after.in_state(TableState.RESUMED)
-        self.resumed = [each for each in self.taken if each.kind is RequestKind.RESUME and each.table in resumed]
-        self.orders = _orders(found.after, batch, {each.table for each in self.resumed})
+        self._check_orders(found.after, batch)
         self._after = after.with_tables(found.after)
         return found.operations, self._after
 
@@ -136,7 +118,29 @@ class RouteStage:
         return found
 
     def _now(self, batch: int) -> Circumstances:
-        return Circumstances(self._routing.table, self._routing.policy, self._shadows, self._snapshots, batch)
+        return Circumstances(self._routing.table, self._routing.policy, self._shadows, self._always, batch)
+
+    def _always(self, table: TableId) -> bool:
+        return self._source.snapshots(table) is Snapshots.ALWAYS
+
+    def _check_orders(self, tables: Tables, batch: int) -> None:
+        """Raise ChangeRefused for an order of this batch that the source does not carry out."""
+        new = {source for (source, _), pair in tables.pairs.items() if pair.since == batch}
+        for table, order in open_orders(tables).items():
+            wanted = Snapshots.ALWAYS if order.limited else Snapshots.WHEN_ASKED
+            able = self._source.snapshots(table) in (Snapshots.ALWAYS, wanted)
+            if table in new and not able and self._source.captures(table):
+                hint = "take the edit back, or start anew with another --state-dir"
+                raise ChangeRefused(
+                    f"{order.reason}, and its source does not copy it anew", where=str(table), hint=hint
+                )
+
+    def is_requested(self, table: TableId) -> bool:
+        """Whether a user has asked for a snapshot of a source table of this sink table, which has not begun."""
+        return any(
+            place == table and (pair.asked or (pair.by_user and pair.state in OPEN_ORDERS))
+            for (_, place), pair in self._after.tables.pairs.items()
+        )
 
     def tables_held(self, before: TableViews) -> HeldTables:
         """The source tables that a batch leaves out, of the tables before it."""
@@ -215,19 +219,3 @@ def _with_sink(record: PairState, there: bool, batch: int) -> PairState:
     if there or record.state in NO_MEMBER or record.state is TableState.MISSING:
         return record
     return PairState(TableState.MISSING, batch)
-
-
-def _orders(tables: Tables, batch: int, resumed: Collection[TableId]) -> list[Order]:
-    """The snapshots that a batch orders; those of tables that are `resumed` have orders of their own."""
-    pairs: dict[TableId, list[PairState]] = {}
-    for (source, _), pair in tables.pairs.items():
-        if pair.state in OPEN_ORDERS:
-            pairs.setdefault(source, []).append(pair)
-    found = []
-    for source in sorted(pairs.keys() - resumed):
-        new = [pair for pair in pairs[source] if pair.since == batch]
-        if not new or (len(new) < len(pairs[source]) and all(pair.state is TableState.REQUESTED for pair in new)):
-            continue
-        by_user = any(pair.by_user for pair in pairs[source])
-        found.append(Order(source, next(pair.why for pair in new), by_user))
-    return found

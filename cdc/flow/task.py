@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class TaskResult:
     """The result of one split. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
 
-    `reports` is what the source's reader had to tell (see `Learns.decided`). `read` is how many changes it read, by
+    `reports` is what the source's reader had to tell (see `Source.decided`). `read` is how many changes it read, by
     source table, `bytes_read` how large they were as columns, and `phases` where the seconds went: read, decode,
     transform, prepare. `noted` is the name of what the attempt has noted (`cdc.state.notes`), empty for nothing.
     """

@@ -21,7 +21,7 @@ _NAME = 32
 
 
 class Copying:
-    """Asks the source now and then, and passes on what changed.
+    """Asks the source now and then, and passes on what changed. Tables have their times from the making on.
 
     Args:
         ask: the source's `progress`.
@@ -41,6 +41,7 @@ class Copying:
         self._states: dict[TableId, str] = {}
         self._copied: set[TableId] = set()
         self._asked_s = self._said_s = 0.0
+        ask()  # tables that are snapshotted before the first look have their times, too
 
     def update(self, *, last: bool = False) -> None:
         """Ask when a second has passed, or for the last time."""

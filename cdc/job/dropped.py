@@ -20,14 +20,14 @@ from cdc.errors import SinkError
 from cdc.evolution import journal
 from cdc.evolution.behavior import Policy
 from cdc.flow.altered import put_back
-from cdc.flow.asking import Asking
 from cdc.flow.copying import names_of
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import Sink
-from cdc.source import Resyncs, Source
+from cdc.source import Snapshots, Source
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, RequestKind, snapshots_requested
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
@@ -71,15 +71,17 @@ class DroppedTables:
         put_back(sink, known, set(wanted) - set(missing), partial(self._apply, last), self._policy)
         if not missing:
             return
-        asked, asking = self._log.resyncs(last), Asking(self._source)
-        left = [table for table in missing if str(table) not in asked]
+        mailbox = Mailbox(self._state.store)
+        requested = snapshots_requested(mailbox)
+        left = [table for table in missing if not requested.intersection(filled[table])]
         if left:
             raise self._stopped(left, filled)
         for table in missing:
-            sources = [source for source in sorted(filled[table]) if asking.possible(source)]
+            sources = {each for each in filled[table] if self._source.snapshots(each) is Snapshots.ALWAYS}
             if len(filled[table]) > max(1, len(sources)):
                 raise self._stopped([table], {})
-            asking.ask(last + 1, sources, "its table was dropped in the sink", asked=True)
+            for source in sorted(sources - requested):
+                mailbox.add(source, RequestKind.SNAPSHOT)
             log.warning("%s: it was dropped in the sink; it is created, and copied anew as was asked for", table)
         self._let_go(missing)
         self._apply(last, [self._creation(table, known[table], filled[table]) for table in missing])
@@ -117,7 +119,8 @@ class DroppedTables:
         more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
         names = [str(min(sources[table])) for table in tables if table in sources]
         commands = ", ".join(f"`cdc resync FILE {name}`" for name in names[:_SHOWN])
-        again = f"ask for a copy ({commands}) and start again; " if names and isinstance(self._source, Resyncs) else ""
+        able = any(self._source.snapshots(TableId.parse(name)) is not Snapshots.NEVER for name in names)
+        again = f"ask for a copy ({commands}) and start again; " if able else ""
         return SinkError(
             f"tables that this pipeline has filled are not there any more, or cannot be seen: {shown}{more}",
             where=self._where,

@@ -21,7 +21,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from cdc.errors import EditRefused, SinkError, StateError
-from cdc.flow.asking import Asking
 from cdc.flow.containers import NamesContainers, moved_rows
 from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
@@ -29,7 +28,7 @@ from cdc.planning import check_patterns
 from cdc.route import RouteTable, Target
 from cdc.schema import TableId
 from cdc.sink import Sink
-from cdc.source import Source
+from cdc.source import Snapshots, Source
 from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
@@ -39,7 +38,7 @@ from cdc.state.fingerprint import Fingerprint, Fingerprints
 from cdc.state.store import RESTORE
 from cdc.tables.entry import TableViews
 from cdc.tables.log import FILE, TableLog
-from cdc.tables.machine import MOVED, shard_moved
+from cdc.tables.machine import shard_moved
 
 Targets = Mapping[TableId, tuple[Target, ...]]
 
@@ -124,17 +123,17 @@ class Edits:
     def check_tables(self, source: Source, sink: Sink) -> None:
         """Raise EditRefused when tables go elsewhere and cannot follow, SinkError when the sink lacks some.
 
-        Before anything that was decided is committed. What passes is the new state of things. Of tables that go
-        elsewhere the source is asked for a copy: the first batch finds that their routes are others.
+        Before anything that was decided is committed. What passes is the new state of things: the first batch finds
+        that routes are others, and snapshots of tables that go elsewhere are ordered with that.
         """
         before = self._kept.read()
         if before is not None and (last := self._log.last()) >= 0:
-            known, asking = TableLog(self._state.store).at(last), Asking(source)
-            tables = sorted(filter(asking.captured, known.source))
+            known = TableLog(self._state.store).at(last)
+            tables = sorted(filter(source.captures, known.source))
             old = targets(self._routes(known), tables)
             new = targets(made_routing(self._spec).table, tables)
             moved = [table for table in tables if _places(new[table]) - _places(old[table])]
-            self._check_moved(tables, moved, old, new, asking)
+            self._check_moved(tables, moved, old, new, source)
             filled: defaultdict[TableId, set[TableId]] = defaultdict(set)
             for table in tables:
                 for place in _places(old[table]) & _places(new[table]):
@@ -143,7 +142,6 @@ class Edits:
             where = ", ".join(self._now.at) or self._now.sink
             policy = made_routing(self._spec).policy
             DroppedTables(source, sink, self._state, where, made_rules(self._spec), policy).check(filled)
-            asking.ask(last + 1, moved, MOVED, asked=True)
         if before != self._now:
             self._kept.write(self._now)
 
@@ -153,7 +151,7 @@ class Edits:
         moved: Sequence[TableId],
         old: Targets,
         new: Targets,
-        asking: Asking,
+        source: Source,
     ) -> None:
         """Raise EditRefused when tables cannot go elsewhere."""
         for table in tables:
@@ -161,7 +159,7 @@ class Edits:
             for target in new[table]:
                 if before.get(target.table, target) != target:
                     raise shard_moved(table, before[target.table], target)
-        stays = [table for table in moved if not asking.possible(table)]
+        stays = [table for table in moved if source.snapshots(table) is not Snapshots.ALWAYS]
         if not stays:
             return
         shown = (f"{table} went to {_names(old[table])}, now to {_names(new[table])}" for table in stays[:_SHOWN])

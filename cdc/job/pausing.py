@@ -9,12 +9,11 @@ import difflib
 from pathlib import Path
 
 from cdc.errors import NotNow, SourceError, StateError, TableUnknown
-from cdc.flow.asking import Asking
 from cdc.flow.held import Held
 from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
-from cdc.source import Context, Source
+from cdc.source import Context, Snapshots, Source
 from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
@@ -41,7 +40,7 @@ def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
     source = _source(spec, state)
     found, last = TableId.parse(table), CommitLog(state.commits).last()
     check_known(state, found)
-    if not Asking(source).possible(found):
+    if source.snapshots(found) is not Snapshots.ALWAYS:
         hint = "leave it out with the options of the source, or stop the pipeline"
         raise SourceError("it cannot be paused: its source would not copy it anew afterwards", where=table, hint=hint)
     merged = TableLog(state.store).at(last).tables.merged
@@ -75,7 +74,7 @@ def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:
     if found not in held.paused:
         paused = ", ".join(sorted(map(str, held.paused))) or "none"
         raise NotNow("it is not paused", where=table, hint=f"tables that are: {paused}")
-    if not Asking(source).possible(found):  # before anything is left there: the next run would stop at it
+    if source.snapshots(found) is not Snapshots.ALWAYS:  # before anything is left there: the next run would stop at it
         hint = "take the edit of the source's options back; one that was left out is copied when it is taken in again"
         raise SourceError("it cannot be resumed: its source does not copy it anew", where=table, hint=hint)
     Mailbox(state.store).add(found, RequestKind.RESUME)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cdc.errors import SourceError
 from cdc.flow.held import Held
 from cdc.job.resync import ask
-from cdc.source import Context, Resyncs, Source
+from cdc.source import Context, Snapshots, Source
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 
@@ -22,7 +22,7 @@ def refresh(spec: PipelineSpec, state: StateDir) -> int:
     source: Source = spec.source.build(Context(pipeline, state.source, state.stop_file, spec.metadata()))
     try:
         tables = list(source.tables())
-        if not isinstance(source, Resyncs):
+        if all(source.snapshots(table) is Snapshots.NEVER for table in tables):
             raise SourceError(
                 "this source reads a log only, it cannot copy tables anew", hint="remove schedule.copy: refresh"
             )

@@ -1,33 +1,36 @@
-"""`cdc resync`: ask a pipeline, running or not, to copy one table anew."""
+"""`cdc resync`: ask a pipeline, running or not, to snapshot one table again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from cdc.errors import SourceError, StateError
+from cdc.errors import SourceError, StateError, TableUnknown
 from cdc.flow.held import check_not_paused
 from cdc.job.pausing import check_known
+from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.route import RouteTable
 from cdc.schema import TableId
-from cdc.source import Context, CopiesAnew, Resyncs
+from cdc.source import Context, Snapshots, Source
 from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, RequestKind
 
 
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
     """Leave the request in the state directory. Raises StateError when the pipeline never ran, TableUnknown for a name
     that is none of its tables, SourceError when its source cannot read the table anew, NotNow when it is paused.
 
-    What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the copy comes later.
+    What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the snapshot is later.
     """
     with changing(state_dir, spec) as state:
         ask(spec, table, state)
+        show_requests(state)
 
 
 def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
@@ -39,32 +42,33 @@ def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
             where=state.store.where(),
             hint="give the --state-dir that the pipeline runs with",
         )
-    source = spec.source.build(Context(pipeline, state.source))
-    if not isinstance(source, Resyncs):
-        raise SourceError("this source reads a log only, it cannot read a table anew", where=table)
-    found, log = TableId.parse(table), CommitLog(state.commits)
+    source: Source = spec.source.build(Context(pipeline, state.source))
+    found = TableId.parse(table)
     check_known(state, found)
+    _check_snapshotted(source, found)
     check_not_paused(state, found)
-    last = log.last()  # before the request: a batch that is decided later may hold the beginning of the copy
-    routing = made_routing(spec)
+    routing, tables = made_routing(spec), TableLog(state.store).at(CommitLog(state.commits).last())
     sink_tables = routing.table(found)
-    together = routing.policy.mirrors and _copied_together(source, routing.table, sink_tables, state, last)
-    tables = TableLog(state.store).at(last)
-    if not together:
+    if not (routing.policy.mirrors and _snapshotted_together(source, routing.table, sink_tables, tables)):
         _check_told_apart(found, sink_tables, tables)
-    source.resync(found)
-    for sink_table in sink_tables:
-        alone = sink_table in tables.tables.merged and not together
-        log.note_resync(sink_table, last, found if alone else None)
+    Mailbox(state.store).add(found, RequestKind.SNAPSHOT)
 
 
-def _copied_together(
-    source: object, route: RouteTable, sink_tables: Sequence[TableId], state: StateDir, last: int
+def _check_snapshotted(source: Source, table: TableId) -> None:
+    if source.snapshots(table) is not Snapshots.NEVER:
+        return
+    if source.captures(table):
+        raise SourceError("this source reads a log only, it cannot read a table anew", where=str(table))
+    hint = "take it in again with the options of the source: it is snapshotted then"
+    raise TableUnknown("the pipeline does not capture this table", where=str(table), hint=hint)
+
+
+def _snapshotted_together(
+    source: Source, route: RouteTable, sink_tables: Sequence[TableId], tables: TableViews
 ) -> bool:
-    """Whether all that go to these sink tables are copied when one of them is (docs/tables.md)."""
-    tables = TableLog(state.store).at(last).rules
-    others = [table for table in tables if {*route(table)} & {*sink_tables}]
-    return isinstance(source, CopiesAnew) and all(map(source.copies_anew, others))
+    """Whether all that go to these sink tables are snapshotted when one of them is (docs/tables.md)."""
+    others = [table for table in tables.rules if {*route(table)} & {*sink_tables}]
+    return all(source.snapshots(table) is Snapshots.ALWAYS for table in others)
 
 
 def _check_told_apart(table: TableId, sink_tables: Sequence[TableId], tables: TableViews) -> None:

@@ -39,7 +39,7 @@ from cdc.planning import behavior_text, check_merges, check_patterns, check_rout
 from cdc.retry import RetryPolicy
 from cdc.route import RouteGuard
 from cdc.schema import TableId, TableSchema
-from cdc.source import Context, Copies, Limits, Source
+from cdc.source import Context, Limits, Source
 from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
@@ -242,16 +242,13 @@ def _run_locked(
         drained = None if bounded else partial(_start, spark, plan, runner, bounded=True)
         workers = partial(warm_workers, spark, side.task.warm, plan.parallelism)
         warm = partial(_warm, workers, control.reads, partial(reporter.line, _COMPILING))
-        copying = None
-        if isinstance(source, Copies):
-            source.progress()  # from here on: tables that are snapshotted before the first look have their times too
-            copying = Copying(source.progress, state.store, reporter.line)
+        copying = Copying(source.progress, state.store, reporter.line)
         watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording, drained)
         try:
             watch.until_end()
         finally:
             watch.report()
-            reporter.summary(progress.snapshot(), behavior_text(spec), copying.anew() if copying is not None else ())
+            reporter.summary(progress.snapshot(), behavior_text(spec), copying.anew())
 
 
 def finished_earlier(steps: Iterable[Callable[[], None]], signals: Signals, reporter: Reporter) -> bool:

@@ -12,7 +12,7 @@ import pickle
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,15 @@ from cdc.errors import CdcError
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.job.error_transport import CrossingError, crossing
 from cdc.job.spark.alike import check_here
+from cdc.tables.log import TableLog
+from cdc.tables.orders import open_orders
 from cdc.tables.requests import Mailbox
 
 if TYPE_CHECKING:
     from cdc.flow.task import PrepareTask
     from cdc.job.spark.alike import Installed
-    from cdc.source import Flag, Limits, Offset, Source, Split
+    from cdc.schema import TableId
+    from cdc.source import Flag, Limits, Offset, Order, Source, Split
     from cdc.state.directory import StateDir
 
 FORMAT = "cdc"
@@ -100,6 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._sealed = sealed
         self._noticed = 0
         self._begun = -1
+        self._tables: TableLog | None = None
 
     @property
     def _plan(self) -> StreamPlan:
@@ -125,6 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         own, first = source_offset(start), start[BATCH_KEY] == 0
         end, asked = own, False
         if not self._plan.state.stop_requested():
+            self._plan.source.order(self._orders(start[BATCH_KEY]))
             try:
                 end = self._plan.source.latest_offset(own, self._plan.limits, WAIT_S)
             finally:
@@ -133,6 +138,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         elif not first:
             self._plan.state.confirm_stop()
         return numbered(end, start[BATCH_KEY] + 1) if first or asked or end != own else start
+
+    def _orders(self, batch: int) -> Mapping[TableId, Order]:
+        """The snapshots that tables wait for before a batch."""
+        if self._tables is None:
+            self._tables = TableLog(self._plan.state.store)
+        return open_orders(self._tables.at(batch - 1).tables)
 
     def _keep_notices(self) -> None:
         """Write down what the source has met since the last look, for the driver to tell: at once, whatever happens."""

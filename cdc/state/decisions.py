@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from cdc.errors import StateError
-from cdc.schema import TableId
 from cdc.sink import Prepared
 from cdc.state.payloads import Payloads
 from cdc.state.store import RESTORE, Store
@@ -19,7 +18,7 @@ from cdc.state.store import RESTORE, Store
 class Decision:
     """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets.
 
-    `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`), `tables` how many
+    `reports` is what the tasks that made the handles have to tell the source (see `Source.decided`), `tables` how many
     entries of the log of tables hold behind the batch (`cdc.tables.log`). `generation` counts how often rows that the
     sink gave up were prepared anew. `noted` names the documents of `cdc.state.notes` of the attempts that made the
     handles.
@@ -64,7 +63,7 @@ class CommitLog:
     """Decisions of batches that are committed, kept for a look when something went wrong."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._resyncs, self._payloads = store, store.within("resync"), Payloads(store)
+        self._store, self._payloads = store, Payloads(store)
 
     def decide(self, decision: Decision) -> None:
         """Write the decision: from here on the batch will be committed, whatever crashes. Raises StateError.
@@ -127,29 +126,8 @@ class CommitLog:
         """The last batch that is decided, -1 when none is. Any process."""
         return max(self._batches(), default=-1)
 
-    def note_resync(self, table: TableId, batch: int, source: TableId | None = None) -> None:
-        """A copy of this sink table was asked for, which comes after `batch`. Any process. Raises StateError.
-
-        `source`: it has the rows of this source table alone; None: those of all that go there.
-        """
-        note = {"table": str(table), "batch": batch, "source": "" if source is None else str(source)}
-        self._resyncs.write_json(f"{_hash(str(table) if source is None else f'{table} {source}')}.json", note)
-
-    def resyncs(self, batch: int) -> Mapping[str, frozenset[str]]:
-        """The sink tables of which copies were asked for that come after a batch, each with the source tables whose
-        rows those have: the batch's rows of them need not get in. Empty text: of all that go there."""
-        found: dict[str, frozenset[str]] = {}
-        for note in (self._resyncs.read_json(name) for name in self._resyncs.names()):
-            if note is not None and note["batch"] >= batch:
-                found[note["table"]] = found.get(note["table"], frozenset()) | {note.get("source", "")}
-        return found
-
     def prune(self, done: int) -> None:
-        """Remove decisions of batches before `done - KEEP`, which is committed, and the notes of copies after those."""
-        for name in self._resyncs.names():
-            note = self._resyncs.read_json(name)
-            if note is not None and note["batch"] <= done:
-                self._resyncs.remove(name)
+        """Remove decisions of batches before `done - KEEP`, which is committed."""
         for batch in self._batches():
             if batch < done - self.KEEP:
                 fields = self._store.read_json(f"{batch}.json") or {}

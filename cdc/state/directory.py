@@ -37,7 +37,7 @@ from cdc.state.notes import Notes
 from cdc.state.remote.store import store_at
 from cdc.state.store import RESTORE, Store
 
-FORMAT = 3
+FORMAT = 4
 """Of the directory. Whoever changes what is written so that another version would go wrong with it raises it."""
 FOLDERS = ("commits", "splits", "source", "sink", "control")
 _PIPELINE = "pipeline.json"

@@ -35,10 +35,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequested:
-    """A user wants a table to be snapshotted again."""
+    """A table is to be snapshotted again. `by_user`: a user wants it."""
 
     table: TableId
     why: str = "cdc resync"
+    by_user: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from cdc.tables.cells import CARRIED_OUT, NOTICES, Case, Impossible
 from cdc.tables.conditions import holds
 from cdc.tables.operations import OPERATE, begin_shadow, swap_if_whole
 from cdc.tables.sinks import Notice
-from cdc.tables.states import ABSENT, NO_MEMBER, OPEN_ORDERS, PairState, Tables, TableState
+from cdc.tables.states import ABSENT, NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, PairState, Tables, TableState
 from cdc.tables.step import Step
 from cdc.tables.table_map import Circumstances, TableMap
 from cdc.tables.transitions import TRANSITIONS
@@ -229,14 +229,17 @@ class Machine:
                 return PairState(to, self.tables.now.batch, MOVED, by_user=True)
             case on.ResumeRequested():
                 return PairState(to, self.tables.now.batch, RESUMED, by_user=True)
-            case on.SnapshotRequested(why=why):
-                return PairState(to, self.tables.now.batch, why, by_user=True)
+            case on.SnapshotRequested(why=why, by_user=by_user):
+                return PairState(to, self.tables.now.batch, why, by_user)
             case on.RowsUncertain(uncertain=uncertain):
                 return PairState(to, self.tables.now.batch, uncertain.reason)
             case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
                 return PairState(to, self.tables.now.batch, reason)
+            case on.TableRenamed():
+                return PairState(to, self.tables.now.batch, before.why or JOINED, before.by_user, before.asked)
             case on.ChangeRefused():
-                return PairState(to, self.tables.now.batch, "the sink does not take a change of its schema")
+                why = "the sink does not take a change of its schema"
+                return PairState(to, self.tables.now.batch, why, before.by_user)
             case _:
                 return PairState(to, self.tables.now.batch, JOINED, before.by_user, before.asked)
 
@@ -253,11 +256,10 @@ def _statement(event: on.Event) -> SourceStatement | None:
 
 
 def _requested(record: PairState, event: on.SnapshotRequested) -> PairState:
-    """The record of a table that a user wants to be snapshotted again."""
+    """The record of a table that is to be snapshotted again."""
     if record.state in OPEN_ORDERS:
-        return replace(record, by_user=True)
-    running = (TableState.SNAPSHOT, TableState.SHADOW, TableState.FROZEN, TableState.OVERWRITE)
-    return replace(record, asked=True, why=event.why) if record.state in running else record
+        return replace(record, by_user=record.by_user or event.by_user)
+    return replace(record, asked=True, why=event.why) if record.state in SNAPSHOTTED else record
 
 
 def _impossible(step: Step, cell: Impossible) -> EngineError:

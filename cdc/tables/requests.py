@@ -47,11 +47,6 @@ class Request:
     table: TableId
     kind: RequestKind
 
-    @property
-    def order(self) -> str:
-        """The name of the snapshot that the source is asked for: it counts once, however often it is asked for."""
-        return f"{self.kind}-{self.id}"
-
 
 class Mailbox:
     """The requests of a pipeline. Any process; `store` is that of the state directory.
@@ -95,3 +90,8 @@ class Mailbox:
         except (ValueError, KeyError, TypeError) as error:
             hint = "remove the file, and ask again (cdc resync, cdc pause, cdc resume)"
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=hint) from error
+
+
+def snapshots_requested(mailbox: Mailbox) -> frozenset[TableId]:
+    """The source tables of which users want snapshots, as far as no decided batch has taken that in."""
+    return frozenset(each.table for each in mailbox.open() if each.kind is RequestKind.SNAPSHOT)

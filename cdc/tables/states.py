@@ -56,6 +56,9 @@ MEANING: Mapping[TableState, str] = {
 OPEN_ORDERS = frozenset({TableState.REQUESTED, TableState.SUSPENDED, TableState.RESUMED})
 """States in which the source is asked for a snapshot."""
 
+SNAPSHOTTED = frozenset({TableState.SNAPSHOT, TableState.SHADOW, TableState.FROZEN, TableState.OVERWRITE})
+"""States in which a snapshot of the source table runs."""
+
 NO_MEMBER = frozenset({TableState.ABSENT, TableState.DETACHED})
 """States in which a source table has nothing to do with the sink table."""
 

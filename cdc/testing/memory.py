@@ -22,11 +22,12 @@ from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.retry import RetryPolicy
 from cdc.route import RouteGuard
-from cdc.schema import SchemaChange
+from cdc.schema import SchemaChange, TableId
 from cdc.sink import Sink
-from cdc.source import Limits, Offset, Source
+from cdc.source import Limits, Offset, Order, Source
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
+from cdc.tables.orders import open_orders
 from cdc.tables.requests import Mailbox
 from cdc.testing.list_source import FailAt, ListSource
 
@@ -100,7 +101,7 @@ def run_in_memory(
         )  # fmt: skip
         batch = first_batch
         try:
-            while (end := source.latest_offset(at, limits, 0.0)) != at or pipeline.is_asked:
+            while (end := pipeline.latest(at, batch, limits)) != at or pipeline.is_asked:
                 failures = source.failures(at, end) if isinstance(source, ListSource) else []
                 pipeline.batch(numbered(at, batch), numbered(end, batch + 1), parallelism, failures)
                 source.commit(end)
@@ -140,6 +141,15 @@ class LocalPipeline:
         self._events: list[on.SourceEvent] = []
         self._progress = Progress()
         self._begin(sink)
+
+    def latest(self, at: Offset, batch: int, limits: Limits | None = None, wait_s: float = 0.0) -> Offset:
+        """The end of a batch that begins `at` an offset of the source, with the orders before it."""
+        self._source.order(self.orders(batch))
+        return self._source.latest_offset(at, limits, wait_s)
+
+    def orders(self, batch: int) -> dict[TableId, Order]:
+        """The snapshots that tables wait for before a batch."""
+        return open_orders(TableLog(self._state.store).at(batch - 1).tables)
 
     @property
     def is_asked(self) -> bool:

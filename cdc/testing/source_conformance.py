@@ -14,7 +14,7 @@ import pytest
 from cdc import events as on
 from cdc.block import ChangeBlock
 from cdc.schema import AddColumn, CreateTable, SchemaChange, TableId
-from cdc.source import Learns, Limits, Offset, Source, Split
+from cdc.source import Limits, Offset, Source, Split
 from cdc.testing.blocks import Row, images
 
 
@@ -234,8 +234,7 @@ def read(source: Source, start: Offset, end: Offset, parallelism: int = 1) -> Re
     reports: list[dict[str, Any]] = []
     splits = source.splits(start, end, parallelism)
     blocks = tuple(block for split in splits for block in source.read(split, _ignore, reports.append))
-    if isinstance(source, Learns):
-        source.decided(reports)
+    source.decided(reports)
     return ReadBatch(start, end, changes, blocks)
 
 

@@ -17,7 +17,7 @@ from cdc.pattern import TablePattern
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Sink, StoredTable
-from cdc.source import Context, Copies, TablesNow
+from cdc.source import Context, TablesNow
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 from cdc.state.directory import StateDir
@@ -88,7 +88,7 @@ def _verified(
     decision = committed.decision()
     try:
         work = _Work(now, sink, made_routing(spec), made_rules(spec), committed, settings)
-        work.copying = _copying(source) if isinstance(source, Copies) else {}
+        work.copying = {each.table: each.state for each in source.progress() if each.state != "done"}
         work.held = Held(state).tables()
         reports = []
         for pair in work.pairs(TableLog(state.store).at(decision.batch).sink):
@@ -104,10 +104,6 @@ def _wait_s(settings: Settings, state: StateDir) -> float:
         return settings.wait_s
     seen = read_status(state.root)
     return WAIT_S if seen is not None and seen.alive else 0.0
-
-
-def _copying(source: Copies) -> dict[TableId, str]:
-    return {each.table: each.state for each in source.progress() if each.state != "done"}
 
 
 class _Work:

@@ -16,30 +16,39 @@ from typing import TYPE_CHECKING, Any
 from cdc.block import ChangeBlock
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
 from cdc.events import SourceEvent
+from cdc.finding import Finding
 from cdc.schema import TableId, TableSchema
-from cdc.source import Context, Count, Lag, Limits, Offset, Report, Split, TableProgress
+from cdc.source import (
+    Context,
+    Count,
+    Lag,
+    Limits,
+    Offset,
+    Order,
+    Report,
+    Snapshots,
+    Source,
+    Split,
+    TableProgress,
+    TablesNow,
+)
 from cdc.timing import in_phase
-from connectors.mysql.asked import AskedSource
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
-from connectors.mysql.follow.tail import Tail
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schema.schemas import Schemas, of_captured, shown_schema
+from connectors.mysql.parts import Parts
+from connectors.mysql.schema.schemas import of_captured, shown_schema
 from connectors.mysql.server.foreign_keys import told_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
-from connectors.mysql.server.names import names_ignore_case
 from connectors.mysql.server.not_logged import told_filter
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import server_info
-from connectors.mysql.snapshot.driver_side import DriverSide
-from connectors.mysql.snapshot.plan.captured import CapturedPattern
-from connectors.mysql.snapshot.plan.coordinator import Coordinator
 from connectors.mysql.snapshot.plan.lost_log import LostNote
 from connectors.mysql.snapshot.plan.payloads import opened, stored
-from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange, SnapshotSplits
+from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
 
 if TYPE_CHECKING:
     from connectors.mysql.log.stream import BinlogStream
@@ -47,7 +56,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class MySqlSource(AskedSource):
+class MySqlSource(Source):
     """Reads a server's tables and its log. Offsets are those of `MySqlOffset`."""
 
     def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
@@ -59,16 +68,8 @@ class MySqlSource(AskedSource):
         self._forget()
 
     def _forget(self) -> None:
-        """Drop the parts that belong to one process."""
-        self._comparing: MySqlSourceOptions | None = None
-        self._matches: Callable[[TableId], bool] | None = None
-        self._known: Schemas | None = None
-        self._notices: list[str] = []
-        self._tail: Tail | None = None
-        self._snapshot: Coordinator | None = None
-        self._splits: SnapshotSplits | None = None
-        self._driver: DriverSide | None = None
-        self._captured: CapturedPattern | None = None
+        """Drop what belongs to one process."""
+        self._parts = Parts(self._options, self._context.store, self._streams)
         self._bounded = self._stopped = self._looked = False
         self._current: tuple[LogPosition, str] | None = None
 
@@ -80,31 +81,16 @@ class MySqlSource(AskedSource):
         self.__dict__.update(state)
         self._forget()
 
-    @property
-    def _by_name(self) -> MySqlSourceOptions:
-        """The options, with patterns that compare names as the server does. Raises SourceError, StateError."""
-        if self._comparing is None:
-            ignore_case = names_ignore_case(self._context.store, self._streams)
-            self._comparing = self._options.comparing_names(ignore_case=ignore_case)
-        return self._comparing
-
-    @property
-    def _wanted(self) -> Callable[[TableId], bool]:
-        """Whether a table is captured."""
-        if self._matches is None:
-            self._matches = self._by_name.pattern.matches
-        return self._matches
-
     def tables(self) -> Mapping[TableId, TableSchema]:
         """The captured tables as the server has them now. Warns of changes to them that its log will not hold.
 
         Raises SourceError when it cannot be captured from.
         """
         with self._streams.session() as connection:
-            info = check_server(connection, self._wanted)
-            found = read_tables(connection, self._wanted)
+            info = check_server(connection, self._parts.wanted)
+            found = read_tables(connection, self._parts.wanted)
             if not found:
-                raise explain_no_tables(table_ids(connection), self._by_name.pattern, connection)
+                raise explain_no_tables(table_ids(connection), self._parts.options.pattern, connection)
             check_select(connection, found)
             if filtered := told_filter(info):
                 log.warning("%s", filtered)
@@ -117,10 +103,10 @@ class MySqlSource(AskedSource):
         """Where `scan.startup.mode` says; writes the definitions of the captured tables to the schema history."""
         from connectors.mysql.follow.startup import start_of
 
-        start = start_of(self._by_name, self._streams)
-        self._schemas().begin(start.known, self._wanted, start.position, start.info.dialect)
-        self._coordinator().begin(table.id for table in start.known.tables)
-        self._pattern().keep()
+        start = start_of(self._parts.options, self._streams)
+        self._parts.schemas.begin(start.known, self._parts.wanted, start.position, start.info.dialect)
+        self._parts.coordinator.begin(table.id for table in start.known.tables)
+        self._parts.pattern.keep()
         return MySqlOffset(start.position, start.gtids, server=start.info.identity).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
@@ -132,30 +118,32 @@ class MySqlSource(AskedSource):
     def _latest(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         if start.schemas == 0 and (first := self._first(start)) != start:
             return first
-        self._coordinator().open(start)
-        if not self._looked and not self._pattern().kept:
+        self._parts.coordinator.open(start)
+        if not self._looked and not self._parts.pattern.kept:
             self._looked = True
             joined = self._added_tables(start)
-            self._pattern().note()
+            self._parts.pattern.note()
             if joined != start:
                 return joined
         deadline = time.monotonic() + self._options.retry_timeout_s
         while True:
-            copying = self._bounded and self._coordinator().unfinished(start)  # the log is read to its end after that
+            copying = self._bounded and self._parts.coordinator.unfinished(
+                start
+            )  # the log is read to its end after that
             end = self._next(start, limits, wait_s)
             if end != start or self._stopped or not copying:
                 return end
             if time.monotonic() > deadline:
                 raise SourceError(
                     "tables cannot be copied: they are other tables on the server than in its log",
-                    where=", ".join(map(str, self._coordinator().blocked)),
+                    where=", ".join(map(str, self._parts.coordinator.blocked)),
                     hint="leave them out with tables.exclude, or start anew with an empty state directory",
                 )
 
     def _next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """One try of `_latest`. A bounded run reads the log without end while tables are copied, as the end is
         where the last chunk was read."""
-        tail, snapshot = self._log(), self._coordinator()
+        tail, snapshot = self._parts.tail, self._parts.coordinator
         if self._bounded:
             snapshot.hurry = True
             end_of_log = None if snapshot.unfinished(start) else self._end_of_log(start)
@@ -175,47 +163,49 @@ class MySqlSource(AskedSource):
     def _is_lost(self, at: MySqlOffset) -> bool:
         """A task has found its part of the log purged, and no jump up to `at` has answered that."""
         entries = LostNote(self._context.store).entries()
-        return entries is not None and not self._coordinator().jumped(entries, at)
+        return entries is not None and not self._parts.coordinator.jumped(entries, at)
 
     def _jump(self, start: MySqlOffset) -> MySqlOffset:
         """The log behind `start` is purged: everything is copied anew."""
         from connectors.mysql.follow.opened import forget_opened
         from connectors.mysql.snapshot.plan.lost_log import jump
 
-        self._log().stop()
+        self._parts.tail.stop()
         forget_opened(self._context.store)
-        return jump(start, self._by_name, self._streams, self._schemas(), self._coordinator(), self._wanted)
+        return jump(
+            start, self._parts.options, self._streams, self._parts.schemas, self._parts.coordinator, self._parts.wanted
+        )
 
     def _added_tables(self, start: MySqlOffset) -> MySqlOffset:
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
         from connectors.mysql.snapshot.plan.added_tables import added_tables, without_rows
 
-        schemas, pattern = self._schemas(), self._pattern()
+        schemas, pattern = self._parts.schemas, self._parts.pattern
         followed = schemas.history.followed(start.schemas)
-        left_out = {table for table in followed if self._wanted(table) and not pattern.matched(table)}
+        left_out = {table for table in followed if self._parts.wanted(table) and not pattern.matched(table)}
         known, allowed = followed - left_out, self._options.newly_added
         try:
-            found = added_tables(start, known, self._wanted, self._streams, allowed=allowed)
+            found = added_tables(start, known, self._parts.wanted, self._streams, allowed=allowed)
         except SourceUnavailable:
             found = None  # the log's follower waits for a server that is away
         if found is None:
             self._looked = False
             return start
-        self._notices += without_rows(found, left_out, self._by_name)
+        self._parts.notices += without_rows(found, left_out, self._parts.options)
         if not found and not left_out:
             return start
-        count = schemas.capture(start.schemas, found, left_out, self._wanted, start.position)
-        chunks = self._coordinator().begin_new(start, [table.id for table in found])
+        count = schemas.capture(start.schemas, found, left_out, self._parts.wanted, start.position)
+        chunks = self._parts.coordinator.begin_new(start, [table.id for table in found])
         return replace(start, schemas=count, chunks=chunks)
 
     def _first(self, start: MySqlOffset) -> MySqlOffset:
         """The first batch: the definitions and tables there were at the start."""
-        schemas, chunks = self._schemas().first_entries(), self._coordinator().first_entries()
+        schemas, chunks = self._parts.schemas.first_entries(), self._parts.coordinator.first_entries()
         return replace(start, schemas=schemas, chunks=chunks)
 
     def _end_of_log(self, start: MySqlOffset) -> tuple[LogPosition, str] | None:
         """Where a bounded run ends: behind all chunks, and (but for a snapshot alone) what was there at its start."""
-        behind = self._coordinator().behind(start)
+        behind = self._parts.coordinator.behind(start)
         ends = [] if behind is None else [(behind, start.server)]
         if self._current is not None:
             ends.append(self._current)
@@ -233,14 +223,14 @@ class MySqlSource(AskedSource):
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Parts of the log, then chunks."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
-        log_parts = self._log().splits(begin, stop, parallelism)
-        return stored(self._chunk_splits().splits(begin, stop, log_parts, parallelism))
+        log_parts = self._parts.tail.splits(begin, stop, parallelism)
+        return stored(self._parts.splits.splits(begin, stop, log_parts, parallelism))
 
     def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
         """The history's entries between the two offsets, and the snapshots that end and begin there."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
-        logged = self._schemas().events(begin.schemas, stop.schemas)
-        return of_captured(self._chunk_splits().events(logged, begin, stop), self._wanted)
+        logged = self._parts.schemas.events(begin.schemas, stop.schemas)
+        return of_captured(self._parts.splits.events(logged, begin, stop), self._parts.wanted)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
@@ -248,12 +238,14 @@ class MySqlSource(AskedSource):
         if isinstance(split.payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            return read_chunks(split, self._by_name, self._context.store, self._streams, self._wanted, count, report)
+            return read_chunks(
+                split, self._parts.options, self._context.store, self._streams, self._parts.wanted, count, report
+            )
         if isinstance(split.payload, CopiedRange):
             from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 
             copied: CopiedRange = split.payload
-            kept = tail_filter(copied, self._context.store, self._streams, self._schemas())
+            kept = tail_filter(copied, self._context.store, self._streams, self._parts.schemas)
             moved = partial(uncertain, copied, kept, report)
             return kept.blocks(self._read_log(copied.part, split.index, count, report, moved))
         log_range: LogRange = split.payload
@@ -281,7 +273,7 @@ class MySqlSource(AskedSource):
         from connectors.mysql.log.moved_range import read_anywhere
         from connectors.mysql.rows.metadata import LogMetadata
 
-        rows = self._schemas().decoder(part.schemas, self._wanted, count)
+        rows = self._parts.schemas.decoder(part.schemas, self._parts.wanted, count)
         reader, elsewhere = 1 + index, False
 
         def holding(wanted: LogRange) -> tuple[BinlogStream, bool]:
@@ -302,27 +294,64 @@ class MySqlSource(AskedSource):
 
     def decided(self, reports: Sequence[dict[str, Any]]) -> None:
         """Keep the positions at which chunks were read."""
-        self._driver_side().decided(reports)
+        self._parts.driver.decided(reports)
 
     def progress(self) -> Sequence[TableProgress]:
         """How far the copying of tables is."""
-        return self._driver_side().progress()
+        return self._parts.driver.progress()
 
     def commit(self, end: Offset) -> None:
         """Requests up to there are done with, and tables that newly match are in."""
         done = MySqlOffset.from_json(end)
-        self._coordinator().commit(done)
+        self._parts.coordinator.commit(done)
         if self._looked:
-            self._pattern().keep()
+            self._parts.pattern.keep()
         if not self._is_lost(done):
             LostNote(self._context.store).remove()
 
     def lag(self) -> Lag | None:
         """Bytes read ahead, and what the log's reader and the planner of chunks have met."""
-        lag = None if self._tail is None else self._tail.lag()
-        if lag is None:
-            return Lag.telling(self._notices) if self._notices else None
-        return Lag.telling(self._notices, lag.bytes, lag.note, lag.transactions)
+        return self._parts.lag()
+
+    def captures(self, table: TableId) -> bool:
+        """Whether its name is among those that the options say."""
+        return self._parts.wanted(table)
+
+    def snapshots(self, table: TableId) -> Snapshots:
+        """Whenever it is needed, unless the options let nothing be copied that nobody asked for."""
+        if not self._parts.wanted(table):
+            return Snapshots.NEVER
+        return Snapshots.ALWAYS if self._options.copies_uncertain(table) else Snapshots.WHEN_ASKED
+
+    def order(self, orders: Mapping[TableId, Order]) -> None:
+        """Snapshots that begin with the next batch."""
+        self._parts.coordinator.order(orders)
+
+    def now(self) -> TablesNow:
+        """Reads the captured tables beside the pipeline."""
+        from connectors.mysql.snapshot.read.now import ServerNow
+
+        return ServerNow(self._parts.options, self._streams)
+
+    def examine(self, committed: Offset | None) -> Iterator[Finding]:
+        """Settings, privileges, retention, tables. Opens a session."""
+        from connectors.mysql.server.examine import examine
+
+        at = None if committed is None else MySqlOffset.from_json(committed)
+        return examine(self._streams.session, lambda: self._parts.options, at)
+
+    def start_at(self, position: str) -> tuple[Offset, str]:
+        """The initial offset of a pipeline that goes on where another tool is, with its schema history written."""
+        from connectors.mysql.follow.imported import imported
+
+        try:
+            found = imported(position, self._streams)
+            options = self._options.model_copy(update=dict(found.options))
+            offset = MySqlSource(options, self._context).initial_offset()
+        except PositionLost as error:
+            hint = "run the pipeline without `cdc import`: with scan.startup.mode: initial it copies the tables first"
+            raise PositionLost(error.message, where=error.where, hint=hint) from error
+        return offset, f"{found.tool}, at {MySqlOffset.from_json(offset).position}{found.notes}"
 
     def reach(self) -> None:
         """Log in to the server. Executor."""
@@ -331,10 +360,7 @@ class MySqlSource(AskedSource):
     def stop(self) -> None:
         """End the threads; also while `latest_offset` waits in another."""
         self._stopped = True
-        if self._tail is not None:
-            self._tail.stop()
-        if self._snapshot is not None:
-            self._snapshot.stop()
+        self._parts.stop()
 
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""
@@ -344,38 +370,3 @@ class MySqlSource(AskedSource):
         warm_kernels()
         if self._options.startup_mode in ("initial", "snapshot"):
             warm_snapshot_kernels()
-
-    def _schemas(self) -> Schemas:
-        """Kept, so that the history file is read on and not anew; the follower's thread has one of its own."""
-        if self._known is None:
-            self._known = Schemas(self._context.store, self._by_name)
-        return self._known
-
-    def _log(self) -> Tail:
-        if self._tail is None:
-            context = self._context
-            self._tail = Tail(self._by_name, context.store, self._streams, self._wanted, self._notices)
-        return self._tail
-
-    def _coordinator(self) -> Coordinator:
-        if self._snapshot is None:
-            self._snapshot = Coordinator(
-                self._by_name, self._context.store, self._schemas().history, self._wanted, self._streams,
-                self._notices,
-            )  # fmt: skip
-        return self._snapshot
-
-    def _pattern(self) -> CapturedPattern:
-        if self._captured is None:
-            self._captured = CapturedPattern(self._context.store, self._by_name)
-        return self._captured
-
-    def _chunk_splits(self) -> SnapshotSplits:
-        if self._splits is None:
-            self._splits = SnapshotSplits(self._by_name, self._context.store)
-        return self._splits
-
-    def _driver_side(self) -> DriverSide:
-        if self._driver is None:
-            self._driver = DriverSide(self._context.store)
-        return self._driver

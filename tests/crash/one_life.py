@@ -57,7 +57,7 @@ def main() -> None:
     print("ready", flush=True)
     try:
         while True:
-            end = source.latest_offset(at, _LIMITS, 0.0) if again is None else again[1]
+            end = pipeline.latest(at, batch, _LIMITS) if again is None else again[1]
             if end == at:
                 break
             again = None

@@ -70,7 +70,7 @@ class Runs:
             middle(spec),
         )  # fmt: skip
         try:
-            while (end := source.latest_offset(at, self.random.choice(LIMITS), 0.0)) != at:
+            while (end := pipeline.latest(at, self._batch, self.random.choice(LIMITS))) != at:
                 failures = self.random.sample([*Crash], self.random.choice([0, 0, 0, 1, 4]))
                 pipeline.batch(
                     numbered(at, self._batch), numbered(end, self._batch + 1), self.random.randint(1, 3), failures

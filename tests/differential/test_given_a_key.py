@@ -22,12 +22,10 @@ from cdc.flow.routing import Routing
 from cdc.route import RouteTable
 from cdc.schema import TableId
 from cdc.source import Limits
-from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
-from cdc.state.store import LocalStore
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing.memory import Middle
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.plan.requests import Requests
 
 pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
 CHANGES = ("MODIFY i BIGINT AUTO_INCREMENT", "CHANGE i j INT AUTO_INCREMENT", "RENAME COLUMN i TO j", "DROP COLUMN i")
@@ -90,6 +88,4 @@ def test_the_hint_of_a_refused_change_is_followed_where_nothing_is_copied_unaske
 
 def resync(runs: DirectRuns, table: TableId) -> None:
     """As `cdc resync`."""
-    Requests(LocalStore(runs.pipeline.state / "source")).add(table)
-    log = CommitLog(StateDir(runs.pipeline.state / "engine").commits)
-    log.note_resync(table, log.last())
+    Mailbox(StateDir(runs.pipeline.state / "engine").store).add(table, RequestKind.SNAPSHOT)

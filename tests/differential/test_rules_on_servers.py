@@ -83,7 +83,7 @@ class Shop:
             source, build(context), self.folder / "engine", numbered(at, self._batch), lambda: build(context),
             Middle(rules=made_rules(spec)),
         )  # fmt: skip
-        while (end := source.latest_offset(at, LIMITS, 0.0)) != at:
+        while (end := pipeline.latest(at, self._batch, LIMITS)) != at:
             pipeline.batch(numbered(at, self._batch), numbered(end, self._batch + 1), 2, failures)
             source.commit(end)
             at, self._batch = end, self._batch + 1

@@ -28,9 +28,9 @@ from cdc.schema import TableId, TruncateTable
 from cdc.source import Limits
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing.memory import Middle
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.plan.requests import Requests
 
 pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
 LIMITS = Limits(1 << 26, 10**6)
@@ -210,7 +210,7 @@ def test_what_only_the_sink_has_goes_with_a_copy_that_is_asked_for(
     with duckdb.connect(str(pipeline.database)) as connection:
         connection.execute(f"INSERT INTO {database}.t00 VALUES (77, 7); UPDATE {database}.t00 SET c = 5 WHERE id = 1")
     assert comparison.differences(mysql_server, pipeline, [database]) != []
-    Requests(LocalStore(pipeline.state / "source")).add(TableId(database, "t00"))
+    Mailbox(LocalStore(pipeline.state / "engine")).add(TableId(database, "t00"), RequestKind.SNAPSHOT)
     run = runs.catch_up(LIMITS)
     assert run.events == [on.SnapshotBegun(TableId(database, "t00")), on.SnapshotDone(TableId(database, "t00"))]
     assert comparison.differences(mysql_server, pipeline, [database]) == []

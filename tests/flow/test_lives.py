@@ -177,10 +177,10 @@ def test_a_route_that_leaves_a_merged_table_in_the_middle_of_its_re_snapshot(tmp
     )
     pipeline = Pipeline(tmp_path, source)
     pipeline.run(merged)
-    order, source.copy_anew = source.copy_anew, lambda *given, **named: None  # type: ignore[method-assign]
+    order, source.order = source.order, lambda orders: None  # type: ignore[method-assign]
     source.add(on.SnapshotBegun(A), new(A, 0))
     pipeline.run(merged)
-    source.copy_anew = order  # type: ignore[method-assign]
+    source.order = order  # type: ignore[method-assign]
     begun = [] if leaves == A else [on.SnapshotDone(A)]
     for table in (B, C):
         begun += [on.SnapshotBegun(table), new(table, tables.index(table) * 10, sequence=12), on.SnapshotDone(table)]

@@ -10,6 +10,7 @@ import pytest
 
 from cdc.block import ChangeBlock
 from cdc.errors import LoadsLost, PositionLost, SinkUnavailable
+from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import numbered
 from cdc.flow.routing import Routing
@@ -19,12 +20,14 @@ from cdc.retry import RetryPolicy
 from cdc.route import RouteTable
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared
-from cdc.source import Count, Report, Split
+from cdc.source import Count, Report, Snapshots, Split
 from cdc.spec.model import RouteRule
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, RequestKind
+from cdc.tables.states import PairState, TableState
 from cdc.testing import ListSink, ListSource, block
 
 SCHEMA = TableSchema((Column("id", DataType.parse("INT")),), primary_key=("id",))
@@ -38,6 +41,7 @@ ITEMS = (
     block(B, SCHEMA, [("+I", {"id": 4})], sequence=4),
 )
 RETRY = RetryPolicy(timeout_s=0.0)
+LIVE = PairState(TableState.LIVE)
 
 
 TO_LAKE = Routing(RouteTable([RouteRule(source_table=r"\.*.\.*", sink_table="lake.<>", replace_symbol="<>")]))
@@ -48,10 +52,10 @@ def to_lake(table: TableId) -> TableId:
 
 
 class Copying(ListSource):
-    """A list whose tables can be copied anew."""
+    """A list whose tables can be snapshotted again."""
 
-    def resync(self, table: TableId) -> None:
-        """Ask for it."""
+    def snapshots(self, table: TableId) -> Snapshots:
+        return Snapshots.ALWAYS
 
 
 class Purged(Copying):
@@ -79,13 +83,22 @@ class World:
         self.log = CommitLog(self.state.commits)
         start, end = numbered({"item": 0}, 0), numbered({"item": len(ITEMS)}, 1)
         splits = SplitLog(self.state.splits).splits(source, start, end, 3)
-        tables = {A: SCHEMA, B: SCHEMA}
-        entries = TableLog(self.state.store).write(0, TableViews(tables, tables))
+        entries = self.write({(A, to_lake(A)): LIVE, (B, to_lake(B)): LIVE})
         first = PrepareTask(ListSource(ITEMS), self.sink, TO_LAKE, TableLog(self.state.store))
         handles = [handle for split in splits for handle in first(0, split).prepared]
         self.decision = Decision(0, start, end, tuple(handles), tables=entries)
         self.log.decide(self.decision)
         self.lost = LostLoads(replace(first, source=source), self.state, RETRY)
+
+    def write(self, pairs: dict[tuple[TableId, TableId], PairState]) -> int:
+        """The tables behind the batch."""
+        tables, sinks = {A: SCHEMA, B: SCHEMA}, {table: SCHEMA for _, table in pairs}
+        return TableLog(self.state.store).write(0, TableViews(tables, tables, sinks, pairs))
+
+    def request(self, *tables: TableId) -> None:
+        """As `cdc resync`."""
+        for table in tables:
+            Mailbox(self.state.store).add(table, RequestKind.SNAPSHOT)
 
     def parts(self, decision: Decision) -> list[tuple[str, int]]:
         return sorted((str(item.table), item.partition) for item in decision.prepared)
@@ -147,16 +160,22 @@ def test_the_other_lost_tables_are_read_again_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [lost({"lake.a": 2}), lost({}, "lake.a")])
 def test_a_copy_that_was_asked_for_lets_go_of_the_rows(error: LoadsLost, tmp_path: Path) -> None:
     world = World(tmp_path, Purged(ITEMS))
-    world.log.note_resync(to_lake(A), 0)
+    world.request(A)
     new = world.lost.replaced(world.decision, error)
     assert [part for part in world.parts(new) if part[0] == "lake.b"] == ALL[2:]
     assert ("lake.a", 2) not in world.parts(new)
     assert world.log.get(0) == new
 
 
-def test_a_copy_that_was_asked_for_before_the_batch_was_decided_does_not_hold_its_rows(tmp_path: Path) -> None:
+def test_a_request_that_a_batch_has_taken_in_lets_go_of_the_rows_before_its_snapshot(tmp_path: Path) -> None:
     world = World(tmp_path, Purged(ITEMS))
-    world.log.note_resync(to_lake(A), -1)
+    world.write({(A, to_lake(A)): PairState(TableState.REQUESTED, 0), (B, to_lake(B)): LIVE})
+    assert ("lake.a", 2) not in world.parts(world.lost.replaced(world.decision, lost({"lake.a": 2})))
+
+
+def test_a_snapshot_that_began_before_does_not_hold_the_rows(tmp_path: Path) -> None:
+    world = World(tmp_path, Purged(ITEMS))
+    world.write({(A, to_lake(A)): PairState(TableState.SHADOW, 0), (B, to_lake(B)): LIVE})
     with pytest.raises(LoadsLost, match="cannot be read again"):
         world.lost.replaced(world.decision, lost({"lake.a": 1}))
 
@@ -165,27 +184,18 @@ def test_rows_of_a_table_that_several_go_to_are_let_go_once_all_are_copied(tmp_p
     world = World(tmp_path, Purged(ITEMS))
     merged = to_lake(A)
     rules = [RouteRule(source_table=r"shop.\.*", sink_table=str(merged))]
-    routing = replace(TO_LAKE, table=RouteTable(rules))
+    routing = replace(TO_LAKE, table=RouteTable(rules), policy=Policy(Behavior.LENIENT))
     world.lost = LostLoads(replace(world.lost._task, routing=routing), world.state, RETRY)
-    TableLog(world.state.store).write(0, TableViews(source={A: SCHEMA, B: SCHEMA}, rules={A: SCHEMA, B: SCHEMA}))
+    world.write({(A, merged): LIVE, (B, merged): LIVE})
     with pytest.raises(LoadsLost) as caught:
         world.lost.replaced(world.decision, lost({}, str(merged)))
     assert f"`cdc resync FILE {A}`, `cdc resync FILE {B}`;" in caught.value.hint
-    world.log.note_resync(merged, 0, A)
+    world.request(A)
     with pytest.raises(LoadsLost):
         world.lost.replaced(world.decision, lost({}, str(merged)))
-    world.log.note_resync(merged, 0, B)
+    world.request(B)
     new = world.lost.replaced(world.decision, lost({}, str(merged)))
     assert [part for part in world.parts(new) if part in ALL[:2]] == []
-
-
-def test_a_request_goes_once_its_batches_are_committed(tmp_path: Path) -> None:
-    world = World(tmp_path, Copying(ITEMS))
-    world.log.note_resync(to_lake(A), 0)
-    world.log.prune(-1)
-    assert world.log.resyncs(0) == {"lake.a": {""}}
-    world.log.prune(0)
-    assert world.log.resyncs(0) == {}
 
 
 def test_a_sink_that_is_away_is_not_a_reason_to_let_go(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def played(folder: Path, failures: list[Any]) -> dict[str, list[Any]]:
         source, build(context), folder / "engine", numbered(at, 0), lambda: build(context), middle(spec)
     )
     number = 0
-    while (end := source.latest_offset(at, None, 0.0)) != at:
+    while (end := pipeline.latest(at, number)) != at:
         pipeline.batch(numbered(at, number), numbered(end, number + 1), 2, failures)
         at, number = end, number + 1
     pipeline.finished(number, at)

@@ -165,7 +165,7 @@ def test_another_shard_column_is_refused_with_both_names(moving: Pipeline) -> No
 
 
 def test_a_table_that_is_left_out_at_the_time_does_not_stand_in_the_way(moving: Pipeline, behavior: str) -> None:
-    moving.source.copies_anew = lambda table: False  # type: ignore[method-assign]
+    moving.source.allowed = False  # type: ignore[method-assign]
     moving.source.left_out.add(A)
     moving.source._items = moving.source._items[:2]  # no rows of it come
     moving.source.add(CreateTable(B, SMALL), rows(SMALL, 7, table=B, sequence=4))

@@ -158,7 +158,7 @@ def test_a_copy_under_way_is_let_go_and_begins_anew_when_the_table_is_resumed(tm
     pipeline = Pipeline(tmp_path)
     pipeline.source.now[A] = late(1, 2, 3, sequence=20)
     pipeline.pause()
-    pipeline.source.copy_anew(A, "somebody", "it is uncertain", asked=True)
+    pipeline.source.begin(A, "somebody")
     pipeline.run()
     assert pipeline.ids() == [1, 2]
     assert pipeline.held == ({A}, set())
@@ -194,7 +194,7 @@ def test_a_table_that_is_joined_by_another_while_it_is_paused_is_whole_with_it(t
     pipeline.run(late(3), CreateTable(C, SMALL), late(7, table=C, sequence=6))
     assert pipeline.ids(NEW) == [1, 2, 7]
     pipeline.source.now[C] = late(7, table=C, sequence=20)
-    pipeline.source.copy_anew(C, "somebody", "it is uncertain", asked=True)
+    pipeline.source.begin(C, "somebody")
     pipeline.run()
     assert pipeline.ids(NEW) == [1, 2, 7]
     pipeline.resume(now=late(2, 3, sequence=30))

@@ -6,7 +6,7 @@ A source in memory that snapshots tables in two chunks beside its log, as a serv
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -36,6 +36,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.source import Order, Snapshots
 from cdc.spec.model import RouteRule
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
@@ -82,7 +83,7 @@ class Source(ListSource):
         self.tables: dict[TableId, dict[int, int]] = {}
         self.schemas: dict[TableId, TableSchema] = {}
         self.running: dict[TableId, Snapshot] = {}
-        self.known, self.orders = set[str](), set[TableId]()
+        self.known, self.orders, self.ids = set[str](), set[TableId](), dict[TableId, str]()
         self.left_out: dict[TableId, dict[int, int]] = {}
         """Tables that are excluded, with their rows."""
 
@@ -91,13 +92,12 @@ class Source(ListSource):
     def captures(self, table: TableId) -> bool:
         return table not in self.left_out
 
-    def copies_anew(self, table: TableId) -> bool:
-        return self.captures(table)
+    def snapshots(self, table: TableId) -> Snapshots:
+        return Snapshots.ALWAYS if self.captures(table) else Snapshots.NEVER
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
-        if request not in self.known:
-            self.known.add(request)
-            self.orders.add(table)
+    def order(self, orders: Mapping[TableId, Order]) -> None:
+        self.orders = {table for table, order in orders.items() if order.id not in self.known}
+        self.ids = {table: order.id for table, order in orders.items()}
 
     # what happens
 
@@ -135,6 +135,7 @@ class Source(ListSource):
         for table in sorted(self.orders):
             if self.chance.random() < share:
                 self.orders.remove(table)
+                self.known.add(self.ids[table])
                 if table in self.tables:
                     self.begin(changes, table)
 
@@ -296,10 +297,12 @@ class Life:
                     self.source.change(changes)
                 if self.chance.random() < 0.7:
                     self.source.finish(changes)
+                self.source.order(self.pipeline.orders(self.batch))
                 self.source.take_orders(changes, 0.5)
                 if self.source.tables and self.chance.random() < 0.25:
                     table = self.chance.choice(sorted(self.source.tables))
-                    kind = RequestKind.PAUSE if self.chance.random() < 0.6 else RequestKind.RESUME
+                    kinds = (RequestKind.PAUSE, RequestKind.PAUSE, RequestKind.RESUME, RequestKind.SNAPSHOT)
+                    kind = self.chance.choice(kinds)
                     Mailbox(self.state.store).add(table, kind)
                 if self.chance.random() < 0.2:
                     self._start_again(changes)
@@ -324,7 +327,7 @@ class Life:
 
     def _batches(self, changes: list[Any], failures: Any = ()) -> None:
         self.source.add(*changes, *self.source.rows())
-        while (end := self.source.latest_offset(self.at, None, 0.0)) != self.at:
+        while (end := self.pipeline.latest(self.at, self.batch)) != self.at:
             self.pipeline.batch(numbered(self.at, self.batch), numbered(end, self.batch + 1), 1, failures)
             self.at, self.batch = end, self.batch + 1
 
@@ -341,6 +344,7 @@ class Life:
                 Mailbox(self.state.store).add(table, RequestKind.RESUME)
             changes: list[Any] = []
             self.source.finish(changes)
+            self.source.order(self.pipeline.orders(self.batch))
             self.source.take_orders(changes, 1.0)
             self._batches(changes)
             if not (self.source.running or self.source.orders or self.tables.in_state(*UNSETTLED)):

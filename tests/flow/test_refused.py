@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,11 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.source import Order, Snapshots
 from cdc.spec.model import RouteRule
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import FailAt, ListSink, ListSource, block, run_in_memory
 from cdc.testing.memory import Middle
 
@@ -158,6 +160,7 @@ def keyed_anew() -> AskedSource:
     now = block(A, KEYED, [("+I", {"id": 1, "v": 0}), ("+I", {"id": 3, "v": 3})], sequence=9)
     source = AskedSource([*items()[:2], number, KEY, later], {A: now})
     source.allowed = False
+    source.snapshots = lambda table: Snapshots.WHEN_ASKED  # type: ignore[method-assign]
     return source
 
 
@@ -172,7 +175,7 @@ def test_a_copy_that_the_user_asks_for_takes_the_table_as_it_is_whatever_was_ref
         run_in_memory(source, sink, middle=how(behavior), state=tmp_path)
     assert "`cdc resync FILE shop.a`" in caught.value.hint
     log = CommitLog(StateDir(tmp_path).commits)
-    log.note_resync(A, log.last())
+    Mailbox(StateDir(tmp_path).store).add(A, RequestKind.SNAPSHOT)
     decision = log.get(log.last())
     assert decision is not None
     source.add(*filter(None, [failure]))
@@ -183,22 +186,19 @@ def test_a_copy_that_the_user_asks_for_takes_the_table_as_it_is_whatever_was_ref
 
 
 def test_a_table_that_is_renamed_while_it_waits_keeps_its_limit_and_the_reason() -> None:
-    asked: list[tuple[TableId, str, bool]] = []
+    found: list[tuple[TableId, Order]] = []
 
     class Noting(AskedSource):
-        def copy_anew(self, table: TableId, request: str, reason: str, **given: Any) -> None:
-            asked.append((table, reason, given["asked"]))
-            if table == B:
-                super().copy_anew(table, request, reason, **given)
+        def order(self, orders: Mapping[TableId, Order]) -> None:
+            found.extend(orders.items())
+            super().order({table: order for table, order in orders.items() if table == B})
 
     named = [replace(copied(), table=B)]
-    run_in_memory(
-        Noting([*items(), RenameTable(A, B), *named], {B: replace(copied(), table=B)}), sink := Stubborn(), middle=how()
-    )
-    assert asked == [
-        (A, "the sink does not take a change of its schema", False),
-        (B, "the sink does not take a change of its schema", False),
-    ]
+    source = Noting([*items(), RenameTable(A, B), *named], {B: replace(copied(), table=B)})
+    run_in_memory(source, sink := Stubborn(), middle=how(), limits=None)
+    assert {(table, order.reason, order.limited) for table, order in found} == {
+        (table, "the sink does not take a change of its schema", True) for table in (A, B)
+    }
     assert values(sink, B) == {1: "1", 3: "x"}
 
 

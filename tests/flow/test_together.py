@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,12 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.source import Snapshots
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
 from cdc.tables.log import TableLog
 from cdc.tables.machine import planned
+from cdc.tables.orders import open_orders
 from cdc.tables.requests import Mailbox
 from cdc.tables.states import PairState, SinkState, Tables, TableState
 from cdc.tables.table_map import Circumstances
@@ -72,6 +74,11 @@ def merged(folder: Path, schema: TableSchema = SMALL, middle: Middle = TOGETHER)
     return pipeline
 
 
+def but(*tables: TableId) -> Callable[[TableId], Snapshots]:
+    """All tables but these are snapshotted."""
+    return lambda table: Snapshots.NEVER if table in tables else Snapshots.ALWAYS
+
+
 def asked(pipeline: Pipeline) -> list[TableId]:
     return sorted(pipeline.source.requests.values())
 
@@ -103,7 +110,7 @@ def test_rows_of_the_log_are_in_the_table_and_in_its_copy(tmp_path: Path) -> Non
 @pytest.mark.parametrize("whole", [True, False], ids=["among others", "alone"])
 def test_a_shadow_goes_with_the_table_that_the_source_follows_no_further(tmp_path: Path, whole: bool) -> None:
     pipeline = merged(tmp_path) if whole else single(tmp_path)
-    pipeline.source.copy_anew = lambda *given, **named: None  # type: ignore[method-assign]
+    pipeline.source.order = lambda orders: None  # type: ignore[method-assign]
     pipeline.source.add(on.SnapshotBegun(A), *over(A, 1), on.TableLeft(A, "it is left"))
     pipeline.run(TOGETHER if whole else to())
     target = ALL if whole else A
@@ -131,7 +138,7 @@ def test_a_crash_on_the_way_changes_nothing(tmp_path: Path, failure: FailAt) -> 
 def test_readers_find_the_table_as_it_is_until_all_are_whole(tmp_path: Path) -> None:
     pipeline = merged(tmp_path)
     pipeline.source.now[B] = rows(SMALL, table=B)
-    pipeline.source.copy_anew = lambda *given, **named: None  # type: ignore[method-assign]
+    pipeline.source.order = lambda orders: None  # type: ignore[method-assign]
     pipeline.source.add(*copied(A, 1), rows(SMALL, 5, sequence=21))
     pipeline.run(TOGETHER)
     assert pipeline.ids(ALL) == [1, 2, 5, 11, 12]
@@ -237,7 +244,7 @@ def test_one_that_goes_elsewhere_and_comes_back_leaves_nothing_of_the_time_befor
 
 def test_one_that_is_not_captured_any_more_is_not_waited_for(tmp_path: Path) -> None:
     pipeline = merged(tmp_path)
-    pipeline.source.copy_anew = lambda *given, **named: None  # type: ignore[method-assign]
+    pipeline.source.order = lambda orders: None  # type: ignore[method-assign]
     pipeline.source.add(*copied(A, 1))
     pipeline.run(TOGETHER)
     pipeline.source.left_out.add(B)
@@ -248,7 +255,7 @@ def test_one_that_is_not_captured_any_more_is_not_waited_for(tmp_path: Path) -> 
 
 def test_where_one_is_not_copied_rows_stay_and_it_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pipeline = merged(tmp_path)
-    pipeline.source.copies_anew = lambda table: table != B  # type: ignore[method-assign]
+    pipeline.source.snapshots = but(B)  # type: ignore[method-assign]
     pipeline.source.add(*copied(A, 1))
     pipeline.run(TOGETHER)
     assert pipeline.ids(ALL) == [1, 2, 11, 12]
@@ -338,12 +345,12 @@ def test_without_a_key_a_copy_waits_for_those_that_are_left_out(tmp_path: Path, 
     """What the error names works."""
     pipeline = merged(tmp_path, KEYLESS)
     source = pipeline.source
-    source.copies_anew = lambda table: table != B  # type: ignore[method-assign]
+    source.snapshots = but(B)  # type: ignore[method-assign]
     source.add(*copied(A, 1, schema=KEYLESS))
     with pytest.raises(ChangeRefused, match=r"take shop.b in again, all are copied then; or leave this one out"):
         pipeline.run(TOGETHER)
     if way == "taken in again":
-        del source.copies_anew  # type: ignore[method-assign]
+        del source.snapshots  # type: ignore[method-assign]
         pipeline.run(TOGETHER)
         assert pipeline.ids(ALL) == [1, 11]
     else:
@@ -359,12 +366,13 @@ def test_a_batch_that_was_carried_out_and_runs_again_by_an_edited_file_ends_no_c
     def run(middle: Middle, batch: int, entries: int, *items: Any) -> tuple[int, list[Any], Sequence[TableId]]:
         tables = TableLog(LocalStore(tmp_path))
         requests = Mailbox(LocalStore(tmp_path))
-        stage = RouteStage(middle.routing, tables, requests, lambda source: True, shadows=True)
-        chain = Derivation(RuleStage(None), stage, tables, middle.guard, lambda source: True)
+        source = AskedSource([], {})
+        stage = RouteStage(middle.routing, tables, requests, source, shadows=True)
+        chain = Derivation(RuleStage(None), stage, tables, middle.guard, source)
         chain.begin(batch, entries)
         told = [item if isinstance(item, on.SourceEvent) else on.event(item) for item in items]
         made = [replace(change, statement=None) for change in chain.derive(batch, told)]
-        return chain.entries, made, [order.table for order in stage.orders]
+        return chain.entries, made, [*open_orders(tables.at(batch).tables)]
 
     same, edited = to((A, ALL)), to((A, ALL), (B, OTHER))
     before, *_ = run(same, 0, 0, CreateTable(A, SMALL), CreateTable(B, SMALL), on.SnapshotBegun(A))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from cdc.job.dropped import DroppedTables
 from cdc.route import PlainRule, RouteTable
 from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
 from cdc.sink import Prepared
-from cdc.source import Context
-from cdc.state.decisions import CommitLog
+from cdc.source import Context, Order, Snapshots
 from cdc.state.directory import StateDir
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import ListSource, block, run_in_memory
 from cdc.testing.memory import LocalPipeline, Middle
 from cdc.transform.rules import Rules
@@ -48,15 +47,14 @@ class Live(ListSource):
         super().__init__(items)
         self.now, self.requests = now, dict[str, TableId]()
 
-    def resync(self, table: TableId) -> None:
-        self.copy_anew(table, "asked by a user", "", asked=True)
+    def snapshots(self, table: TableId) -> Snapshots:
+        return Snapshots.ALWAYS
 
-    def copies_anew(self, table: TableId) -> bool:
-        return True
-
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
-        if request not in self.requests:
-            self.requests[request] = table
+    def order(self, orders: Mapping[TableId, Order]) -> None:
+        for table, order in orders.items():
+            if order.id in self.requests:
+                continue
+            self.requests[order.id] = table
             copied = replace(self.now[table], streams=frozenset({Stream.SNAPSHOT_ROWS}))
             self._items = (*self._items, on.SnapshotBegun(table), copied, on.SnapshotDone(table))
 
@@ -105,11 +103,8 @@ class Life:
 
     def resync(self, *tables: TableId) -> None:
         """As `cdc resync`."""
-        log = CommitLog(self.state.commits)
         for table in tables:
-            self.source.resync(table)
-            for place in self.middle.routing.table(table):
-                log.note_resync(place, log.last())
+            Mailbox(self.state.store).add(table, RequestKind.SNAPSHOT)
 
 
 def test_the_command_that_is_named_brings_the_table_back(tmp_path: Path) -> None:
@@ -154,11 +149,13 @@ def test_a_decided_batch_with_rows_for_it_does_not_stand_in_the_way(tmp_path: Pa
     life.resync(ORDERS)
     life.check()
     goes_on = LocalPipeline(source, life.sink(), life.state.root, {}, life.sink)
-    ends = [numbered({"item": item}, batch) for batch, item in enumerate((3, 5, 7, 8), start=1)]
-    goes_on.plan(ends[0], ends[1])  # decided by the run before
-    for start, end in pairwise(ends[1:]):
-        goes_on.batch(start, end, 1)
-    goes_on.finished(3, ends[-1])
+    goes_on.plan(numbered({"item": 3}, 1), numbered({"item": 5}, 2))  # decided by the run before
+    at, batch = {"item": 5}, 3
+    goes_on.batch(numbered(at, 2), numbered(at, 3), 1)  # takes the request in
+    while (end := goes_on.latest(at, batch)) != at:
+        goes_on.batch(numbered(at, batch), numbered(end, batch + 1), 1)
+        at, batch = end, batch + 1
+    goes_on.finished(batch, at)
     assert life.sql("SELECT id FROM shop.orders ORDER BY id") == [(1,), (2,)]
     assert life.sql("SELECT id FROM shop.others") == [(7,)]
 

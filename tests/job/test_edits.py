@@ -16,7 +16,7 @@ from cdc.flow.containers import moved_rows
 from cdc.job.edits import Edits, fingerprint_of
 from cdc.replanning import notes_since
 from cdc.schema import TableId
-from cdc.source import Context
+from cdc.source import Context, Snapshots
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import Fingerprints
@@ -140,38 +140,23 @@ def test_a_route_that_moves_a_table_is_refused_with_both_names(life: Life) -> No
 
 
 class Copying:
-    """A source of those lines that copies tables when it is asked."""
+    """A source of those lines that snapshots tables when the engine orders it."""
 
     lists_all_tables = False
-
-    def __init__(self) -> None:
-        self.requests: set[tuple[TableId, str]] = set()
 
     def captures(self, table: TableId) -> bool:
         return True
 
-    def copies_anew(self, table: TableId) -> bool:
-        return True
-
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
-        self.requests.add((table, request))
+    def snapshots(self, table: TableId) -> Snapshots:
+        return Snapshots.ALWAYS
 
 
-def test_a_route_that_moves_a_table_is_followed_by_a_source_that_copies(life: Life) -> None:
+def test_a_route_that_moves_a_table_is_followed_by_a_source_that_snapshots(life: Life) -> None:
     source = Copying()
     life.check(source, route=ROUTE)
     life.check(source, route=ROUTE)  # stopped before the first batch, and started again
-    assert [table for table, _ in source.requests] == [ORDERS]
     life.check(source)  # taken back
-    assert len(source.requests) == 1
-
-
-def test_a_route_that_only_takes_away_asks_for_nothing(life: Life) -> None:
-    source = Copying()
-    life.check(source, route=[*ROUTE, {**ROUTE[0], "sink-table": "shop.orders"}])
-    assert len(source.requests) == 1  # a second place is new
-    life.check(source, route=[{**ROUTE[0], "sink-table": "shop.orders"}])
-    assert len(source.requests) == 1
+    life.check(source, route=[*ROUTE, {**ROUTE[0], "sink-table": "shop.orders"}])  # a second place is new
 
 
 def test_a_shard_column_of_rows_that_are_there_is_refused(life: Life) -> None:

@@ -14,11 +14,13 @@ from cdc.errors import SourceError, TableUnknown
 from cdc.flow.offsets import numbered
 from cdc.job.resync import request_resync
 from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.source import Snapshots
 from cdc.spec.model import PipelineOptions, RouteRule
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
+from cdc.tables.requests import Mailbox, snapshots_requested
 from cdc.tables.states import SinkState
 from cdc.testing import ListSource
 
@@ -28,9 +30,11 @@ PLAIN = TableSchema((Column("v", DataType.parse("INT")),))
 class Copying(ListSource):
     """Captures `shop`, whose tables it can copy anew."""
 
-    def resync(self, table: TableId) -> None:
-        if table.database != "shop":
-            raise SourceError("the pipeline does not capture this table", where=str(table))
+    def captures(self, table: TableId) -> bool:
+        return table.database == "shop"
+
+    def snapshots(self, table: TableId) -> Snapshots:
+        return Snapshots.ALWAYS if self.captures(table) else Snapshots.NEVER
 
 
 @pytest.fixture
@@ -53,27 +57,26 @@ def log(tmp_path: Path) -> CommitLog:
     return log
 
 
+def requested(folder: Path) -> set[TableId]:
+    return {*snapshots_requested(Mailbox(StateDir(folder / "state").store))}
+
+
 def merged(folder: Path, table: TableId, schema: TableSchema) -> None:
     """Several source tables go to a table of the sink, which has this schema."""
     log = TableLog(StateDir(folder / "state").store)
     log.write(7, replace(log.at(7), sink={table: schema}, sinks={table: SinkState(merged=True)}))
 
 
-def test_the_rows_of_decided_batches_may_be_let_go_for_the_sink_table(
-    spec: Any, log: CommitLog, tmp_path: Path
-) -> None:
+def test_the_request_waits_for_a_batch(spec: Any, log: CommitLog, tmp_path: Path) -> None:
     request_resync(spec, "shop.orders", tmp_path / "state")
-    assert log.resyncs(7) == {"lake.orders": {""}}
-    assert log.resyncs(8) == {}
+    assert requested(tmp_path) == {TableId("shop", "orders")}
 
 
-def test_one_of_several_that_is_copied_alone_lets_go_of_no_rows_of_the_others(
-    spec: Any, log: CommitLog, tmp_path: Path
-) -> None:
-    table, keyed = TableId("lake", "orders"), TableSchema((Column("v", DataType.parse("INT"), False),), ("v",))
-    merged(tmp_path, table, keyed)
+def test_one_of_several_that_have_a_key_is_snapshotted_alone(spec: Any, log: CommitLog, tmp_path: Path) -> None:
+    keyed = TableSchema((Column("v", DataType.parse("INT"), False),), ("v",))
+    merged(tmp_path, TableId("lake", "orders"), keyed)
     request_resync(spec, "shop.orders", tmp_path / "state")
-    assert log.resyncs(7) == {"lake.orders": {"shop.orders"}}
+    assert requested(tmp_path) == {TableId("shop", "orders")}
 
 
 def test_one_of_several_tables_without_a_key_cannot_be_copied_anew(spec: Any, log: CommitLog, tmp_path: Path) -> None:
@@ -81,13 +84,13 @@ def test_one_of_several_tables_without_a_key_cannot_be_copied_anew(spec: Any, lo
     merged(tmp_path, table, PLAIN)
     with pytest.raises(SourceError, match=r"shop\.orders: its rows in lake\.orders cannot be told from those of other"):
         request_resync(spec, "shop.orders", tmp_path / "state")
-    assert log.resyncs(0) == {}
+    assert requested(tmp_path) == set()
 
 
 def test_a_table_that_is_not_captured_keeps_its_rows(spec: Any, log: CommitLog, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not capture"):
         request_resync(spec, "other.orders", tmp_path / "state")
-    assert log.resyncs(0) == {}
+    assert requested(tmp_path) == set()
 
 
 @pytest.mark.parametrize(
@@ -106,4 +109,4 @@ def test_a_name_that_the_pipeline_does_not_have_is_refused(
     with pytest.raises(TableUnknown, match="the pipeline has no such table") as caught:
         request_resync(spec, name, tmp_path / "state")
     assert re.search(hint, caught.value.hint)
-    assert log.resyncs(0) == {}
+    assert requested(tmp_path) == set()

@@ -21,7 +21,7 @@ from connectors.mysql.follow.foreign import parse_position
 from connectors.mysql.server.positions import LogPosition
 
 
-@pytest.mark.parametrize("number", [2, 4])
+@pytest.mark.parametrize("number", [FORMAT - 1, FORMAT + 1])
 def test_a_directory_of_another_format_is_refused_with_the_way_out(tmp_path: Path, number: int) -> None:
     state = StateDir(tmp_path)
     state.open(name="shop", source="mysql")
@@ -31,7 +31,9 @@ def test_a_directory_of_another_format_is_refused_with_the_way_out(tmp_path: Pat
     document = tmp_path / "pipeline.json"
     document.write_text(document.read_text().replace(f'"format": {FORMAT}', f'"format": {number}'))
     for refused in (partial(state.open, name="shop"), state.pipeline):
-        with pytest.raises(StateError, match=f"has format {number}, this version of cdc reads format 3") as caught:
+        with pytest.raises(
+            StateError, match=f"has format {number}, this version of cdc reads format {FORMAT}"
+        ) as caught:
             refused(source="mysql")
         assert '; the pipeline has come to {"file": "binlog.000002", "position": 157}' in caught.value.message
         assert "give another --state-dir" in caught.value.hint
@@ -40,7 +42,7 @@ def test_a_directory_of_another_format_is_refused_with_the_way_out(tmp_path: Pat
 
 def test_a_directory_of_another_format_that_has_decided_nothing_names_no_position(tmp_path: Path) -> None:
     (tmp_path / "pipeline.json").write_text('{"format": 1, "pipeline": "p-1", "source": "mysql"}')
-    with pytest.raises(StateError, match="reads format 3") as caught:
+    with pytest.raises(StateError, match=f"reads format {FORMAT}") as caught:
         StateDir(tmp_path).open(name="p", source="mysql")
     assert "has come to" not in caught.value.message
     assert "position" not in caught.value.hint

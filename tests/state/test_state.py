@@ -17,7 +17,7 @@ from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.state.durable import write_file
 from cdc.state.store import LocalStore
-from connectors.mysql.snapshot.plan.requests import Requests
+from cdc.tables.requests import Mailbox, RequestKind
 
 ORDERS = TableId("shop", "orders.2024")
 
@@ -72,7 +72,7 @@ def test_a_record_is_on_disk_with_its_name_before_anybody_goes_on(
     store = LocalStore(tmp_path)
     log = CommitLog(store.within("commits"))
     records: tuple[Callable[[], object], ...] = (
-        lambda: Requests(store).add(ORDERS), lambda: log.note_resync(ORDERS, 0), lambda: log.decide(decision(0)),
+        lambda: Mailbox(store).add(ORDERS, RequestKind.SNAPSHOT), lambda: log.decide(decision(0)),
     )  # fmt: skip
     for record in records:
         record()  # folders are made

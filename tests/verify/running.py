@@ -75,7 +75,7 @@ class ShortPipeline:
         batch = last + 1
         try:
             while stop is None or not stop.is_set():
-                end = source.latest_offset(at, None, 0.1)
+                end = local.latest(at, batch, wait_s=0.1)
                 if end == at and stop is None:
                     break
                 if end != at:

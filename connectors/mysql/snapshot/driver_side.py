@@ -15,7 +15,7 @@ from cdc.state.store import Store
 from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, End, Rename, Watermark
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.lost_log import LostNote
-from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.mysql.snapshot.plan.requests import MOVED_REASON, Requests
 
 RATE_S = 15.0
 """Rates are over this long."""
@@ -59,7 +59,7 @@ class DriverSide:
             if any("lost" in report for report in reports):
                 self._lost.write(self._plan.count())
             for table, name in (tuple(report["uncertain"]) for report in reports if "uncertain" in report):
-                self._requests.add(TableId(*table), name)
+                self._requests.add(TableId(*table), name, MOVED_REASON)
 
     def progress(self) -> list[TableProgress]:
         """Every table that was or is copied, in the order in which they began."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cdc.block import ChangeBlock
+from cdc.block import ChangeBlock, Stream
 from cdc.errors import SinkError
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.testing.blocks import block
@@ -45,7 +45,9 @@ def _read(text: bytes | None) -> Any:
 
 
 def test_rows_of_a_snapshot_are_maxwells_bootstrap() -> None:
-    found = replace(block(TABLE, SCHEMA, [("+I", {"id": 1, "doc": '{"a": [1]}'})]), snapshot=True)
+    found = replace(
+        block(TABLE, SCHEMA, [("+I", {"id": 1, "doc": '{"a": [1]}'})]), streams=frozenset({Stream.SNAPSHOT_ROWS})
+    )
     ((key, value),) = written(maxwell.layout(TABLE, SCHEMA), found)
     assert key == {"database": "shop", "table": "orders", "pk.id": 1}
     assert (value["type"], value["data"]) == ("bootstrap-insert", {"id": 1, "doc": {"a": [1]}})
@@ -157,7 +159,7 @@ KEYS = [{"TableId": "shop.orders", "id": number} for number in (7, 8, 8)]
 
 def test_flink_cdcs_debezium_messages() -> None:
     source = {"source": {"db": "shop", "table": "orders"}}
-    found = replace(block(TABLE, STOCK, CHANGES), snapshot=True)
+    found = replace(block(TABLE, STOCK, CHANGES), streams=frozenset({Stream.SNAPSHOT_ROWS}))
     assert written(flink.debezium(TABLE, STOCK), found) == [
         (KEYS[0], {"before": None, "after": OLD_AS_JSON, "op": "c", **source}),
         (KEYS[1], {"before": OLD_AS_JSON, "after": NEW_AS_JSON, "op": "u", **source}),

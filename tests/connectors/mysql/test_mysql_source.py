@@ -169,7 +169,7 @@ def test_a_big_batch_is_read_in_parts_by_several_tasks(shop: Shop, monkeypatch: 
     source = shop.source()
     source.stop_at_current()
     at = source.latest_offset(shop.start, None, 0.0)  # the sink's tables
-    tail = source._log()
+    tail = source._parts.tail
     tail.follow_until(source._end_of_log(MySqlOffset.from_json(at)))
     tail._follower = tail._follow(MySqlOffset.from_json(at), None)
     tail._follower.join(LONG_S)  # so that everything is in one batch
@@ -218,8 +218,7 @@ def test_changes_of_other_tables_are_nothing_to_be_late_with(shop: Shop) -> None
     at = source.latest_offset(shop.start, None, LONG_S)
     shop.run("INSERT INTO t VALUES (1, 'a')")
     at = source.latest_offset(at, None, LONG_S)
-    assert source._tail is not None
-    follower = source._tail._follower
+    follower = source._parts.tail._follower
     assert follower is not None
     shop.run(f"INSERT INTO {other}.x VALUES (1)")
     wait_for("the other table's row", lambda: follower.waiting_bytes > 0 and follower.at_end)

@@ -7,13 +7,13 @@ written to disk before. All it needs to know is in the two files and in the offs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from cdc.errors import SchemaUnknown, SourceUnavailable, StateError
 from cdc.schema import TableId
-from cdc.source import Limits
+from cdc.source import Limits, Order
 from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
@@ -29,7 +29,7 @@ from connectors.mysql.snapshot.plan.finder import Finder, to_cut
 from connectors.mysql.snapshot.plan.following import GAP
 from connectors.mysql.snapshot.plan.info_session import InfoSession
 from connectors.mysql.snapshot.plan.log_entries import LogEntries
-from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.mysql.snapshot.plan.requests import Request, Requests
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
 
 MOST_CHUNKS = 512
@@ -68,9 +68,10 @@ class Coordinator:
         streams: Streams,
         notices: list[str],
     ) -> None:
-        self._options, self._history, self._streams = options, history, streams
+        self._options, self._history, self._wanted, self._streams = options, history, wanted, streams
         self._plan, self._marks = ChunkPlan(store), Watermarks(store)
         self._requests = Requests(store)
+        self._orders: dict[str, Request] = {}
         self._due = Due(self._requests, options.cascades_interval_s)
         self._cascading = Cascading(options, store, streams, wanted)
         self.hurry = False
@@ -99,6 +100,12 @@ class Coordinator:
         return self._plan.append(
             Begin(table, "new") for table in sorted(tables) if self._options.copied_when_added(table)
         )
+
+    def order(self, orders: Mapping[TableId, Order]) -> None:
+        """Snapshots of these tables begin with the next batch, unless they have begun."""
+        self._orders = {
+            order.id: Request(order.id, table, order.reason, order.limited) for table, order in orders.items()
+        }
 
     def begin_anew(self, start: MySqlOffset, tables: Collection[TableId]) -> int:
         """The log between the two offsets of a batch is lost: all tables begin again; returns the plan's new count."""
@@ -129,7 +136,7 @@ class Coordinator:
 
     def unfinished(self, start: MySqlOffset) -> bool:
         """Whether tables are being copied still, or are to be: the log alone does not make the sink equal."""
-        return bool(self._plan.copies(start.chunks)) or bool(self._new_requests(start.chunks))
+        return bool(self._plan.copies(start.chunks)) or bool(self._new_requests(start))
 
     def behind(self, start: MySqlOffset) -> LogPosition | None:
         """The position that the log has to be read to until the sink is equal; None when `start` is there."""
@@ -142,9 +149,12 @@ class Coordinator:
 
     def ready(self, start: MySqlOffset) -> bool:
         """Whether `plan` has something to add to a batch at once."""
-        if self._finder is None or self._new_requests(start.chunks):
-            return self.unfinished(start)
-        return self._finder.peek(0.0) is not None or self._is_whole(start)
+        if self._is_whole(start) or self._new_requests(start):
+            return True
+        if self._finder is not None:
+            return self._finder.peek(0.0) is not None
+        before, marks = start.chunks, self._marks.refresh()
+        return not all(copy.done(before, marks) for copy in self._plan.copies(before).values())
 
     def plan(self, start: MySqlOffset, end: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """`end` with the entries of this batch counted; as it is when there is nothing to add.
@@ -153,8 +163,8 @@ class Coordinator:
         """
         before = start.chunks
         self._cascading.refresh(start, end)
-        requests = self._new_requests(before, self._log_entries.renamed(start, end))
-        self._due.begun(requests)
+        requests = self._new_requests(start, self._log_entries.renamed(start, end))
+        self._due.begun([request.name for request in requests])
         moved = start.moved_to(end)
         entries = self._log_entries.of(start, end, requests, moved=moved)
         if moved:
@@ -179,13 +189,20 @@ class Coordinator:
         if self._finder is not None:
             self._finder.stop()
 
-    def _new_requests(self, before: int, renamed: Collection[TableId] = ()) -> frozenset[str]:
-        """Requests that no entry came from yet, and that are due; their files stay until the batch is in the sink."""
+    def _new_requests(self, start: MySqlOffset, renamed: Collection[TableId] = ()) -> list[Request]:
+        """Orders, and requests of tasks that are due, no snapshot of which has begun yet.
+
+        The files of requests stay until the batch is in the sink.
+        """
         names = self._requests.names()
-        new = names - self._plan.requests() if names else names
-        if not new:
-            return new
-        return self._due.taken(new, self._plan.copies(before), renamed=renamed, hurry=self.hurry)
+        if not (names or self._orders):
+            return []
+        begun = self._plan.requests()
+        due = self._due.taken(names - begun, self._plan.copies(start.chunks), renamed=renamed, hurry=self.hurry)
+        orders = [order for name, order in self._orders.items() if name not in begun]
+        known = self._history.tables(start.schemas) if orders else {}
+        able = [order for order in orders if order.table in known and self._wanted(order.table)]
+        return [*map(self._requests.get, sorted(due)), *able]
 
     def _is_whole(self, start: MySqlOffset) -> bool:
         """Whether a snapshot is done."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from cdc.schema import RenameTable, TableId
 from connectors.mysql.log.offset import MySqlOffset
@@ -14,7 +14,7 @@ from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import carried_on
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
 from connectors.mysql.snapshot.plan.info_session import InfoSession
-from connectors.mysql.snapshot.plan.requests import Requests, begun
+from connectors.mysql.snapshot.plan.requests import Request, Requests, begun
 from connectors.mysql.snapshot.plan.uncertain import announced
 
 
@@ -41,8 +41,8 @@ class LogEntries:
         self._plan, self._marks, self._requests = kept
         self._session, self._notices = session, notices
 
-    def of(self, start: MySqlOffset, end: MySqlOffset, requests: Collection[str], *, moved: bool) -> list[Entry]:
-        """The entries of the batch between two offsets, with the named requests. `moved`: it ends on another server.
+    def of(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[Request], *, moved: bool) -> list[Entry]:
+        """The entries of the batch between two offsets, with the requests. `moved`: it ends on another server.
 
         Raises UnsupportedChange for a table that is too large to be copied unasked, SourceUnavailable, StateError.
         """
@@ -83,19 +83,18 @@ class LogEntries:
         self._notices += [f"{table} is not captured any more: its copying ends where it is" for table in ended]
         return [*kept, *(End(table, LEFT) for table in ended)]
 
-    def _requested(self, start: MySqlOffset, end: MySqlOffset, names: Collection[str]) -> list[Begin]:
-        """Tables that are asked for: by the user, or as a part of the log was read on another server.
+    def _requested(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[Request]) -> list[Begin]:
+        """Tables that are asked for; of several requests for one the last counts.
 
         A table that is renamed in the batch is asked for by either name.
         """
-        if not names:
+        if not requests:
             return []
         known = self._history.tables(end.schemas)
         new_names = self.renamed(start, end)
         found: list[Begin] = []
-        requests = sorted(map(self._requests.get, sorted(names)), key=lambda request: bool(request.reason))
         limited: dict[TableId, str] = {}
-        for request in requests:  # the last one of a table counts
+        for request in requests:
             table = new_names.get(request.table, request.table)
             if table not in known or not self._wanted(table):
                 self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")

@@ -1,12 +1,12 @@
-"""Requests to copy a table anew: one file each in the connector's state folder, whether the pipeline runs or not.
+"""Requests of tasks to snapshot a table again: one file each in the connector's state folder.
 
-`resync/<name>.json` holds `{"table": ["shop", "orders"]}`, and of a request of the engine `"reason"` and `"limited"`.
-The plan remembers the name, so a request counts once; the file goes when the batch that began the copy is in the sink.
+`resync/<name>.json` holds `{"table": ["shop", "orders"], "reason": "...", "limited": true}`. The plan remembers the
+name, so a request counts once; the file goes when the batch that began the snapshot is in the sink. Orders of the
+engine have no file.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,8 +19,10 @@ FOLDER = "resync"
 MOVED = "moved-"
 """Names of requests that a task made, as it read its part of the log on another server, begin so."""
 
+MOVED_REASON = "a part of the log was read on another server"
+
 _SUFFIX = ".json"
-_REMOVE = "remove the file, and ask again (cdc resync)"
+_REMOVE = "remove the file, and ask for the table with cdc resync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Request:
     """One of them.
 
     Attributes:
-        reason: why the engine asks for it; empty where the user has.
+        reason: for people.
         limited: no table with more rows than `schema-change.copy-max-rows` is snapshotted for it.
     """
 
@@ -44,13 +46,13 @@ class Requests:
     def __init__(self, store: Store) -> None:
         self._store = store.within(FOLDER)
 
-    def add(self, table: TableId, name: str = "", reason: str = "", *, limited: bool = False) -> None:
+    def add(self, table: TableId, name: str, reason: str, *, limited: bool = False) -> None:
         """Ask for a table: on disk when it returns. Any process. A request of the same name counts once.
 
         Raises StateError when it cannot be written.
         """
         fields = {"table": [table.database, table.table], "reason": reason, "limited": limited}
-        self._store.write_json(f"{name or secrets.token_hex(8)}{_SUFFIX}", fields)
+        self._store.write_json(f"{name}{_SUFFIX}", fields)
 
     def names(self) -> frozenset[str]:
         """The requests that are there. Cheap: asked several times a second. Raises StateError."""
@@ -75,6 +77,4 @@ class Requests:
 
 def begun(request: Request, table: TableId) -> Begin:
     """How a table begins that a request asks for; `table` is its name by now. Pure."""
-    moved = request.name.startswith(MOVED)
-    reason = request.reason or ("a part of the log was read on another server" if moved else "cdc resync")
-    return Begin(table, "resync", request.name, reason)
+    return Begin(table, "resync", request.name, request.reason)

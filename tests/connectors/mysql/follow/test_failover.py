@@ -219,7 +219,7 @@ def test_a_connection_that_is_cut_while_the_log_is_taken_up_again_is_tried_again
     source = shop.source(shop.pair.primary)
     at = source.latest_offset(shop.start, None, 0.0)
     source.latest_offset(at, None, 0.0)
-    tail = source._log()
+    tail = source._parts.tail
     tail.stop()
     resume, cuts = tail._resume, [SourceUnavailable("cut"), SourceUnavailable("cut")]
 

@@ -18,8 +18,10 @@ from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context, Limits, Offset, Split
 from cdc.state.store import LocalStore
+from cdc.tables.events import SnapshotRequested
 from cdc.tables.machine import planned
-from cdc.tables.states import OPEN_ORDERS, Tables
+from cdc.tables.orders import open_orders
+from cdc.tables.states import Tables
 from cdc.tables.table_map import Circumstances
 from cdc.testing import ListSink
 from cdc.testing.blocks import Row
@@ -72,7 +74,13 @@ class Steps:
 
     def plan(self, limits: Limits | None = LIMITS) -> Offset:
         """The end of the next batch; the present offset when nothing comes."""
+        self.source.order(open_orders(self.tables))
         return self.source.latest_offset(self.offset, limits, WAIT_S)
+
+    def ask(self, table: TableId) -> None:
+        """As `cdc resync`, taken in by an empty batch."""
+        self.tables = planned(self._now(), self.tables, [SnapshotRequested(table)]).after
+        self.batch += 1
 
     def plan_to_the_end(self, server: MySqlServer) -> Offset:
         """A batch up to the present end of the server's log."""
@@ -91,15 +99,11 @@ class Steps:
         `splits` are those that an earlier process has stored for it.
         """
         source = tasks or self.source
-        now = Circumstances(policy=Policy(Behavior.EVOLVE), shadows=self.sink.shadows, batch=self.batch)
-        plan = planned(now, self.tables, source.events(self.offset, end))
+        plan = planned(self._now(), self.tables, source.events(self.offset, end))
         if plan.operations:
             self.sink.apply(self.batch, changes_for(self.sink, plan.operations))
             self.changes += plan.operations
         self.tables = plan.after
-        for (table, _), pair in self.tables.pairs.items():
-            if pair.state in OPEN_ORDERS and pair.since == self.batch:
-                self.source.copy_anew(table, f"{self.batch}-{table}", pair.why, asked=True)
         prepared: list[Prepared] = []
         reports: list[dict[str, Any]] = []
         for split in source.splits(self.offset, end, 2) if splits is None else splits:
@@ -113,6 +117,9 @@ class Steps:
         self.source.commit(end)
         self.inserts += sum(handle.inserts for handle in handles)
         self.offset, self.batch = end, self.batch + 1
+
+    def _now(self) -> Circumstances:
+        return Circumstances(policy=Policy(Behavior.EVOLVE), shadows=self.sink.shadows, batch=self.batch)
 
     def _routed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         for block in blocks:
@@ -144,7 +151,11 @@ class Steps:
 
     def _unfinished(self, last: tuple[str, int]) -> bool:
         place = (self.offset["file"], self.offset["position"])
-        return place < last or self.source._coordinator().unfinished(MySqlOffset.from_json(self.offset))
+        return (
+            place < last
+            or bool(open_orders(self.tables))
+            or self.source._parts.coordinator.unfinished(MySqlOffset.from_json(self.offset))
+        )
 
     def entries(self, kind: str) -> list[dict[str, Any]]:
         """The plan's entries of one kind."""

@@ -11,7 +11,6 @@ from stepping import Steps
 from cdc.schema import CreateShadow, TableId
 from cdc.source import Limits
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.plan.requests import Requests
 
 pytestmark = pytest.mark.mysql
 
@@ -118,7 +117,7 @@ def test_a_planned_part_of_a_re_snapshot_is_valid_or_planned_anew(
     table = TableId(database, "t")
     steps = Steps(any_server, database, tmp_path, **{"scan.incremental.snapshot.chunk.size": 20})
     steps.finish(any_server)
-    Requests(steps.source._context.store).add(table)
+    steps.ask(table)
     steps.step_until(lambda: CreateShadow(table) in steps.changes, SMALL)
     found = edited(steps, any_server, name)
     steps.finish(any_server)

@@ -19,12 +19,11 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from cdc.source import Limits
+from cdc.source import Limits, Order
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, block
 from cdc_services.server import MySqlServer
 from connectors.mysql.snapshot.cascades import Parent, keep, watched
-from connectors.mysql.snapshot.plan.requests import Requests
 
 pytestmark = pytest.mark.mysql
 
@@ -52,11 +51,6 @@ def copied(server: MySqlServer, folder: Path, table: TableId, chunk_rows: int = 
         row["note"] = "what the sink made of it"
     steps.changes.clear()
     return steps
-
-
-def ask(steps: Steps, table: TableId, name: str = "") -> None:
-    """As `cdc resync` does."""
-    Requests(LocalStore(steps.folder)).add(table, name)
 
 
 def cascade(folder: Path, table: TableId) -> None:
@@ -109,7 +103,7 @@ def test_a_table_that_is_asked_for_is_there_all_the_time_and_loses_stale_rows(
     table, choose = TableId(database, "t"), random.Random(key)
     steps = copied(any_server, tmp_path, table, chunk_rows=20)
     with_stale_rows(steps, table)
-    ask(steps, table)
+    steps.ask(table)
     while CreateShadow(table) not in steps.changes:
         steps.step()
     any_server.execute("INSERT INTO t VALUES (20000, 'of the log')", database=database)
@@ -150,7 +144,7 @@ def test_what_happens_to_a_table_while_it_is_copied(
     table = TableId(database, "t")
     steps = copied(mysql_server, tmp_path, table)
     with_stale_rows(steps, table)
-    ask(steps, table)
+    steps.ask(table)
     before = steps.chunks_read()
     while CreateShadow(table) not in steps.changes or (not early and steps.chunks_read() < before + MOST_CHUNKS):
         assert SwapShadow(table) not in steps.changes
@@ -186,22 +180,23 @@ def test_a_table_of_which_the_sink_has_but_a_part_is_emptied(any_server: MySqlSe
     steps = Steps(any_server, database, tmp_path)
     steps.step()
     steps.step()
-    ask(steps, table)
+    steps.ask(table)
     steps.finish(any_server)
     steps.assert_equal(any_server, "t")
     assert not of_kind(steps, CreateShadow)
 
 
-def test_a_request_counts_once(any_server: MySqlServer, tmp_path: Path) -> None:
+def test_an_order_counts_once(any_server: MySqlServer, tmp_path: Path) -> None:
     database = filled(any_server, "INT PRIMARY KEY")
     table = TableId(database, "t")
     steps = copied(any_server, tmp_path, table)
-    ask(steps, table, "named")
-    steps.step()
-    ask(steps, table, "named")  # as after a crash behind it
-    steps.finish(any_server)
-    assert_same(steps, any_server, table)
-    assert steps.changes == [CreateShadow(table), SwapShadow(table)]
+    order = {table: Order("1-x", "cdc resync")}
+    steps.source.order(order)
+    steps.read(steps.source.latest_offset(steps.offset, None, 1.0))
+    steps.source.order(order)  # as after a crash before its batch is decided
+    steps.source.latest_offset(steps.offset, None, 0.1)
+    assert len([entry for entry in steps.entries("begin") if entry["request"] == "1-x"]) == 1
+    steps.source.stop()
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["in the first snapshot", "behind it"])

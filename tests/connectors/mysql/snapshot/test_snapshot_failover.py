@@ -65,7 +65,7 @@ def test_the_replica_takes_over_while_tables_are_copied(
         steps.started_on(pair.replica)
     else:  # the address moves: what the process keeps open stays at the old server
         steps.source._streams.__dict__.update(elsewhere._streams.__dict__)
-        steps.source._log().stop()
+        steps.source._parts.tail.stop()
     write(pair.primary, database, "b", "moved")
     pair.caught_up()
     steps.finish(pair.replica)

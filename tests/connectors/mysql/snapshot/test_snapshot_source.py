@@ -10,14 +10,14 @@ import pytest
 from servers import source_of
 
 from cdc import events as on
-from cdc.errors import SourceError, TableUnknown, UnsupportedChange
+from cdc.errors import SourceError, UnsupportedChange
 from cdc.schema import TableId
-from cdc.source import Context, Limits, Offset
+from cdc.source import Context, Limits, Offset, Order, Snapshots
 from cdc.state.store import LocalStore
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import ListSink, Run, run_in_memory
 from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.source import MySqlSource
 
 pytestmark = pytest.mark.mysql
@@ -232,39 +232,25 @@ def test_resync_copies_one_table_anew(shop: Shop) -> None:
     shop.run("CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (1)")
     shop.catch_up()
     shop.sink._rows[shop.table("t")].clear()  # somebody has emptied the table in the sink
-    shop.source().resync(shop.table("t"))
+    Mailbox(LocalStore(shop.folder / "engine")).add(shop.table("t"), RequestKind.SNAPSHOT)
     shop.run("UPDATE t SET name = 'meanwhile' WHERE id = 7")
     run = shop.catch_up()
     assert run.inserts == 250
     assert run.events == [on.SnapshotBegun(shop.table("t")), on.SnapshotDone(shop.table("t"))]
     assert not shop.differs("t", "id, name")
     assert shop.catch_up().batches == 0
-    with pytest.raises(SourceError, match="does not capture this table"):
-        shop.source().resync(TableId("elsewhere", "t"))
+    assert shop.source().snapshots(TableId("elsewhere", "t")) is Snapshots.NEVER
 
 
-def test_resync_of_a_table_that_is_not_there_is_refused(shop: Shop) -> None:
-    shop.run("CREATE TABLE t (id INT PRIMARY KEY)")
-    shop.catch_up()
-    with pytest.raises(TableUnknown, match="has no such table"):
-        shop.source().resync(shop.table("missing"))
-    assert shop.catch_up().batches == 0
-
-
-def test_resync_of_a_table_that_is_gone_when_it_is_taken_up_is_left_out_with_a_notice(shop: Shop) -> None:
+def test_an_order_for_a_table_that_is_not_there_is_not_waited_for(shop: Shop) -> None:
     shop.run("CREATE TABLE t (id INT PRIMARY KEY)")
     shop.catch_up()
     source = shop.source()
-    Requests(LocalStore(shop.folder)).add(shop.table("missing"))
+    source.order({shop.table("missing"): Order("1-x", "cdc resync")})
+    source.stop_at_current()
     assert shop.offset is not None
-    source.latest_offset(shop.offset, None, 0.0)
-    lag = source.lag()
-    assert lag is not None
-    assert [notice.partition(".")[2] for notice in lag.notices] == [
-        "missing is not a captured table, so it cannot be copied anew"
-    ]
+    assert source.latest_offset(shop.offset, None, 0.0) == shop.offset
     source.stop()
-    assert shop.catch_up().batches == 0
 
 
 def test_tables_start_each_in_their_own_mode(shop: Shop) -> None:

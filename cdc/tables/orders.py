@@ -1,0 +1,29 @@
+"""The snapshots that a pipeline's tables wait for, as orders for its source. Pure.
+
+An order is open while a pair of the source table is in a state that waits for a snapshot, or one is wanted behind that
+which runs. Nothing is stored for it, and nothing has to be taken back: it follows from the states.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from cdc.schema import TableId
+from cdc.source import Order
+from cdc.tables.states import OPEN_ORDERS, PairState, Tables
+
+
+def open_orders(tables: Tables) -> dict[TableId, Order]:
+    """The open orders, by source table."""
+    waiting: dict[TableId, list[PairState]] = {}
+    for (source, _), pair in tables.pairs.items():
+        if pair.state in OPEN_ORDERS or pair.asked:
+            waiting.setdefault(source, []).append(pair)
+    return {source: _order(source, pairs) for source, pairs in sorted(waiting.items())}
+
+
+def _order(source: TableId, pairs: list[PairState]) -> Order:
+    newest = max(pairs, key=lambda pair: pair.since)
+    limited = not any(pair.by_user or pair.asked for pair in pairs)
+    digest = hashlib.sha256(str(source).encode()).hexdigest()[:16]
+    return Order(f"{newest.since}-{digest}", newest.why, limited)

@@ -1,0 +1,65 @@
+"""Another tool's position as a place of this server's log. Driver, for `cdc import`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cdc.errors import PositionLost, SourceError
+from connectors.mysql.follow.aligned import aligned
+from connectors.mysql.follow.foreign import parse_position
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.positions import LogPosition, check_file_position, check_had
+from connectors.mysql.server.server_info import ServerInfo, server_info, where_of
+
+_AGAIN = (
+    " (a connector that is idle has stored the place before its last transaction: that one comes again, and gives a "
+    "table without a key its rows twice)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A place of the log.
+
+    Attributes:
+        tool: that has stored it.
+        options: the fields of the source's options that begin there.
+        notes: for the user, behind the place.
+    """
+
+    tool: str
+    options: Mapping[str, object]
+    notes: str
+
+
+def imported(position: str, streams: Streams) -> Imported:
+    """The place that another tool's stored position means. Raises SourceError, PositionLost."""
+    found = parse_position(position)
+    more: dict[str, object] = {"startup_mode": "specific-offset", "specific_offset_gtid_set": None}
+    notes = ""
+    with streams.session() as session:
+        info = server_info(session)
+        if found.gtids and info.gtid:
+            check_had(session, info, found.gtids)
+            more["specific_offset_gtid_set"] = found.gtids
+            notes = _contradiction(session, info, found.at)
+        elif found.at is not None:
+            check_file_position(session, info, found.at)
+        else:
+            raise SourceError("the server has no GTIDs, and the position no file", where=where_of(session))
+    if more["specific_offset_gtid_set"] is None and found.at is not None:
+        at = aligned(streams.at, found.at)
+        more |= {"specific_offset_file": at.file, "specific_offset_pos": at.position}
+    return Imported(found.tool, more, notes + (_AGAIN if found.tool == "Debezium" else ""))
+
+
+def _contradiction(session: MySqlConnection, info: ServerInfo, at: LogPosition | None) -> str:
+    """The words about a file and position that are no place of this server, though it has the GTIDs beside them."""
+    try:
+        if at is not None:
+            check_file_position(session, info, at)
+    except PositionLost as error:
+        return f"; its GTIDs count, though not {at} beside them: {error.message}"
+    return ""
