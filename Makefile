@@ -1,7 +1,7 @@
 # The daily commands. No step needs root, an activated environment or a Java on the machine.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup packages demo first-run test test-fast chaos lint format bench schemas services requirements clean
+.PHONY: help setup packages demo demo-run test test-fast chaos lint format bench schemas services requirements clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -23,17 +23,18 @@ setup: ## make .venv with everything for running and developing
 
 packages: $(READY)-decoder $(READY)-java $(READY)-dev # the part of it that has to be there before anything else
 
-first-run: $(READY)-decoder $(READY)-java # what a first run needs; what only makes later runs start sooner is `-warm`
-
 demo: ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckDB
-	@$(SIDE_BY_SIDE) first-run
+	@$(SIDE_BY_SIDE) $(READY)-decoder demo-run
+	@$(MAKE) --no-print-directory $(READY)-warm
+
+# Spark starts while the decoder is compiled: each kernel is compiled by one process, and others wait for it.
+demo-run: $(READY)-java
 	@rm -rf .cdc/demo .cdc/demo.duckdb .cdc/demo.duckdb.wal
 	@mkdir -p .cdc
 	@$(VENV)/bin/cdc run pipelines/demo.yaml --state-dir .cdc/demo
 	@echo && echo "what is in .cdc/demo.duckdb now:"
 	@$(PY) scripts/show_tables.py .cdc/demo.duckdb
 	@echo
-	@$(MAKE) --no-print-directory $(READY)-warm
 
 # Processes, each with servers of its own: tests wait for servers and for Spark for a third of their time, so two cores
 # do three at once. A file's tests stay together, and the long files do not come last.

@@ -25,6 +25,7 @@ import machine  # noqa: E402
 import show  # noqa: E402
 from cli_times import cli_times  # noqa: E402
 from cluster import cluster  # noqa: E402
+from first_minutes import first_minutes  # noqa: E402
 from kafka_both import kafka  # noqa: E402
 from live import freshness_and_idle, many_tables  # noqa: E402
 from loads import loads  # noqa: E402
@@ -41,7 +42,7 @@ from cdc_services.server import StartedServer  # noqa: E402
 
 STEPS = {
     "decode": 3.5, "whole": 5.0, "memory": 3.0, "live": 1.5, "tables": 1.0, "rules": 4.0, "kafka": 8.0, "loads": 6.0,
-    "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5,
+    "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5, "first": 6.0,
 }  # fmt: skip
 """Minutes that each takes on two cores."""
 PEERS = 9.0
@@ -142,6 +143,8 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
     generator = Generator(bench.server)
     if "cli" in options.steps:
         record("cli", lambda: cli_times(bench))
+    if "first" in options.steps:
+        record("first", lambda: first_minutes(bench))
     if {"decode", "whole", "memory"} & set(options.steps):
         warm = _warm_up(bench, generator)
         workloads = _write(bench, generator, options, record)

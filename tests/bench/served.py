@@ -14,7 +14,7 @@ import numpy as np
 from live import write_steadily
 from pipeline import CDC, Pipeline
 from readers import Bench
-from spend import Contained, OtherLoad, by_role, processes
+from spend import Contained, OtherLoad, by_role, cpu_of_tree, processes
 from workload import DATABASE, Generator
 
 from cdc.serve.client import Served, served
@@ -36,12 +36,13 @@ class Serving:
         self.names = [f"served-{number:02}" for number in range(count)]
         self.folder.mkdir()
         for name in self.names:
-            self._pipeline(name)
+            self.add(name)
         command = [CDC, "serve", str(self.folder), "--port", "0"]
         environ = {"BENCH_PASSWORD": bench.server.password}
         self.running = Contained(command, bench.folder / "serve", environ=environ, known=[bench.server_pid])
 
-    def _pipeline(self, name: str) -> None:
+    def add(self, name: str) -> None:
+        """A table with a row, and the file of a pipeline that copies and follows it."""
         server, table = self._bench.server, _table(name)
         self._generator.run(f"DROP TABLE IF EXISTS {table}; CREATE TABLE {table} (id INT PRIMARY KEY)")
         self._generator.run(f"INSERT INTO {table} VALUES (1)")
@@ -137,6 +138,12 @@ def _measured(bench: Bench, server: Serving, idle_s: int, began: float) -> Figur
         "percent_of_a_core": round(100 * cpu / wall, 1), "other_cores": load.cores(cpu),
         "pss_mb": round(sum(sizes.values())), "pss_by_role": sizes,
     }  # fmt: skip
+    bench.say(f"serve: {ROUNDS} further pipelines, to the first row of each")
+    costs = [_further(server, f"further-{number:02}", cpu / wall) for number in range(ROUNDS)]
+    found |= {
+        "further_cpu_s": round(statistics.median(costs), 2),
+        "further_cpu_s_all": [round(each, 2) for each in costs],
+    }
     bench.say(f"serve: {ROUNDS} times to an end with --drain, and from a start to a row")
     times: dict[str, list[float]] = {"drain_s": [], "drain_command_s": [], "first_row_s": []}
     for name in server.names[:ROUNDS]:
@@ -151,6 +158,15 @@ def _measured(bench: Bench, server: Serving, idle_s: int, began: float) -> Figur
     found |= {f"{name}_all": [round(each, 2) for each in taken] for name, taken in times.items()}
     found["end_s"] = round(_taken(server.running.stop), 2)
     return found
+
+
+def _further(server: Serving, name: str, idle_cores: float) -> float:
+    """CPU seconds of the server and its workers from a pipeline's file to its first commit, without what the others
+    cost meanwhile."""
+    before, started, copied = cpu_of_tree(server.running.pid), time.monotonic(), server.copied()
+    server.add(name)
+    server.wait("a row of a further pipeline", lambda: server.copied() > copied)
+    return cpu_of_tree(server.running.pid) - before - idle_cores * (time.monotonic() - started)
 
 
 def _drained(server: Serving, name: str) -> None:

@@ -179,7 +179,7 @@ def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:
 
 
 def _single(results: Figures) -> Iterator[tuple[str, str, str]]:
-    for name in ("freshness", "memory", "many_tables", "serve", "verify", "cli", "idle"):
+    for name in ("freshness", "memory", "many_tables", "serve", "verify", "cli", "first", "idle"):
         found = results.get(name)
         if found is None:
             continue
@@ -191,7 +191,7 @@ def _single(results: Figures) -> Iterator[tuple[str, str, str]]:
 
 
 def _shown(name: str, found: Figures) -> Iterator[tuple[str, str, float | None]]:
-    if name in ("serve", "verify"):
+    if name in ("serve", "verify", "first"):
         for what, figure in found.items():
             if isinstance(figure, int | float) and what != "other_cores":
                 yield f"{name}: {what}", f"{figure:,}", found.get("other_cores")

@@ -67,8 +67,12 @@ class Lives:
 @pytest.mark.parametrize("indexed", [False, True], ids=["scan", "index"])
 @pytest.mark.parametrize(
     ("keys", "partition"),
-    [(NUMBER, ""), (NUMBER, "day(at),bucket[3](id)"), (COMPOSITE, ""), (COMPOSITE, "code,truncate[2](id),month(day)")],
-    ids=["number", "number-partitioned", "composite", "composite-partitioned"],
+    [
+        pytest.param(NUMBER, "", id="number"),
+        pytest.param(NUMBER, "day(at),bucket[3](id)", id="number-partitioned", marks=pytest.mark.slow),
+        pytest.param(COMPOSITE, "", id="composite", marks=pytest.mark.slow),
+        pytest.param(COMPOSITE, "code,truncate[2](id),month(day)", id="composite-partitioned", marks=pytest.mark.slow),
+    ],
 )
 def test_random_changes_end_as_in_the_source(
     tmp_path: Path,
