@@ -15,7 +15,7 @@ the server answers 409 to one that is older than what it has.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -38,12 +38,22 @@ def version(epoch: int, batch: int, partition: int) -> int:
     return (epoch << _BATCH_BITS | batch) << _PART_BITS | partition
 
 
+def epoch_of(number: int) -> int:
+    """The epoch in a version."""
+    return number >> _BATCH_BITS + _PART_BITS
+
+
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends bodies of one batch over a few connections."""
+    """Sends bodies of one batch over a few connections.
+
+    `check_owner` raises SinkError when another run has gone on from here. It is called before a request is repeated:
+    the server may have been restarted meanwhile, which forgets the versions of deleted documents.
+    """
 
     client: Client
     connections: int
+    check_owner: Callable[[], None]
 
     def send(self, bodies: Sequence[bytes], highest: int) -> None:
         """Send bodies whose documents are all different, in any order; returns when all are in.
@@ -61,10 +71,13 @@ class Sender:
 
     def _whole(self, body: bytes, highest: int) -> None:
         """One body, and what is left of it, until all of it is in."""
-        left = body
+        left, repeated = body, False
 
         def once() -> None:
-            nonlocal left
+            nonlocal left, repeated
+            if repeated:
+                self.check_owner()
+            repeated = True
             left = self._once(left, highest)
             if left:
                 raise SinkUnavailable("the cluster takes no more documents just now (429)", where=self.client.hosts[0])

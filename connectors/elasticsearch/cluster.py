@@ -88,6 +88,22 @@ class Cluster:
             found[alias] = highest_numbers([str(row["index"]) for row in rows], alias)
         return found
 
+    def deletes_kept_s(self, *, own: bool) -> dict[str, float]:
+        """`index.gc_deletes` of the indexes that pipelines have made, in seconds; `own`: this pipeline's only."""
+        path = "/_all/_mapping?filter_path=*.mappings._meta.cdc.pipeline"
+        made = {name: one["mappings"]["_meta"]["cdc"]["pipeline"] for name, one in self.client.ask("GET", path).items()}
+        names = [name for name, pipeline in made.items() if pipeline == self.pipeline or not own]
+        found = {}
+        for start in range(0, len(names), _AT_ONCE):
+            some = ",".join(name_of(name) for name in names[start : start + _AT_ONCE])
+            path = (
+                f"/{some}/_settings/index.gc_deletes?flat_settings=true&include_defaults=true&ignore_unavailable=true"
+            )
+            for name, one in self.client.ask("GET", path).items():
+                texts = {**one.get("defaults", {}), **one["settings"]}
+                found[name] = _seconds(texts["index.gc_deletes"])
+        return found
+
     def carry_out(self, request: Request) -> None:
         """Send a request that changes indexes. One that is repeated after a lost answer finds its work done.
 
@@ -134,6 +150,13 @@ class Cluster:
         except Answer as error:
             hint = "end the other run of this pipeline" if error.status == 409 else ""
             raise SinkError(str(error), where=COMMITS, hint=hint) from None
+
+
+def _seconds(text: str) -> float:
+    """A span of time as the servers write it: `60s`, `7d`, `500ms`; `-1` is 0."""
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    units = {"": 1e-3, "nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+    return max(0, int(number)) * units[text[len(number) :]]
 
 
 def _with_keywords(body: Any) -> Any:

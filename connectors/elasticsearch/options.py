@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
@@ -181,6 +182,12 @@ class ElasticsearchSinkOptions(SinkOptions):
         if not self.tls_verify and any(one.startswith("https://") for one in self.addresses):
             yield Remark("tls.verify", "is false: whoever answers gets the documents", "name the authority in tls.ca")
 
+    @property
+    def gc_deletes(self) -> str:
+        """How long a server has to know of a delete: twice as long as a request may take."""
+        return f"{2 * math.ceil(self.request_timeout_s)}s"
+
     def settings(self) -> dict[str, Any]:
         """Settings of new indexes by their own names."""
-        return {name.removeprefix(INDEX_SETTINGS): text for name, text in self.passed.items()}
+        given = {name.removeprefix(INDEX_SETTINGS): text for name, text in self.passed.items()}
+        return {"gc_deletes": self.gc_deletes, **given}

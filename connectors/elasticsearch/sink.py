@@ -6,6 +6,7 @@ version made of the pipeline's epoch, the batch and its part, and an older image
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,17 +21,19 @@ from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, shadow_o
 from cdc.sink import Delivery, KeylessRows, Prepared, Sink, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.elasticsearch.bodies import BodyWriter, read_flushes, staged_path, tables_in_order, write_bodies
-from connectors.elasticsearch.bulk import Sender, version
+from connectors.elasticsearch.bulk import Sender, epoch_of, version
 from connectors.elasticsearch.client import Answer, Client
 from connectors.elasticsearch.cluster import Cluster
 from connectors.elasticsearch.documents import Place
-from connectors.elasticsearch.indexes import IndexPlanner
+from connectors.elasticsearch.indexes import Index, IndexPlanner
 from connectors.elasticsearch.mapping import Names
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.elasticsearch.read_back import Documents
 from connectors.elasticsearch.settings import client_of, rules_of
 from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.staging.stage import batch_folder, staged_until
+
+log = logging.getLogger(__name__)
 
 
 class ElasticsearchSink(Sink):
@@ -48,8 +51,10 @@ class ElasticsearchSink(Sink):
         self._cluster = Cluster(self._client, self._names, self._pipeline)
 
     def check(self) -> None:
-        """Ask the cluster what it is. Driver. Raises SinkError."""
+        """Ask the cluster what it is, and warn of indexes that forget deletes early. Driver. Raises SinkError."""
         self._cluster.product(wait=False)
+        for finding in self._examine_deletes(own=True):
+            log.warning("%s; %s", finding.told, finding.fix)
 
     def last_committed_batch(self) -> int:
         """The batch that the pipeline's own document tells of. Driver."""
@@ -112,7 +117,8 @@ class ElasticsearchSink(Sink):
         Raises SinkError for a document that the cluster refuses, SinkUnavailable when it stays away.
         """
         if batch > self._cluster.last_batch():
-            sender = Sender(self._client, self._options.connections)
+            self._check_indexes(prepared)
+            sender = Sender(self._client, self._options.connections, lambda: self._check_owner(batch, prepared))
             for handles in tables_in_order(prepared):
                 highest = max((handle.handle["version"] for handle in handles), default=0)
                 for handle in handles:
@@ -155,6 +161,36 @@ class ElasticsearchSink(Sink):
             )
         else:
             yield ok("health", f"the cluster is {status}, {health['number_of_nodes']} nodes")
+        yield from self._examine_deletes(own=False)
+
+    def _examine_deletes(self, *, own: bool) -> Iterator[Finding]:
+        """Indexes whose deletes are forgotten before a request has surely ended; `own`: of this pipeline only."""
+        least = self._options.request_timeout_s
+        for index, gc_deletes in sorted(self._cluster.deletes_kept_s(own=own).items()):
+            if gc_deletes <= least:
+                text = f"{index} forgets deletes after {gc_deletes:g} s, a request may take {least:g} s: a late one "
+                hint = f'PUT /{index}/_settings {{"index.gc_deletes": "{self._options.gc_deletes}"}}'
+                yield warning("gc_deletes", f"{text}brings a deleted document back", hint)
+
+    def _check_owner(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Raise SinkError when another run has committed this batch, or another pipeline has taken an index."""
+        last = self._cluster.last_batch()
+        if last >= batch:
+            hint = "end this one; of two runs of a pipeline only the one that began last writes"
+            raise SinkError(
+                f"another run of this pipeline has committed batch {last}", where=f"batch {batch}", hint=hint
+            )
+        self._check_indexes(prepared)
+
+    def _check_indexes(self, prepared: Sequence[Prepared]) -> None:
+        """Raise SinkError when another pipeline has taken an index since these documents were prepared."""
+        indexes = self._cluster.indexes(list(dict.fromkeys(handle.table for handle in prepared)))
+        for handle in prepared:
+            index = indexes.get(handle.table)  # a missing one is refused by the server: `require_alias`
+            if index is not None and (
+                index.pipeline != self._pipeline or index.epoch != epoch_of(handle.handle["version"])
+            ):
+                raise _taken(index, handle.table)
 
     def _planner(self, changes: Sequence[SchemaChange]) -> IndexPlanner:
         tables = list(dict.fromkeys(change.table for change in changes))
@@ -170,8 +206,7 @@ class ElasticsearchSink(Sink):
             hint = "it was deleted or renamed in the cluster; `cdc resync` copies the table anew"
             raise SinkError("there is no index", where=str(table), hint=hint)
         if index.pipeline != self._pipeline:
-            hint = "end this one; of two pipelines only the one that began last writes a table's index"
-            raise SinkError(f"the index {index.name} was taken by another pipeline", where=str(table), hint=hint)
+            raise _taken(index, table)
         fields = {name: field.get("type", "object") for name, field in index.fields.items()}
         return Place(
             table,
@@ -185,3 +220,8 @@ class ElasticsearchSink(Sink):
     def _directory(self) -> Path:
         """The directory on the machine that asks."""
         return self._store.bulk("")
+
+
+def _taken(index: Index, table: TableId) -> SinkError:
+    hint = "end this one; of two pipelines only the one that began last writes a table's index"
+    return SinkError(f"the index {index.name} was taken by another pipeline", where=str(table), hint=hint)

@@ -10,7 +10,7 @@ from search_harness import Harness
 from servers import own_search
 
 from cdc.block import ChangeBlock
-from cdc.errors import ChangeRefused, SinkError
+from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.schema import (
     Column,
     CreateShadow,
@@ -133,6 +133,29 @@ def test_a_delete_stays_a_delete_when_the_node_restarts_before_a_late_repeat(own
     assert names(harness) == {"3": "c"}
 
 
+def test_a_former_run_that_waited_for_the_node_brings_no_deleted_document_back(
+    own: SearchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request failed; while it waited another run committed this batch and a delete, and the node was restarted."""
+    harness = Harness(own, tmp_path, options={"retry-timeout": "60 s"})
+    former = harness.sink()
+    former.apply(0, [CreateTable(USERS, SCHEMA)])
+    old = prepared(former, 0, users(("+I", 1, "a")))
+
+    def others_go_on(*_: Any, **__: Any) -> Any:
+        monkeypatch.undo()
+        harness.sink().commit(0, prepared(harness.sink(), 0, users(("+I", 1, "a"))))
+        commit(harness.sink(), 1, users(("-D", 1, "a")))
+        own.kill9()
+        own.start()
+        raise SinkUnavailable("no answer", where=own.url)
+
+    monkeypatch.setattr("connectors.elasticsearch.bulk.Sender._once", others_go_on)
+    with pytest.raises(SinkError, match="another run of this pipeline has committed batch 1"):
+        former.commit(0, old)
+    assert names(harness) == {}
+
+
 def test_a_pipeline_that_begins_anew_wins_over_its_former_self(harness: Harness, tmp_path: Path) -> None:
     """Its batches have small numbers again."""
     sink = harness.sink()
@@ -146,6 +169,41 @@ def test_a_pipeline_that_begins_anew_wins_over_its_former_self(harness: Harness,
     with pytest.raises(SinkError, match="another pipeline"):
         commit(sink, 3, users(("+I", 1, "zombie")))
     assert names(harness) == {"1": "new"}
+
+
+def test_documents_that_were_prepared_before_another_pipeline_took_the_index_are_not_sent(
+    harness: Harness, tmp_path: Path
+) -> None:
+    """The other one may have deleted them so long ago that the server has forgotten it."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    handles = prepared(sink, 0, users(("+I", 1, "zombie")))
+    anew = Harness(harness.server, tmp_path / "anew", "another pipeline").sink()
+    anew.apply(0, [CreateTable(USERS, SCHEMA)])
+    with pytest.raises(SinkError, match="taken by another pipeline"):
+        sink.commit(0, handles)
+    assert names(harness) == {}
+
+
+def test_deletes_are_remembered_longer_than_a_request_may_take(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """New indexes are made so; doctor and the start name one that somebody has set otherwise."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    assert harness.server.ask("GET", "/shop.users/_settings")["shop.users-000001"]["settings"]["index"][
+        "gc_deletes"
+    ] == "240s"  # fmt: skip
+    sink.check()
+    assert "gc_deletes" not in caplog.text
+    for index_has in ("60s", None):  # None: the server's default
+        harness.server.ask("PUT", "/shop.users/_settings", {"index.gc_deletes": index_has})
+        found = [finding for finding in sink.examine() if finding.subject == "gc_deletes"]
+        assert len(found) == 1
+        assert "shop.users-000001 forgets deletes after 60 s" in found[0].told
+        caplog.clear()
+        sink.check()
+        assert "shop.users-000001 forgets deletes after 60 s" in caplog.text
 
 
 def test_readers_never_find_an_empty_or_half_index(harness: Harness) -> None:
