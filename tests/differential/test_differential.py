@@ -143,6 +143,7 @@ def _eras(server: MySqlServer, work: Workload) -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.mysql
 @pytest.mark.timeout(900)
+@pytest.mark.usefixtures("files_stay_open")
 def test_the_form_of_mariadbs_log_may_change(server_factory: ServerFactory, tmp_path: Path) -> None:
     """Between runs and within one, without Spark."""
     server = server_factory("mariadb")
@@ -166,6 +167,7 @@ def _mark(server: MySqlServer, work: Workload, number: int) -> None:
 @pytest.mark.mysql
 @pytest.mark.parametrize("seed", _SEEDS)
 @pytest.mark.timeout(900)
+@pytest.mark.usefixtures("files_stay_open")
 def test_runs_in_pieces_keep_tables_equal(any_server: MySqlServer, seed: int, tmp_path: Path) -> None:
     """From the beginning of the tables, in runs of large, tiny and middling batches, without Spark."""
     with _workload(any_server, seed, tmp_path) as work:
