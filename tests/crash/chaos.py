@@ -29,6 +29,7 @@ import altered_kills
 import broker_kills
 import live_debezium
 import message_fuzz
+import server_lives
 import topic_rounds
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from function_model import differing as functions_differing
@@ -63,6 +64,9 @@ TOPICS = 2
 LAKES = 100
 """Lives of tables into Iceberg and Paimon, so many of each, in this process (`lake_lives`)."""
 
+SERVERS = 20
+"""Lives of tables into Elasticsearch, OpenSearch and databases that are killed, so many of each (`server_lives`)."""
+
 PAIRS = 8
 """Columns made into other types, 120 a seed (`random_pairs`)."""
 
@@ -92,6 +96,7 @@ def main() -> None:
     _brokers(first, 1 if options.seed is not None else BROKERS)
     _topics(first, 1 if options.seed is not None else TOPICS)
     _lakes(first, 1 if options.seed is not None else LAKES)
+    _servers(first, 1 if options.seed is not None else SERVERS)
     _mutations(first, 10_000 if options.seed is not None else MUTATIONS)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
     for done, seed in enumerate(seeds):
@@ -156,6 +161,16 @@ def _lakes(first: int, count: int) -> None:
         for lake in ("iceberg", "paimon"):
             with tempfile.TemporaryDirectory(prefix="cdc-lake-") as folder:
                 live(lake, seed, Path(folder))
+
+
+def _servers(first: int, count: int) -> None:
+    """The same into servers of documents and databases, killed within every 25th commit. Raises AssertionError."""
+    print(f"lives of tables into servers, seeds {first} to {first + count - 1}", flush=True)
+    for kind in server_lives.KINDS:
+        with server_lives.server_of(kind) as server:
+            for seed in range(first, first + count):
+                with tempfile.TemporaryDirectory(prefix="cdc-server-") as folder:
+                    server_lives.live(server, kind, seed, Path(folder), kills=0.04)
 
 
 def _mutations(first: int, count: int) -> None:
