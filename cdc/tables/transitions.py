@@ -200,7 +200,7 @@ def _dropped() -> dict[_Key, Cell]:
             case(to=DE, do=("leave shadow", "drop")),
         ),
         **_cells((MI,), event, case(to=AB, tell="missing")),
-        **_cells((DE,), event, case("merged"), case("there", "carried out", to=AB, do=("drop",)), STAYS),
+        **_cells((DE,), event, case("merged"), case("last", "there", "carried out", to=AB, do=("drop",)), STAYS),
         **_cells((AB,), event, STAYS),
     }
 
@@ -283,6 +283,7 @@ def _begun() -> dict[_Key, Cell]:
             (RQ,),
             event,
             certain,
+            case("not merged", "shadowed", to=SH, do=("create shadow",)),
             *alone,
             case("shadowed", "grows", to=SH, do=shadow),
             case("shadowed", to=SH, do=over),
