@@ -32,7 +32,6 @@ _ESCAPES = (
     ("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"),
     *((chr(code), f"\\u{code:04x}") for code in range(32) if chr(code) not in "\n\r\t"),
 )  # fmt: skip
-_NOTHING = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.nda
     `gone` is bool[n]. Raises SinkError for a number that JSON has not.
     """
     head = f'"_index":{json.dumps(place.alias)},"version":{place.version},"version_type":"external_gte","_id":"'
-    clean_ids = _escaped(ids)
+    clean_ids = escaped(ids, _ESCAPES)
     made = _joined(
         [f'{{"index":{{"require_alias":true,{head}', clean_ids, '"}}\n', *_document(rows, schema, place), "\n"]
     )
@@ -135,7 +134,7 @@ def _value(values: pa.Array, name: str, kind: Kind, place: Place) -> tuple[pa.Ar
     if pa.types.is_integer(values.type) and name not in place.texts:
         return pc.cast(values, pa.string()), False
     plain = _plain(values)
-    return (_escaped(plain) if pa.types.is_string(values.type) else plain), True
+    return (escaped(plain, _ESCAPES) if pa.types.is_string(values.type) else plain), True
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -158,21 +157,9 @@ def _plain(values: pa.Array) -> pa.Array:
     return pc.cast(values, pa.string())
 
 
-def _escaped(text: pa.Array) -> pa.Array:
-    """The inside of JSON strings (RFC 8259 section 7)."""
-    return escaped(text, _ESCAPES) if _has_special(text) else text
-
-
-def _has_special(text: pa.Array) -> bool:
-    """Whether a byte of a string array has to be escaped: those below a blank, quotes, backslashes."""
-    offsets = np.frombuffer(text.buffers()[1], np.int32)[text.offset : text.offset + len(text) + 1]
-    data = np.frombuffer(text.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]] if len(text) else _NOTHING
-    return bool(((data < 32) | (data == 34) | (data == 92)).any())
-
-
 def _quoted(text: pa.Array) -> pa.Array:
     """JSON strings."""
-    return pc.binary_join_element_wise('"', _escaped(text), '"', "")
+    return pc.binary_join_element_wise('"', escaped(text, _ESCAPES), '"', "")
 
 
 def _arrays(texts: Sequence[pa.Array]) -> pa.Array:

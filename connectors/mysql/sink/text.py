@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from connectors.mysql.sink.types import ServerType
-from connectors.shared.arrow_text.arrow_text import escaped, hexadecimal, not_finite, spans
+from connectors.shared.arrow_text.arrow_text import escaped, hexadecimal, not_finite, spans, terminated
 from connectors.shared.sql.client import quoted
 
 _LOAD_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\0", "\\0"))
@@ -30,14 +30,13 @@ class TargetColumn:
 
 def load_body(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> bytes:
     """The rows as LOAD DATA reads them with `load_columns`: tabs between fields, a line feed behind each row."""
-    fields = []
+    pieces: list[pa.Array | str] = []
     for values, column in zip(rows.columns, columns, strict=True):
         text = _text(values, column)
         if not _is_hex(values.type):
             text = escaped(text, _LOAD_ESCAPES)
-        fields.append(pc.fill_null(text, "\\N"))
-    lines = pc.binary_join_element_wise(*fields, "\t") if len(fields) > 1 else fields[0]
-    return _joined(lines, "\n") + b"\n"
+        pieces += ["\t", pc.fill_null(text, "\\N") if text.null_count else text]
+    return terminated(pieces[1:], "\n")
 
 
 def load_columns(columns: Sequence[TargetColumn], types: Sequence[pa.DataType]) -> str:
@@ -53,16 +52,22 @@ def load_columns(columns: Sequence[TargetColumn], types: Sequence[pa.DataType]) 
 
 def literals(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> list[str]:
     """The rows as SQL: `(1,'a',NULL)` for each."""
-    fields = []
+    pieces: list[pa.Array | str] = []
     for values, column in zip(rows.columns, columns, strict=True):
-        text = _text(values, column)
+        text, before, behind = _text(values, column), "'", "'"
         if _is_hex(values.type):
-            text = pc.binary_join_element_wise("x'", text, "'", "")
-        elif not (pa.types.is_integer(values.type) or pa.types.is_boolean(values.type)):
-            text = pc.binary_join_element_wise("'", escaped(text, _LITERAL_ESCAPES), "'", "")
-        fields.append(pc.fill_null(text, "NULL"))
-    lines = pc.binary_join_element_wise(*fields, ",") if len(fields) > 1 else fields[0]
-    return [f"({line})" for line in lines.to_pylist()]
+            before = "x'"
+        elif pa.types.is_integer(values.type) or pa.types.is_boolean(values.type):
+            before = behind = ""
+        else:
+            text = escaped(text, _LITERAL_ESCAPES)
+        if text.null_count:
+            text = pc.fill_null(pc.binary_join_element_wise(before, text, behind, ""), "NULL")
+            before = behind = ""
+        pieces += [f",{before}", text, behind]
+    pieces[0] = f"({str(pieces[0])[1:]}"
+    found: list[str] = pc.binary_join_element_wise(*pieces, ")", "").to_pylist()
+    return found
 
 
 def _is_hex(kind: pa.DataType) -> bool:
@@ -97,8 +102,3 @@ def _check_finite(values: pa.Array, column: TargetColumn) -> None:
     if value is not None:
         hint = "leave such rows out with a filter, or make them NULL with a projection"
         raise SinkError(f"{value} cannot be stored", where=f"column {column.name}", hint=hint)
-
-
-def _joined(lines: pa.Array, between: str) -> bytes:
-    """All texts as one."""
-    return between.join(lines.to_pylist()).encode()

@@ -1,0 +1,46 @@
+"""Rows as the text of LOAD DATA and of SQL literals, against the same made value by value."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from connectors.mysql.sink.text import TargetColumn, literals, load_body
+from connectors.mysql.sink.types import ServerType
+
+COLUMNS = [TargetColumn("id", ServerType("int")), TargetColumn("note", ServerType("text")),
+           TargetColumn("raw", ServerType("blob")), TargetColumn("day", ServerType("date"))]  # fmt: skip
+NOTES = ["", "plain", "NULL", "\\N", "it's", 'say "x"', "tab\t line\n back\\ nul\0", "grüße 😀", None]
+ROWS = pa.record_batch({
+    "id": pa.array([None, *range(1, len(NOTES))], pa.int32()),
+    "note": pa.array(NOTES, pa.string()),
+    "raw": pa.array([b"", b"\0'\\", None, *[b"\xff"] * (len(NOTES) - 3)], pa.binary()),
+    "day": pa.array([19_000] * len(NOTES), pa.int32()).cast(pa.date32()),
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS.slice(2, 5), ROWS.slice(3, 0)], ids=["all", "slice", "none"])
+def test_fields_are_kept_apart_whatever_is_in_them(rows: pa.RecordBatch) -> None:
+    """Letters that end a field, a row or a string are escaped; NULL is not the text of that name."""
+    assert load_body(rows, COLUMNS).decode() == "".join(
+        "\t".join("\\N" if value is None else _field(value) for value in row.values()) + "\n"
+        for row in rows.to_pylist()
+    )
+    assert literals(rows, COLUMNS) == [
+        "(" + ",".join("NULL" if value is None else _literal(value) for value in row.values()) + ")"
+        for row in rows.to_pylist()
+    ]
+
+
+def _field(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\0", "\\0")
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0") + "'"
