@@ -51,9 +51,9 @@ def harness(server: SearchServer, tmp_path: Path) -> Harness:
     return made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own() -> Iterator[SearchServer]:
-    """A server of this test's own: kills and restarts are welcome."""
+    """A server of these tests' own: kills and restarts are welcome."""
     with own_search("opensearch") as server:
         yield server
 
@@ -118,6 +118,7 @@ def test_a_batch_that_is_sent_again_changes_nothing(harness: Harness) -> None:
 def test_a_delete_stays_a_delete_when_the_node_restarts_before_a_late_repeat(own: SearchServer, tmp_path: Path) -> None:
     """Tombstones die with the node: the late request must not come from this pipeline at all."""
     harness = Harness(own, tmp_path)
+    harness.clear()
     sink = harness.sink()
     sink.apply(0, [CreateTable(USERS, SCHEMA)])
     old = prepared(sink, 0, users(("+I", 1, "a")))
@@ -139,6 +140,7 @@ def test_a_former_run_that_waited_for_the_node_brings_no_deleted_document_back(
 ) -> None:
     """Its request failed; while it waited another run committed this batch and a delete, and the node was restarted."""
     harness = Harness(own, tmp_path, options={"retry-timeout": "60 s"})
+    harness.clear()
     former = harness.sink()
     former.apply(0, [CreateTable(USERS, SCHEMA)])
     old = prepared(former, 0, users(("+I", 1, "a")))
