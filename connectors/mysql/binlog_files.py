@@ -21,7 +21,6 @@ from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from cdc.state.store import LocalStore
 from cdc.timing import in_phase
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange, Segment, SegmentQueue, end_offset, splits_of
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.read_files import ReadFiles
@@ -33,6 +32,7 @@ from connectors.mysql.schema.schemas import Known, Schemas, of_captured, shown_s
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.mysql.snapshot.plan.payloads import opened, stored
+from connectors.shared.ddl.dialect import Dialect
 
 _FIRST_BYTES = 1 << 12
 

@@ -20,8 +20,8 @@ from cdc.source import Limits
 from cdc.testing.memory import Middle
 from cdc_services.server import MySqlServer
 from connectors.mysql.ddl import catalog as catalog_module
-from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.statements import Statement, Unparsed
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.statements import Statement, Unparsed
 
 pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
 

@@ -1,1 +1,1 @@
-"""DDL of MySQL and MariaDB as QUERY events carry it: `parse` gives statements, `Catalog` applies them."""
+"""Table definitions under the DDL of QUERY events: `Catalog` applies what `connectors.shared.ddl` reads."""

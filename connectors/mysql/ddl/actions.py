@@ -9,7 +9,9 @@ from cdc.schema import DropTable as DropTableChange
 from cdc.schema import TableId, TruncateTable
 from connectors.mysql.ddl.definition import altered, created
 from connectors.mysql.ddl.renames import rename_tables
-from connectors.mysql.ddl.statements import (
+from connectors.mysql.ddl.work import Work
+from connectors.mysql.schema.table import MySqlTable
+from connectors.shared.ddl.statements import (
     AlterDatabase,
     AlterTable,
     CreateDatabase,
@@ -24,8 +26,6 @@ from connectors.mysql.ddl.statements import (
     Truncate,
     VersioningClause,
 )
-from connectors.mysql.ddl.work import Work
-from connectors.mysql.schema.table import MySqlTable
 
 _MISSING_HINT = (
     "the log began after the table was made, or its definition was read too late: start from a position after this one"

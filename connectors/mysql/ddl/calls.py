@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from connectors.mysql.ddl.cursor import Cursor
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.names import has_name
-from connectors.mysql.ddl.tokens import Unreadable
+from connectors.shared.ddl.cursor import Cursor
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.tokens import Unreadable
 
 
 def called(sql: str, dialect: Dialect, databases: Iterable[str]) -> frozenset[str]:

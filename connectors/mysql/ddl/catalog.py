@@ -20,13 +20,13 @@ from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.calls import called
 from connectors.mysql.ddl.delta import Delta, Mark
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
-from connectors.mysql.ddl.parser import parse
-from connectors.mysql.ddl.statements import StatementDml, Unparsed
 from connectors.mysql.ddl.work import Work
 from connectors.mysql.schema.table import MySqlTable
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.parser import parse
+from connectors.shared.ddl.statements import StatementDml, Unparsed
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

@@ -22,12 +22,12 @@ import struct
 
 from cdc.evolution.certain import RANGES, TEXTS, LongerBytes, LongerText, OutsideOf, uncertain
 from cdc.schema import DataType, Kind
-from connectors.mysql.ddl.charsets import max_bytes
 from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.ddl.resolve import LOB_BYTES
 from connectors.mysql.ddl.rewritten import rewritten_text
-from connectors.mysql.ddl.statements import Default
 from connectors.mysql.schema.table import MySqlColumn, data_type
+from connectors.shared.ddl.charsets import max_bytes
+from connectors.shared.ddl.statements import Default
 
 _OTHER_NUMBERS = {
     (Kind.BIGINT_UNSIGNED, Kind.DOUBLE),

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
-from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.statements import Default, DefaultKind
-from connectors.mysql.ddl.tokens import TokenKind
-from connectors.mysql.ddl.types import literal_bytes
 from connectors.mysql.schema.table import MySqlColumn
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.statements import Default, DefaultKind
+from connectors.shared.ddl.tokens import TokenKind
+from connectors.shared.ddl.types import literal_bytes
 
 _DIGITS = Context(prec=65 + 30)
 """Enough for every DECIMAL; Python's own context ends at 28 digits."""

@@ -15,12 +15,14 @@ from typing import TypeVar
 from cdc.errors import SchemaUnknown
 from cdc.schema import Position, TableId
 from connectors.mysql.ddl.certain import uncertain_column, uncertain_fill, unseen_in_sinks, unsure_in_sinks
-from connectors.mysql.ddl.charsets import charset_of
 from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
 from connectors.mysql.ddl.rewritten import rewritten_text
-from connectors.mysql.ddl.statements import (
+from connectors.mysql.ddl.versions import NEVER, ROW_VERSIONS, with_versions, without_versions
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.shared.ddl.charsets import charset_of
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.statements import (
     AddColumnClause,
     AddPrimaryKeyClause,
     AlterTable,
@@ -40,8 +42,6 @@ from connectors.mysql.ddl.statements import (
     TableOptions,
     VersioningClause,
 )
-from connectors.mysql.ddl.versions import NEVER, ROW_VERSIONS, with_versions, without_versions
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
 _C = TypeVar("_C", bound=Clause)
 _ZERO = Default(DefaultKind.NUMBER, "0")

@@ -16,7 +16,9 @@ from dataclasses import replace
 from cdc.evolution.certain import RANGES
 from cdc.schema import TableId
 from connectors.mysql.ddl.certain import uncertain_column
-from connectors.mysql.ddl.statements import (
+from connectors.mysql.ddl.work import Work
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable, data_type
+from connectors.shared.ddl.statements import (
     AddColumnClause,
     AlterTable,
     ChangeColumnClause,
@@ -29,8 +31,6 @@ from connectors.mysql.ddl.statements import (
     Statement,
     Truncate,
 )
-from connectors.mysql.ddl.work import Work
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable, data_type
 
 # gh-ost names its copy _<table>_gho, pt-online-schema-change _<table>_new (with more underscores when that is taken).
 _ENDINGS = ("_gho", "_new")

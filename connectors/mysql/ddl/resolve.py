@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connectors.mysql.ddl.charsets import charset_of, max_bytes
 from connectors.mysql.ddl.defaults import default_text
-from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.statements import ColumnDefinition, TypeSpec
 from connectors.mysql.schema.table import MySqlColumn
+from connectors.shared.ddl.charsets import charset_of, max_bytes
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.statements import ColumnDefinition, TypeSpec
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _CLASSES = ("tiny", "", "medium", "long")

@@ -9,9 +9,9 @@ from typing import Protocol
 from cdc.events import Uncertain
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.delta import Mark
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.diff import Origins, diff
 from connectors.mysql.schema.table import MySqlTable
+from connectors.shared.ddl.dialect import Dialect
 
 
 class Known(Protocol):

@@ -10,19 +10,7 @@ import numpy as np
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.retry import Backoff
 from cdc.schema import TableId
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.names import known_name, names_in
-from connectors.mysql.ddl.parser import parse
-from connectors.mysql.ddl.statements import (
-    AlterTable,
-    CreateTable,
-    DropDatabase,
-    DropTable,
-    RenameTable,
-    RenameToClause,
-    Statement,
-    Unparsed,
-)
 from connectors.mysql.follow.follower import OpenStream
 from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.follow.streams import Streams
@@ -52,6 +40,18 @@ from connectors.mysql.server.positions import (
 )
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import ServerInfo, where_of
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.parser import parse
+from connectors.shared.ddl.statements import (
+    AlterTable,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    RenameTable,
+    RenameToClause,
+    Statement,
+    Unparsed,
+)
 
 READ_S = 30.0
 

@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 import pymysql
 
 from cdc.errors import SourceError
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
+from connectors.shared.ddl.dialect import Dialect
 
 Flavor: TypeAlias = Literal["mysql", "mariadb"]
 Row: TypeAlias = tuple[Any, ...]

@@ -11,8 +11,6 @@ from functools import partial
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.statements import CreateTable, Statement
 from connectors.mysql.follow.startup import ChangedTables
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
@@ -22,6 +20,8 @@ from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server
 from connectors.mysql.server.server_info import ServerInfo
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.statements import CreateTable, Statement
 
 
 def added_tables(

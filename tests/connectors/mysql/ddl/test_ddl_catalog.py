@@ -20,9 +20,9 @@ from cdc.schema import (
     TableId,
     TruncateTable,
 )
-from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.statements import StatementDml
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.statements import StatementDml
 
 T, U = (TableId("shop", name) for name in ("t", "u"))
 

@@ -12,10 +12,10 @@ from pymysql.err import MySQLError
 
 from cdc_services.server import MySqlServer
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.server.server_info import server_info
+from connectors.shared.ddl.dialect import Dialect
 
 pytestmark = pytest.mark.mysql
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")

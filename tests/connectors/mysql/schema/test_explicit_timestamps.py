@@ -10,12 +10,12 @@ from binlog_builder import log, query
 
 from cdc.schema import TableId
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import events
 from connectors.mysql.log.indexer import Indexer
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.schema.tracker import apply_query
+from connectors.shared.ddl.dialect import Dialect
 
 T = TableId("shop", "t")
 _ON, _OFF = b"\0\0\0\x01", b"\0\0\0\0"

@@ -13,7 +13,6 @@ from cdc import events as on
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, DataType, Kind, TableId
 from cdc.state.store import LocalStore
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import Segment
 from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.log import events
@@ -21,6 +20,7 @@ from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schemas import Known, Schemas, Tracker, shown_schema
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.server.positions import LogPosition
+from connectors.shared.ddl.dialect import Dialect
 
 T = TableId("shop", "t")
 DEFINED = MySqlTable(

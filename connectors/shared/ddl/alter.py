@@ -7,12 +7,12 @@ partitions and storage are recognised by their first words and stepped over; any
 from __future__ import annotations
 
 from cdc.schema import LAST, Position
-from connectors.mysql.ddl.charsets import charset_name, charset_of
-from connectors.mysql.ddl.columns import parse_column, parse_column_body, parse_default
-from connectors.mysql.ddl.create import Elements, parse_elements, parse_key_or_constraint, primary_key
-from connectors.mysql.ddl.cursor import Cursor
-from connectors.mysql.ddl.options import parse_option
-from connectors.mysql.ddl.statements import (
+from connectors.shared.ddl.charsets import charset_name, charset_of
+from connectors.shared.ddl.columns import parse_column, parse_column_body, parse_default
+from connectors.shared.ddl.create import Elements, parse_elements, parse_key_or_constraint, primary_key
+from connectors.shared.ddl.cursor import Cursor
+from connectors.shared.ddl.options import parse_option
+from connectors.shared.ddl.statements import (
     AddColumnClause,
     AddPrimaryKeyClause,
     AlterTable,

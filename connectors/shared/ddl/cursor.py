@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cdc.schema import TableId
-from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.tokens import Token, TokenKind, Unreadable, tokenize
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.tokens import Token, TokenKind, Unreadable, tokenize
 
 _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from connectors.mysql.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import Dialect
 
 
 class Unreadable(Exception):

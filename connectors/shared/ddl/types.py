@@ -5,10 +5,10 @@ Source of the grammar: the `type` and `field_type` rules of sql/sql_yacc.yy in b
 
 from __future__ import annotations
 
-from connectors.mysql.ddl.charsets import charset_name
-from connectors.mysql.ddl.cursor import Cursor
-from connectors.mysql.ddl.statements import TypeSpec
-from connectors.mysql.ddl.tokens import TokenKind, Unreadable
+from connectors.shared.ddl.charsets import charset_name
+from connectors.shared.ddl.cursor import Cursor
+from connectors.shared.ddl.statements import TypeSpec
+from connectors.shared.ddl.tokens import TokenKind, Unreadable
 
 _INTEGERS = {
     "TINYINT": "tinyint", "INT1": "tinyint", "SMALLINT": "smallint", "INT2": "smallint", "MEDIUMINT": "mediumint",

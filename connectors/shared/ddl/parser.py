@@ -7,13 +7,13 @@ words, so a new kind of statement is `Unparsed`, never ignored by accident.
 from __future__ import annotations
 
 from cdc.schema import TableId
-from connectors.mysql.ddl.alter import parse_alter_table
-from connectors.mysql.ddl.charsets import charset_of
-from connectors.mysql.ddl.create import parse_create_table
-from connectors.mysql.ddl.cursor import Cursor
-from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.options import parse_option
-from connectors.mysql.ddl.statements import (
+from connectors.shared.ddl.alter import parse_alter_table
+from connectors.shared.ddl.charsets import charset_of
+from connectors.shared.ddl.create import parse_create_table
+from connectors.shared.ddl.cursor import Cursor
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.options import parse_option
+from connectors.shared.ddl.statements import (
     AlterDatabase,
     AlterTable,
     CreateDatabase,
@@ -29,7 +29,7 @@ from connectors.mysql.ddl.statements import (
     Truncate,
     Unparsed,
 )
-from connectors.mysql.ddl.tokens import Unreadable
+from connectors.shared.ddl.tokens import Unreadable
 
 _IRRELEVANT = frozenset(
     {

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from connectors.mysql.ddl.cursor import Cursor
-from connectors.mysql.ddl.statements import ColumnDefinition, Default, DefaultKind
-from connectors.mysql.ddl.tokens import TokenKind
-from connectors.mysql.ddl.types import parse_charset, parse_type
+from connectors.shared.ddl.cursor import Cursor
+from connectors.shared.ddl.statements import ColumnDefinition, Default, DefaultKind
+from connectors.shared.ddl.tokens import TokenKind
+from connectors.shared.ddl.types import parse_charset, parse_type
 
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 _COLUMN_END = ("FIRST", "AFTER", "PARTITION", "REMOVE")

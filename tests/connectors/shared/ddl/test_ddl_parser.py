@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.schema import Position, TableId
-from connectors.mysql.ddl import statements as ddl
-from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.parser import parse
+from connectors.shared.ddl import statements as ddl
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.parser import parse
 
 ORDERS = TableId("shop", "orders")
 MARIADB = Dialect.of("11.4.2-MariaDB")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connectors.mysql.ddl.charsets import charset_name
-from connectors.mysql.ddl.cursor import Cursor
-from connectors.mysql.ddl.statements import TableOptions
-from connectors.mysql.ddl.tokens import TokenKind
+from connectors.shared.ddl.charsets import charset_name
+from connectors.shared.ddl.cursor import Cursor
+from connectors.shared.ddl.statements import TableOptions
+from connectors.shared.ddl.tokens import TokenKind
 
 _IGNORED = frozenset(
     {

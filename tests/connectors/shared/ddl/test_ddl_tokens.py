@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.tokens import Token, TokenKind, Unreadable, tokenize
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.tokens import Token, TokenKind, Unreadable, tokenize
 
 MYSQL = Dialect.of("9.7.4")
 MARIADB = Dialect.of("10.11.19-MariaDB-0+deb12u1")

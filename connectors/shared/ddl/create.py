@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from connectors.mysql.ddl.columns import parse_column
-from connectors.mysql.ddl.cursor import Cursor
-from connectors.mysql.ddl.options import parse_option
-from connectors.mysql.ddl.statements import ColumnDefinition, CreateTable, TableOptions
+from connectors.shared.ddl.columns import parse_column
+from connectors.shared.ddl.cursor import Cursor
+from connectors.shared.ddl.options import parse_option
+from connectors.shared.ddl.statements import ColumnDefinition, CreateTable, TableOptions
 
 _QUERY = ("IGNORE", "REPLACE", "AS", "SELECT", "WITH", "TABLE", "VALUES")
 

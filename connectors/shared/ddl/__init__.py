@@ -1,0 +1,1 @@
+"""DDL of MySQL and MariaDB as text: `parse` gives statements as values, whatever brought the text."""
