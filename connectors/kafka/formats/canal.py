@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cdc.schema import Column, DropColumn, DropTable, RenameColumn, RenameTable, TableId, TruncateTable
+from cdc.schema import Column, DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
-from connectors.kafka.formats.alter import Altered, only_adds
+from connectors.kafka.formats.ddl import Altered, Changes, changes_of
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
     AFTER,
@@ -32,15 +32,13 @@ from connectors.kafka.formats.groups import (
 from connectors.kafka.formats.mysql_text import field_of
 from connectors.kafka.formats.names import check_columns
 from connectors.kafka.formats.scan import Cells, Scan, Tree, elements, runs
-from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.kernels import ARRAY, STRING, TRUE
 
 _TREE = Tree(
     dict.fromkeys(("data", "old", "database", "table", "type", "es", "ts", "isDdl", "mysqlType", "pkNames", "sql"))
 )
 _KINDS = {
-    TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER"),
-    DropColumn: ("ALTER",), RenameColumn: ("ALTER",),
+    TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER"), Altered: ("ALTER",),
 }  # fmt: skip
 """The `type` that Canal gives each statement that can be carried out."""
 _STATEMENTS = (b"CREATE", b"ALTER", b"ERASE", b"RENAME", b"TRUNCATE", b"CINDEX", b"DINDEX")
@@ -137,20 +135,17 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
         except convert.BadValue as error:
             reading.unreadable[number] = str(error)
             return
-        reading.statements.append(Statement(number, database, sql, _change(sql, TableId(database, table), kind)))
+        reading.statements.append(Statement(number, database, sql, _changes(sql, TableId(database, table), kind)))
     else:
         reading.unreadable[number] = "neither rows nor a statement of Canal: see its `type` and `data`"
 
 
-def _change(sql: str, table: TableId, kind: str) -> SimpleDdl | Altered | None:
-    """The change of one table by a statement, where its text and Canal's reading of it say the same."""
-    found = simple_ddl(sql, table.database)
-    if found is None and kind == "ALTER":
-        return only_adds(sql, table)
-    if kind not in _KINDS.get(type(found), ()):
-        return None
-    named = found.new_table if isinstance(found, RenameTable) else found and found.table
-    return found if named == table else None
+def _changes(sql: str, table: TableId, kind: str) -> Changes:
+    """The changes of a statement, where its text and Canal's reading of it say the same: the table is one of its own,
+    by its new name."""
+    found = changes_of(sql, table.database)
+    named = {change.new_table if isinstance(change, RenameTable) else change.table for change in found}
+    return found if table in named and all(kind in _KINDS[type(change)] for change in found) else ()
 
 
 def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numbers: Any, ops: Any) -> Images:

@@ -104,7 +104,7 @@ class DebeziumFormat:
             for members in by_key(messages, numbers, rows_of_table):
                 key = key_names(messages, numbers[members])
                 reading.statements += [
-                    Statement(int(number), table.database, f"TRUNCATE TABLE {table}", TruncateTable(table))
+                    Statement(int(number), table.database, f"TRUNCATE TABLE {table}", (TruncateTable(table),))
                     for number in numbers[members[ops[members] == _TRUNCATE]]
                 ]
                 images = _images(messages, reading, scan, members, numbers, ops[members], key)

@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from cdc.block import RowKind
 from cdc.schema import Column, TableId
-from connectors.kafka.formats.alter import Altered
+from connectors.kafka.formats.ddl import Changes
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.log_positions import LogPosition
 from connectors.kafka.formats.scan import Texts
-from connectors.kafka.formats.simple_ddl import SimpleDdl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +141,7 @@ class Statement:
     """A message about tables instead of rows: DDL. `message` is its number.
 
     Attributes:
-        change: what it does, where the message says it whole; None for every other statement.
+        changes: the steps of it, where the message says them whole; empty for every other statement.
         place: where it stands in the server's log, where the message says that: then its order with rows of other
             topics and partitions is known by their places.
     """
@@ -150,7 +149,7 @@ class Statement:
     message: int
     database: str
     sql: str
-    change: SimpleDdl | Altered | None = None
+    changes: Changes = ()
     place: LogPosition | None = None
 
 

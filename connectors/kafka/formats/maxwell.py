@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
-from cdc.schema import Column, DropTable, RenameTable, TableId, TruncateTable
+from cdc.schema import Column, DropTable, RenameTable, TableId
 from connectors.kafka.formats import convert
-from connectors.kafka.formats.alter import Altered, only_adds
+from connectors.kafka.formats.ddl import Altered, Changes, changes_of
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
     AFTER,
@@ -31,7 +32,6 @@ from connectors.kafka.formats.groups import (
 )
 from connectors.kafka.formats.names import check_columns
 from connectors.kafka.formats.scan import Scan, Tree, runs
-from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.formats.wrapped import key_object
 from connectors.kafka.kernels import OBJECT, STRING
 
@@ -114,25 +114,31 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
             reading.unreadable[number] = f"no JSON object ({error})"
         else:
             sql = str(message.get("sql") or "")
-            reading.statements.append(Statement(number, str(message.get("database") or ""), sql, _change(message, sql)))
+            reading.statements.append(
+                Statement(number, str(message.get("database") or ""), sql, _changes(message, sql))
+            )
     elif kind not in _PASSED:
         reading.unreadable[number] = "neither a row nor a statement of Maxwell: see its `type` and `data`"
 
 
-def _change(message: Mapping[str, Any], sql: str) -> SimpleDdl | Altered | None:
-    """The change of one table by a statement: Maxwell writes one message for each table that is dropped or renamed."""
+def _changes(message: Mapping[str, Any], sql: str) -> Changes:
+    """The changes of a statement: Maxwell writes one message for each table that is dropped or renamed."""
     if message["type"] == "table-drop" and not _TEMPORARY.search(sql):
-        return DropTable(_named(message))
+        return (DropTable(_named(message)),)
     old, new = message.get("old"), message.get("def")
     if message["type"] != "table-alter" or not isinstance(old, dict) or not isinstance(new, dict):
-        return None
+        return ()
     if _named(old) != _named(new):
-        return RenameTable(_named(old), _named(new)) if old.get("columns") == new.get("columns") else None
-    found = simple_ddl(sql, str(message.get("database") or ""))
-    if found is None:
-        return only_adds(sql, _named(new))
-    of_column = not isinstance(found, TruncateTable | DropTable | RenameTable)
-    return found if of_column and found.table == _named(new) else None
+        return (RenameTable(_named(old), _named(new)),) if old.get("columns") == new.get("columns") else ()
+    table = _named(new)
+    match changes_of(sql, str(message.get("database") or "")):
+        case (Altered() as change,) if change.agrees(table, _columns(new)):
+            return (replace(change, table=table),)
+    return ()
+
+
+def _columns(definition: Mapping[str, Any]) -> list[str]:
+    return [str(column.get("name")) for column in definition.get("columns") or () if isinstance(column, dict)]
 
 
 def _named(fields: Mapping[str, Any]) -> TableId:

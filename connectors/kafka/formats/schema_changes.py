@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
-from cdc.schema import DropTable, RenameTable, TableId
+from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
-from connectors.kafka.formats.alter import Altered, altered
+from connectors.kafka.formats.ddl import Altered, Changes, changes_of
 from connectors.kafka.formats.groups import Statement
 from connectors.kafka.formats.log_positions import PLACES, of_snapshot, place_of
 from connectors.kafka.formats.scan import Scan
-from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.kernels import ARRAY
 
 _TEXTS = ("ddl", "databaseName")
@@ -32,10 +32,10 @@ def schema_change(scan: Scan, row: int, number: int) -> list[Statement]:
     cells = scan.cells("tableChanges")
     try:
         changes = json.loads(cells.raw(row)) if cells.kinds[row] == ARRAY else []
-        change = _change(ddl, database, changes)
+        found = _changes(ddl, database, changes)
     except (ValueError, LookupError, TypeError):  # not as Debezium writes them: told as a statement not understood
-        change = None
-    return [Statement(number, database, ddl, change, place_of(own, 0))]
+        found = ()
+    return [Statement(number, database, ddl, found, place_of(own, 0))]
 
 
 def unsigned_columns(scan: Scan, row: int) -> dict[TableId, frozenset[str]]:
@@ -54,19 +54,24 @@ def unsigned_columns(scan: Scan, row: int) -> dict[TableId, frozenset[str]]:
     return {table: names for table, names in found.items() if names}
 
 
-def _change(ddl: str, database: str, changes: Any) -> SimpleDdl | Altered | None:
-    """The change of one table by a statement, where its text and the message's tables say the same."""
-    found = simple_ddl(ddl, database)
+def _changes(ddl: str, database: str, changes: Any) -> Changes:
+    """The changes of one table by a statement, where its text and the message's tables say the same."""
+    if not changes:
+        return changes_of(ddl, database)
     if len(changes) != 1 or not isinstance(changes[0], dict):
-        return found if not changes else None
-    kind, table, after = changes[0].get("type"), _table(str(changes[0].get("id", ""))), changes[0].get("table")
-    if found is not None:
-        named = found.new_table if isinstance(found, RenameTable) else found.table
-        if isinstance(found, RenameTable | DropTable) or named == table:
-            return found if named == table and (kind == "DROP") == isinstance(found, DropTable) else None
-    if kind != "ALTER" or table is None or not isinstance(after, dict):
-        return None
-    return altered(ddl, table, [str(column["name"]) for column in after.get("columns", ())])
+        return ()
+    kind, named, after = changes[0].get("type"), _table(str(changes[0].get("id", ""))), changes[0].get("table")
+    match changes_of(ddl, database if named is None else named.database):
+        case (DropTable(table) as change,) if kind == "DROP" and table == named:
+            return (change,)
+        case (RenameTable(_, table) as change,) if kind != "DROP" and table == named:
+            return (change,)
+        case (TruncateTable(table) as change,) if kind != "DROP" and table == named:
+            return (change,)
+        case (Altered() as change,) if kind == "ALTER" and named is not None and isinstance(after, dict):
+            if change.agrees(named, [str(column["name"]) for column in after.get("columns", ())]):
+                return (replace(change, table=named),)
+    return ()
 
 
 def _table(text: str) -> TableId | None:

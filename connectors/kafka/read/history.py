@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from cdc.evolution.diff import Hints, Table, diff
-from cdc.schema import DropColumn, RenameColumn, RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
+from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
 from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
 from cdc.state.store import Store
 from connectors.kafka.formats.added import Added, as_value
-from connectors.kafka.formats.alter import Filled
-from connectors.kafka.formats.simple_ddl import SimpleDdl
+from connectors.kafka.formats.ddl import Altered, Change
 
 Entry = dict[str, Any]
 
@@ -35,24 +34,25 @@ def schema_entry(table: TableId, schema: TableSchema, topic: str, fills: Mapping
     return {**entry, "fills": dict(fills)} if fills else entry
 
 
-def statement_entry(change: SimpleDdl | Filled, partition: str, offset: int) -> Entry:
-    """The statement at this place is carried out: rows, a table or a column are gone, or have another name.
+def statement_entries(change: Change, known: Known, partition: str, offset: int) -> list[Entry]:
+    """A step of the statement at this place is carried out: rows, a table or columns are gone, or have another name.
 
-    Or a column is added, and rows that are there have a value in it.
+    Or columns are added, and rows that are there have a value in them.
     """
     at = {"at": [partition, offset]}
-    if isinstance(change, Filled):
-        columns = {item.name: [item.kind, item.fill] for item in change.columns}
-        return {"filled": [table_to_json(change.table), columns], **at}
     if isinstance(change, TruncateTable):
-        return {"truncate": table_to_json(change.table), **at}
+        return [{"truncate": table_to_json(change.table), **at}]
     if isinstance(change, RenameTable):
-        return {"rename": [table_to_json(change.table), table_to_json(change.new_table)], **at}
-    if isinstance(change, DropColumn):
-        return {"column": [table_to_json(change.table), change.name, None], **at}
-    if isinstance(change, RenameColumn):
-        return {"column": [table_to_json(change.table), change.old_name, change.new_name], **at}
-    return {"table": table_to_json(change.table), "schema": None, **at}
+        return [{"rename": [table_to_json(change.table), table_to_json(change.new_table)], **at}]
+    if not isinstance(change, Altered):
+        return [{"table": table_to_json(change.table), "schema": None, **at}]
+    if change.table not in known.schemas:
+        return []
+    names = known.columns(change.table)
+    moves = change.moves(names)
+    fills = {item.name: [item.kind, item.fill] for item in change.fills(names)}
+    found = {"columns": moves, "filled": fills}
+    return [{what: [table_to_json(change.table), columns], **at} for what, columns in found.items() if columns]
 
 
 def early_entry(table: TableId, columns: Sequence[Added], partition: str, offset: int) -> Entry:
@@ -130,7 +130,11 @@ class Known:
             self.early[new_table] = self.early.pop(table, {})
             return [RenameTable(table, new_table)]
         if "column" in entry:
-            return self._take_column(*entry["column"])
+            found, name, new_name = entry["column"]
+            return self._take_columns(table_from_json(found), {name: new_name})
+        if "columns" in entry:
+            found, moves = entry["columns"]
+            return self._take_columns(table_from_json(found), moves)
         return self._take_schema(table_from_json(entry["table"]), entry)
 
     def table_of(self, topic: str) -> TableId | None:
@@ -176,22 +180,17 @@ class Known:
                 found[name] = f"its default, {default!r}, was told before any row of the table was read"
         return found
 
-    def _take_column(self, text: Any, name: str, new_name: str | None) -> list[SchemaChange]:
-        table = table_from_json(text)
+    def _take_columns(self, table: TableId, moves: Mapping[str, str | None]) -> list[SchemaChange]:
+        """Columns get new names, or go, all at once."""
         schema = self.schemas[table]
-        if name in self.filled.get(table, {}):
-            found = self.filled[table].pop(name)
-            if new_name is not None:
-                self.filled[table][new_name] = found
-            return []
-        if new_name is None:
-            left = tuple(column for column in schema.columns if column.name != name)
-            self.schemas[table] = replace(schema, columns=left)
-            return [DropColumn(table, name)]
-        columns = tuple(replace(item, name=new_name) if item.name == name else item for item in schema.columns)
-        key = tuple(new_name if part == name else part for part in schema.primary_key)
-        self.schemas[table] = replace(schema, columns=columns, primary_key=key)
-        return [RenameColumn(table, name, new_name)]
+        if table in self.filled:
+            moved = ((moves.get(name, name), item) for name, item in self.filled[table].items())
+            self.filled[table] = {name: item for name, item in moved if name is not None}
+        origins = {new: name for name in schema.names if (new := moves.get(name, name)) is not None}
+        columns = tuple(replace(schema.column(name), name=new) for new, name in origins.items())
+        key = tuple(moves.get(part) or part for part in schema.primary_key)
+        after = self.schemas[table] = replace(schema, columns=columns, primary_key=key)
+        return diff(Table(table, schema), Table(table, after), Hints(origins=origins))
 
     def _take_schema(self, table: TableId, entry: Entry) -> list[SchemaChange]:
         text, topic = entry["schema"], entry.get("topic")

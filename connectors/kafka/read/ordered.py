@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cdc.errors import CorruptLog
-from cdc.schema import RenameTable, TableId
-from connectors.kafka.formats.alter import Altered
+from cdc.schema import TableId
+from connectors.kafka.formats.ddl import Altered, tables_of
 from connectors.kafka.formats.debezium import DebeziumFormat
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Messages, Statement
@@ -34,18 +34,9 @@ IDLE_S = 1.0
 _AT_ONCE = 1_000
 
 
-def tables_of(statement: Statement) -> list[TableId]:
-    """The tables that a statement is about, as far as it is understood."""
-    change = statement.change
-    if change is None:
-        return []
-    return [change.table, change.new_table] if isinstance(change, RenameTable) else [change.table]
-
-
 def may_do_something(statement: Statement) -> bool:
     """Whether a statement is understood, and the rows do not tell all that it does."""
-    change = statement.change
-    return change is not None and not (isinstance(change, Altered) and change.nothing)
+    return any(not isinstance(change, Altered) or not change.nothing for change in statement.changes)
 
 
 @dataclass(slots=True, eq=False)
@@ -113,7 +104,7 @@ class Order:
                     at = part.name, messages.place(statement.message)
                     if at in known.carried or not may_do_something(statement) or statement.place is None:
                         continue
-                    if any(map(takes, tables_of(statement))):
+                    if any(map(takes, tables_of(statement.changes))):
                         found[at] = self._waiting.get(at) or _Waiting(part.topic, statement, statement.place)
         before, self._waiting = self._waiting, found
         # Rows are looked at before this asks: a statement before them that is there by now is not missed.
@@ -164,7 +155,7 @@ class Order:
         holding = [
             waiting
             for waiting in self._waiting.values()
-            if part.topic in waiting.topics(known, tables_of(waiting.statement))
+            if part.topic in waiting.topics(known, tables_of(waiting.statement.changes))
         ]
         if not holding and part.name not in self.watched:
             return len(messages)
@@ -214,7 +205,7 @@ class Order:
     def waits_for_rows(self, statement: Statement, at: tuple[str, int], known: Known, parts: Parts) -> bool:
         """Whether partitions with rows of its table may still have some from before a statement."""
         waiting = self._waiting.get(at)
-        if waiting is None or statement.change is None or self.refused(statement, at, known, parts):
+        if waiting is None or not statement.changes or self.refused(statement, at, known, parts):
             return False
         return not all(self._is_past(waiting, part) for part in self._with_rows(waiting, known, parts))
 
@@ -226,8 +217,7 @@ class Order:
         return time.monotonic() - waiting.since >= self.idle_s
 
     def _with_rows(self, waiting: _Waiting, known: Known, parts: Parts) -> list[Pending]:
-        change = waiting.statement.change
-        topics = waiting.topics(known, [change.table]) if change is not None else set()
+        topics = waiting.topics(known, [change.table for change in waiting.statement.changes])
         return [part for part in parts.values() if part.topic in topics]
 
     def refused(self, statement: Statement, at: tuple[str, int], known: Known, parts: Parts) -> str:

@@ -12,14 +12,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cdc.schema import DropColumn, RenameColumn, RenameTable, TableSchema
+from cdc.schema import DropTable, RenameTable
 from cdc.schema_json import schema_from_json, table_from_json
-from connectors.kafka.formats.alter import Altered, Filled
+from connectors.kafka.formats.ddl import Altered, tables_of
 from connectors.kafka.formats.groups import Group, Messages, Reading, Statement
-from connectors.kafka.formats.simple_ddl import SimpleDdl
-from connectors.kafka.read.history import Entry, Known, early_entry, is_statement, statement_entry
+from connectors.kafka.read.history import Entry, Known, early_entry, is_statement, statement_entries
 from connectors.kafka.read.offset import partition_name
-from connectors.kafka.read.ordered import Order, Parts, may_do_something, tables_of
+from connectors.kafka.read.ordered import Order, Parts, may_do_something
 from connectors.kafka.read.tables import Tables
 
 _TOLD = re.compile(
@@ -51,16 +50,17 @@ def first_due(messages: Messages, reading: Reading, around: Around) -> tuple[int
     """
     for statement in reading.statements:
         place = place_of(messages, statement)
-        if place in around.known.carried or statement.change is None or not concerns(statement, around.tables):
+        if place in around.known.carried or not statement.changes or not concerns(statement, around.tables):
             continue
         if statement.place is not None and around.order.waits_for_rows(statement, place, around.known, around.parts):
             return statement.message, []
         early = _early(messages, statement, around)
         if early is not None:
             return statement.message, [early]
-        changes = _changes(statement, around.known)
-        if changes and not _refused(messages, statement, around):
-            return statement.message, [statement_entry(change, *place) for change in changes]
+        steps = (statement_entries(change, around.known, *place) for change in statement.changes)
+        entries = [entry for step in steps for entry in step]
+        if entries and not _refused(messages, statement, around):
+            return statement.message, entries
     return None
 
 
@@ -70,7 +70,7 @@ def left_out(messages: Messages, reading: Reading, around: Around, count: int) -
         place = place_of(messages, statement)
         if statement.message >= count or not concerns(statement, around.tables):
             continue
-        if statement.change is None and not _TOLD.match(statement.sql):
+        if not statement.changes and not _TOLD.match(statement.sql):
             continue
         why = "" if place in around.known.carried else _refused(messages, statement, around)
         text = f"the sink is not changed by this statement ({why})" if why else _unsure(statement, around.known)
@@ -80,14 +80,16 @@ def left_out(messages: Messages, reading: Reading, around: Around, count: int) -
 
 def up_to_statement(group: Group, reading: Reading) -> Group:
     """The group without what stands behind a statement about its table, whose columns may be others before it."""
-    stops = [item.message for item in reading.statements if may_do_something(item) and group.table in tables_of(item)]
+    stops = [
+        item.message for item in reading.statements if may_do_something(item) and group.table in tables_of(item.changes)
+    ]
     before = group.images.messages < min(stops) if stops else None
     return group if before is None or not before.any() else replace(group, images=group.images.part(before))
 
 
 def is_left_out(statement: Statement, carried: bool) -> bool:
     """Whether a statement counts as one that was not carried out, or not in all that it does."""
-    return not carried or (isinstance(statement.change, Altered) and bool(statement.change.unsure))
+    return not carried or any(isinstance(change, Altered) and change.unsure for change in statement.changes)
 
 
 def not_filled(entries: Sequence[Entry], known: Known) -> Iterator[str]:
@@ -102,29 +104,20 @@ def not_filled(entries: Sequence[Entry], known: Known) -> Iterator[str]:
 
 def _early(messages: Messages, statement: Statement, around: Around) -> Entry | None:
     """The entry of a statement that adds columns to a table of which no row was read; None for others."""
-    change = statement.change
-    if not isinstance(change, Altered) or not change.added or change.table in around.known.schemas:
-        return None
-    if _refused(messages, statement, around):
-        return None
-    return early_entry(change.table, change.added, *place_of(messages, statement))
+    match statement.changes:
+        case (Altered(table) as change,) if change.added and table not in around.known.schemas:
+            if not _refused(messages, statement, around):
+                return early_entry(table, change.added, *place_of(messages, statement))
+    return None
 
 
 def _unsure(statement: Statement, known: Known) -> str:
     """The warning about added columns whose values nothing tells."""
-    change = statement.change
-    if not isinstance(change, Altered) or not change.unsure or change.table not in known.schemas:
-        return ""
-    names = ", ".join(item.name for item in change.unsure)
-    return f"rows that are there get NULL in {change.table}, column {names} ({change.unsure[0].unsure})"
-
-
-def _changes(statement: Statement, known: Known) -> list[SimpleDdl | Filled]:
-    """The steps of a statement, one after the other, on the table as it is known."""
-    change = statement.change
-    if isinstance(change, Altered):
-        return list(change.changes(known.columns(change.table))) if change.table in known.schemas else []
-    return [] if change is None else [change]
+    match statement.changes:
+        case (Altered(table) as change,) if change.unsure and table in known.schemas:
+            names = ", ".join(item.name for item in change.unsure)
+            return f"rows that are there get NULL in {table}, column {names} ({change.unsure[0].unsure})"
+    return ""
 
 
 def place_of(messages: Messages, statement: Statement) -> tuple[str, int]:
@@ -134,26 +127,42 @@ def place_of(messages: Messages, statement: Statement) -> tuple[str, int]:
 
 def concerns(statement: Statement, tables: Tables) -> bool:
     """Whether a table is wanted that the statement is about; one that names no table may be about any."""
-    return statement.change is None or any(map(tables.takes, tables_of(statement)))
+    return not statement.changes or any(map(tables.takes, tables_of(statement.changes)))
 
 
 def _refused(messages: Messages, statement: Statement, around: Around) -> str:
     """Why a statement cannot be carried out; empty when it can, or when it does nothing but what the rows tell."""
-    change, known = statement.change, around.known
-    if change is None:
-        return "only such are carried out that empty, drop or rename one table, or drop or rename its columns"
+    changes, known = statement.changes, around.known
+    if not changes:
+        return "only such are carried out that empty, drop or rename tables, or drop, rename or add columns of one"
     if not may_do_something(statement):
         return ""
-    if not all(map(around.tables.takes, tables_of(statement))):
+    if not all(map(around.tables.takes, tables_of(changes))):
         return "one of its tables is not wanted"
     why = _refused_place(messages, statement, around)
     if why:
         return why
-    if change.table not in known.schemas:
-        return "" if isinstance(change, Altered) else "no row of the table was read before"
-    if isinstance(change, RenameTable) and change.new_table in known.schemas:
-        return f"there is a table {change.new_table} already"
-    return _refused_columns(_changes(statement, known), known.schemas[change.table], known.columns(change.table))
+    match changes:
+        case (Altered(table) as change,):
+            return _refused_columns(change, known) if table in known.schemas else ""
+    return _refused_tables(statement, known)
+
+
+def _refused_tables(statement: Statement, known: Known) -> str:
+    """Why tables cannot be emptied, dropped and renamed one after the other."""
+    names = set(known.schemas)
+    if names.isdisjoint(tables_of(statement.changes)):
+        return "no row of the table was read before"
+    for change in statement.changes:
+        if change.table not in names and not isinstance(change, DropTable):
+            return f"no row of {change.table} was read before"
+        if isinstance(change, RenameTable):
+            if change.new_table in names:
+                return f"there is a table {change.new_table} already"
+            names.add(change.new_table)
+        if isinstance(change, RenameTable | DropTable):
+            names.discard(change.table)
+    return ""
 
 
 def _refused_place(messages: Messages, statement: Statement, around: Around) -> str:
@@ -162,29 +171,23 @@ def _refused_place(messages: Messages, statement: Statement, around: Around) -> 
     partitions = around.partitions(messages.topic)
     if partitions > 1:
         return f"the topic has {partitions} partitions, so it has no order with the rows"
-    table = tables_of(statement)[0]
-    others = around.known.topics.get(table, set()) - {messages.topic}
+    tables = {change.table for change in statement.changes}
+    others = set[str]().union(*(around.known.topics.get(table, ()) for table in tables)) - {messages.topic}
     return f"the table's rows come from the topic {min(others)} too" if others else ""
 
 
-def _refused_columns(changes: Sequence[SimpleDdl | Filled], schema: TableSchema, known: Sequence[str]) -> str:
-    """Why columns cannot be dropped, renamed and added one after the other. `known` are all that are known."""
-    names = set(known)
-    for change in changes:
-        if isinstance(change, Filled):
-            taken = {name.casefold() for name in names}
-            there = [item.name for item in change.columns if item.name.casefold() in taken]
-            if there:
-                return f"there is a column {there[0]} already, whose rows may hold other values"
-        if not isinstance(change, DropColumn | RenameColumn):
-            continue
-        name = change.name if isinstance(change, DropColumn) else change.old_name
-        if name not in names:
-            return f"the table has no column {name} here"
-        if isinstance(change, DropColumn) and name in schema.primary_key:
-            return "the column is part of the key"
-        if isinstance(change, RenameColumn) and change.new_name in names:
-            return f"there is a column {change.new_name} already"
-        names.discard(name)
-        names |= {change.new_name} if isinstance(change, RenameColumn) else set()
-    return ""
+def _refused_columns(change: Altered, known: Known) -> str:
+    """Why columns of a table that is known cannot be dropped, renamed and added."""
+    names = known.columns(change.table)
+    moves, fills = change.moves(names), change.fills(names)
+    gone = (*change.dropped, *(old for old, _ in change.renamed))
+    if gone and not moves and not fills:
+        return f"the table has no column {gone[0]} here"
+    if any(moves.get(name, name) is None for name in known.schemas[change.table].primary_key):
+        return "the column is part of the key"
+    stay = {name.casefold() for name in names if name not in moves}
+    taken = [new for new in moves.values() if new is not None and new.casefold() in stay]
+    if taken:
+        return f"there is a column {taken[0]} already"
+    there = [item.name for item in fills if item.name.casefold() in stay]
+    return f"there is a column {there[0]} already, whose rows may hold other values" if there else ""

@@ -11,7 +11,16 @@ from debezium_messages import INT64, TEXT, envelope, with_schema
 from debezium_messages import text as json_text
 from kafka_log import Follower, TopicLog
 
-from cdc.schema import CreateTable, DropColumn, DropTable, RenameColumn, RenameTable, TableId, TruncateTable
+from cdc.schema import (
+    CreateTable,
+    DropColumn,
+    DropTable,
+    RenameColumn,
+    RenameColumns,
+    RenameTable,
+    TableId,
+    TruncateTable,
+)
 
 ORDERS = TableId("shop", "orders")
 FIELDS = {"id": INT64, "name": TEXT}
@@ -208,7 +217,7 @@ def test_columns_are_dropped_and_renamed_between_the_rows(tmp_path: Path) -> Non
         altered("alter table a drop column id"),
         altered("alter table a drop column gone"),
         altered("alter table a rename column z to id"),
-        altered("alter table a drop column z, add column w varchar(20)"),
+        altered("alter table a drop column z, add column z varchar(20)"),
         altered("alter table a rename column id to key_"),
         canal("INSERT", "a", data=[{"key_": "4", "z": "q"}], mysqlType={"key_": "int"}, pkNames=["key_"]),
     )
@@ -229,5 +238,62 @@ def test_columns_are_dropped_and_renamed_between_the_rows(tmp_path: Path) -> Non
         "the column is part of the key",
         "the table has no column gone here",
         "there is a column id already",
-        "only such are carried out that empty, drop or rename one table, or drop or rename its columns",
+        "only such are carried out that empty, drop or rename tables, or drop, rename or add columns of one",
+    ]
+
+
+@pytest.mark.parametrize("tool", ["canal", "maxwell"])
+def test_columns_that_exchange_their_names_beside_other_clauses(tmp_path: Path, tool: str) -> None:
+    sql = "alter table a rename column x to y, rename column y to x, drop column z, add column w int"
+    names = [["id", "x", "y", "z"], ["id", "y", "x", "w"]]
+    if tool == "canal":
+        rows = [
+            canal("INSERT", "a", data=[dict.fromkeys(of, "1") | {"x": "2"}], mysqlType=dict.fromkeys(of, "int"))
+            for of in names
+        ]
+        told = canal("ALTER", "a", sql)
+    else:
+        rows = [
+            maxwell("insert", "a", data=dict.fromkeys(of, 1) | {"x": 2}, primary_key_columns=["id"]) for of in names
+        ]
+        old, new = ({"database": "shop", "table": "a", "columns": [{"name": name} for name in of]} for of in names)
+        told = maxwell("table-alter", "a", old=old, sql=sql, **{"def": new})
+    log = TopicLog(shop=1)
+    log.write("shop", rows[0], told, rows[1])
+    found = Follower(log, tmp_path)
+    table = TableId("shop", "a")
+    batches = found.follow()
+    assert [item for batch in batches[1:] for item in batch][:2] == [
+        DropColumn(table, "z"), RenameColumns(table, (("x", "y"), ("y", "x"))),
+    ]  # fmt: skip
+    assert batches[-1][-1] == ("+I", {"id": 1, "y": 1, "x": 2, "w": 1})
+    assert (found.counts, found.notices) == ({}, ())
+
+
+def test_tables_that_exchange_their_names_in_one_message(tmp_path: Path) -> None:
+    log = TopicLog(shop=1)
+    rows = [canal("INSERT", name, data=[{"id": id_}]) for name, id_ in (("a", "1"), ("b", "2"), ("a", "3"))]
+    log.write("shop", *rows[:2], canal("RENAME", "b", "rename table a to c, b to a, c to b"), rows[2])
+    found = Follower(log, tmp_path)
+    flat = [item for batch in found.follow() for item in batch]
+    a, b, c = (TableId("shop", name) for name in "abc")
+    assert [item for item in flat if isinstance(item, RenameTable)] == [
+        RenameTable(a, c), RenameTable(b, a), RenameTable(c, b),
+    ]  # fmt: skip
+    assert flat[-1] == ("+I", {"id": 3})
+    assert (found.counts, found.notices) == ({}, ())
+
+
+def test_a_rename_of_several_tables_is_carried_out_whole_or_not_at_all(tmp_path: Path) -> None:
+    log = TopicLog(shop=1, other=1)
+    for topic, name in (("shop", "a"), ("shop", "b"), ("other", "b")):
+        log.write(topic, canal("INSERT", name, data=[{"id": "1"}]))
+    log.write("shop", canal("RENAME", "c", "rename table a to c, unread to a"))
+    log.write("shop", canal("RENAME", "c", "rename table a to c, b to a"))
+    found = Follower(log, tmp_path)
+    assert not any(isinstance(item, RenameTable) for batch in found.follow() for item in batch)
+    assert found.counts == {"ddl-not-carried-out shop": 2}
+    assert [notice[notice.index("(") + 1 : notice.index(")")] for notice in found.notices] == [
+        "no row of shop.unread was read before",
+        "the table's rows come from the topic other too",
     ]

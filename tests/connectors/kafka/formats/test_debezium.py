@@ -157,8 +157,8 @@ def test_a_truncate_is_a_statement_and_can_be_read() -> None:
     good, other = change("c", None, {"id": 1, "name": "a"}), text(envelope("t", None, None, table="shop.items"))
     found = Read(DebeziumFormat(), messages([good, text(envelope("t", None, None)), other, ddl, good]))
     assert (found.unreadable, found.messages) == ({}, [0, 4])
-    assert [(item.message, item.change) for item in found.reading.statements] == [
-        (1, TruncateTable(TableId("shop", "orders"))), (2, TruncateTable(TableId("shop", "items"))), (3, None),
+    assert [(item.message, item.changes) for item in found.reading.statements] == [
+        (1, (TruncateTable(TableId("shop", "orders")),)), (2, (TruncateTable(TableId("shop", "items")),)), (3, ()),
     ]  # fmt: skip
 
 
