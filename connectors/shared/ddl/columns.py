@@ -230,14 +230,22 @@ def _literal(cursor: Cursor) -> Default | None:
         kind = DefaultKind.NUMBER
     if kind is None:
         return None
+    introducer = first.word if first.word.startswith("_") else ""
     for _ in range(place):
         cursor.next()
     if kind is DefaultKind.STRING:
-        return Default(kind, cursor.string())
+        text = cursor.string()
+        if introducer and not (introducer in _SAME_TEXT or (introducer in _SAME_ASCII and text.isascii())):
+            return Default(DefaultKind.EXPRESSION)  # its bytes are other letters in that character set
+        return Default(kind, text)
     text = {"TRUE": "1", "FALSE": "0"}.get(literal.word, literal.text)
     cursor.next()
     return Default(kind, sign + text)
 
+
+_SAME_TEXT = frozenset({"_UTF8", "_UTF8MB3", "_UTF8MB4"})
+_SAME_ASCII = frozenset({"_ASCII", "_LATIN1", "_BINARY"})
+"""Introducers whose text is what the statement shows, always or where it is ASCII."""
 
 _LITERALS = {
     TokenKind.STRING: DefaultKind.STRING,

@@ -249,3 +249,22 @@ LONG_STATEMENTS = (
 @given(st.integers(0, 200), st.sampled_from(LONG_STATEMENTS))
 def test_a_statement_cut_anywhere_gets_an_answer(length: int, sql: str) -> None:
     assert len(parse(sql[:length], database="shop")) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("_utf8mb4'größe'", ddl.DefaultKind.STRING), ("_latin1'ab'", ddl.DefaultKind.STRING),
+        ("_latin1'größe'", ddl.DefaultKind.EXPRESSION), ("_utf16'ab'", ddl.DefaultKind.EXPRESSION),
+        ("_sjis'ab'", ddl.DefaultKind.EXPRESSION),
+    ],
+)  # fmt: skip
+def test_a_default_of_another_character_set_is_no_text_that_the_statement_shows(
+    written: str, kind: ddl.DefaultKind
+) -> None:
+    statement = one(f"ALTER TABLE t ADD c VARCHAR(9) DEFAULT {written}")
+    assert isinstance(statement, ddl.AlterTable)
+    (clause,) = statement.clauses
+    assert isinstance(clause, ddl.AddColumnClause)
+    assert clause.column.default is not None
+    assert clause.column.default.kind is kind
