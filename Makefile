@@ -18,13 +18,13 @@ help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 setup: ## make .venv with everything for running and developing
-	@$(SIDE_BY_SIDE) packages
+	+@$(SIDE_BY_SIDE) packages
 	@$(MAKE) --no-print-directory $(READY)-warm
 
 packages: $(READY)-decoder $(READY)-java $(READY)-dev # the part of it that has to be there before anything else
 
 demo: ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckDB
-	@$(SIDE_BY_SIDE) $(READY)-decoder demo-run
+	+@$(SIDE_BY_SIDE) $(READY)-decoder demo-run
 	@$(MAKE) --no-print-directory $(READY)-warm
 
 # Spark starts while the decoder is compiled: each kernel is compiled by one process, and others wait for it.
