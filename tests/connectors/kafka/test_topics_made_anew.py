@@ -155,7 +155,7 @@ def test_a_real_topic_made_anew_while_a_run_goes_on(kafka_broker: KafkaServer, t
 @pytest.mark.kafka
 def test_a_topic_that_is_deleted_is_waited_for_and_then_told(kafka_broker: KafkaServer, tmp_path: Path) -> None:
     gone, there = kafka_broker.new_topic("gone"), kafka_broker.new_topic("there")
-    pattern = {"topics": None, "topic-pattern": f"{gone}|{there}", "retry-timeout": "0 s"}
+    pattern = {"topics": None, "topic-pattern": f"{gone}|{there}", "retry-timeout": "5 s"}
     kafka_broker.produce(gone, [{"value": value} for value in rows(1)])
     at = drain(source(kafka_broker, gone, tmp_path, **pattern))[-1].end
     kafka_broker.delete(gone)
