@@ -201,19 +201,25 @@ def schemas_behind(schemas: Mapping[TableId, TableSchema], told: Iterable[Source
     """
     found = dict(schemas)
     for each in told:
-        match each:
-            case TableCreated(table=table, created=created):
-                found[table] = created.schema
-            case SnapshotBegun(table=table, created=CreateTable(schema=schema)):
-                found[table] = schema
-            case TableChanged(table=table, change=change):
-                changed = apply_change(found.get(table), change)
-                assert changed is not None, "only a dropped table has no schema"
-                found[table] = changed
-            case TableDropped(table=table) | TableLeft(table=table):
-                found.pop(table, None)
-            case TableRenamed(table=table, new_table=new_table):
-                found = apply_changes(found, [RenameTable(table, new_table)])
-            case _:
-                pass
+        take(found, each)
     return found
+
+
+def take(schemas: dict[TableId, TableSchema], event: SourceEvent) -> None:
+    """Bring the schemas of a source's tables behind one event. Raises EngineError as `schemas_behind`."""
+    match event:
+        case TableCreated(table=table, created=created):
+            schemas[table] = created.schema
+        case SnapshotBegun(table=table, created=CreateTable(schema=schema)):
+            schemas[table] = schema
+        case TableChanged(table=table, change=change):
+            changed = apply_change(schemas.get(table), change)
+            assert changed is not None, "only a dropped table has no schema"
+            schemas[table] = changed
+        case TableDropped(table=table) | TableLeft(table=table):
+            schemas.pop(table, None)
+        case TableRenamed(table=table, new_table=new_table):
+            renamed = {name: schemas.pop(name) for name in (table, new_table) if name in schemas}
+            schemas |= apply_changes(renamed, [RenameTable(table, new_table)])
+        case _:
+            pass

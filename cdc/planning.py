@@ -12,22 +12,21 @@ from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
 from cdc.flow.altered import check_expected, check_there
 from cdc.flow.held import Held
-from cdc.route import check_collisions
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.schema_json import schema_to_json
 from cdc.sink import KeylessRows, Sink
+from cdc.spec.compiled import compiled
 from cdc.spec.patterns import unmatched
-from cdc.spec.routing import made_routing
-from cdc.spec.rules import made_rules
 from cdc.tables.events import TableCreated
-from cdc.tables.machine import BatchPlan, planned
+from cdc.tables.machine import BatchOutcome, batch_outcome
 from cdc.tables.sinks import with_shard
 from cdc.tables.states import Tables
 from cdc.tables.table_map import Circumstances
 
 if TYPE_CHECKING:
     from cdc.evolution.behavior import Policy
-    from cdc.flow.routing import Routing
+    from cdc.flow.middle import Middle
+    from cdc.route import RouteTable
     from cdc.spec.model import PipelineSpec
     from cdc.state.directory import StateDir
     from cdc.transform.rules import Rules
@@ -117,6 +116,7 @@ def _table_json(table: TablePlan) -> dict[str, object]:
 
 def make_plan(
     spec: PipelineSpec,
+    middle: Middle,
     tables: Mapping[TableId, TableSchema],
     sink: Sink | None,
     known: Collection[TableId] = (),
@@ -125,58 +125,47 @@ def make_plan(
 ) -> Plan:
     """Plan for the tables the source has now; asks the sink what is there, and marks tables that a run would stop at.
 
-    `known` are sink tables of the runs before: they may differ, as changes of theirs were held back. Source tables that
-    are `paused` are left out where their rule does not fit them, with a note, as a run does.
+    `middle` is the pipeline file, compiled. `known` are sink tables of the runs before: they may differ, as changes of
+    theirs were held back. Source tables that are `paused` are left out where their rule does not fit them, with a note,
+    as a run does.
 
     Raises SpecError on collisions, and with every mistake of the rules.
     """
-    check_routes(spec, tables)
-    rules, routing = made_rules(spec), made_routing(spec)
+    middle.routes.check(tables)
+    rules = middle.rules
     unfit_tables = unfit(rules, {table: schema for table, schema in tables.items() if table in paused})
     made = check_rules(rules, {table: schema for table, schema in tables.items() if table not in unfit_tables})
-    found = check_merges(routing, made)
+    found = check_merges(middle, made)
     sources: dict[TableId, dict[TableId, TableSchema]] = {}
     for table, schema in sorted(made.items()):
-        for target in routing.table.targets(table):
+        for target in middle.routes.targets(table):
             sources.setdefault(target.table, {})[table] = with_shard(schema, target)
     plans = [_plan_table(to, own, found.after.sinks[to], sink) for to, own in sources.items()]
-    plans = [replace(plan, gone=_rows_of_gone(plan, routing)) if plan.others else plan for plan in plans]
+    plans = [replace(plan, gone=_rows_of_gone(plan, middle)) if plan.others else plan for plan in plans]
     plans = [_with_rules(plan, rules, tables) for plan in plans]
-    plans = [plan if plan.sink in known else _with_stop(plan, routing.policy, found, sink) for plan in plans]
+    plans = [plan if plan.sink in known else _with_stop(plan, middle.policy, found, sink) for plan in plans]
     plans = _each_statement_once(sorted(plans, key=lambda plan: (plan.source, plan.sink)))
     notes = tuple(
         f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
         for table, error in unfit_tables.items()
     )
-    return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), behavior_text(spec), notes, keyless=keyless)
-
-
-def behavior_text(spec: PipelineSpec) -> str:
-    """The handling of schema changes, in one line."""
-    policy = made_routing(spec).policy
-    filters = [
-        f"{word} {', '.join(names) or 'nothing'}"
-        for word, names in (("including", policy.include), ("excluding", policy.exclude))
-        if names is not None
-    ]
-    return ", ".join([policy.behavior.value, *filters])
-
-
-def check_routes(spec: PipelineSpec, tables: Mapping[TableId, TableSchema] | Sequence[TableId]) -> None:
-    """Raise SpecError when the names of two sink tables differ only in case."""
-    check_collisions(tables, made_routing(spec).table, file=spec.file)
+    return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), str(middle.policy), notes, keyless=keyless)
 
 
 def check_patterns(
-    spec: PipelineSpec, tables: Collection[TableId], *, complete: bool, known: Collection[str] = ()
+    spec: PipelineSpec,
+    routes: RouteTable,
+    tables: Collection[TableId],
+    *,
+    complete: bool,
+    known: Collection[str] = (),
 ) -> list[Problem]:
     """The patterns of the file that match none of these tables, or of those that they become in the sink.
 
     `complete`: there are no others but those created later (`Source.lists_all_tables`). `known` are names of patterns
     that an earlier run has been through. Raises SpecError for the others, unless the file lets them be.
     """
-    routed = made_routing(spec).table
-    sink_tables = {sink: None for table in sorted(tables) for sink in routed(table)}
+    sink_tables = {sink: None for table in sorted(tables) for sink in routes(table)}
     asked = [each for each in spec.patterns if each.name not in known]
     found = unmatched(asked, sorted(tables), list(sink_tables))
     if found and complete and spec.pipeline.unmatched_patterns == "fail":
@@ -184,10 +173,10 @@ def check_patterns(
     return found
 
 
-def check_merges(routing: Routing, tables: Mapping[TableId, TableSchema]) -> BatchPlan:
+def check_merges(middle: Middle, tables: Mapping[TableId, TableSchema]) -> BatchOutcome:
     """The sink tables of these tables. Raises ChangeRefused when tables that go to one have different keys."""
     created = [TableCreated(table, CreateTable(table, schema)) for table, schema in sorted(tables.items())]
-    return planned(Circumstances(routing.table, routing.policy), Tables(), created)
+    return batch_outcome(Circumstances(middle.routes, middle.policy), Tables(), created)
 
 
 def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, TableSchema]:
@@ -245,12 +234,14 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
         except ImportError as error:
             raise EngineError(f"a connector cannot be loaded: {error}", hint="install what it needs") from error
         try:
+            middle = compiled(spec)
             tables, kept = source.tables(), None if state is None else Fingerprints(state.store).read()
             known = () if kept is None else kept.patterns
-            missing = check_patterns(spec, tables, complete=source.lists_all_tables, known=known)
+            missing = check_patterns(spec, middle.routes, tables, complete=source.lists_all_tables, known=known)
             paused = () if state is None else Held(state).tables().paused
-            plan = make_plan(spec, tables, sink, () if state is None else known_tables(state), paused, sink.keyless)
-            since = () if state is None else notes_since(state, made_rules(spec), sink, spec.sink, paused)
+            known_sinks = () if state is None else known_tables(state)
+            plan = make_plan(spec, middle, tables, sink, known_sinks, paused, sink.keyless)
+            since = () if state is None else notes_since(state, middle.rules, sink, spec.sink, paused)
             return replace(plan, notes=(*plan.notes, *since), unmatched=tuple(map(str, missing)))
         finally:
             source.stop()
@@ -312,14 +303,14 @@ def _each_statement_once(plans: Sequence[TablePlan]) -> list[TablePlan]:
     return found
 
 
-def _rows_of_gone(plan: TablePlan, routing: Routing) -> str:
-    rules = {target.shard_gone for target in routing.table.targets(plan.source) if target.table == plan.sink}
-    if "delete" in rules and routing.policy.mirrors:
+def _rows_of_gone(plan: TablePlan, middle: Middle) -> str:
+    rules = {target.shard_gone for target in middle.routes.targets(plan.source) if target.table == plan.sink}
+    if "delete" in rules and middle.policy.mirrors:
         return "rows of one that is truncated or dropped go: the others are copied anew"
     return "rows of one that is truncated or dropped stay here"
 
 
-def _with_stop(plan: TablePlan, policy: Policy, found: BatchPlan, sink: Sink | None) -> TablePlan:
+def _with_stop(plan: TablePlan, policy: Policy, found: BatchOutcome, sink: Sink | None) -> TablePlan:
     """The plan with what a run finds missing in the sink, where nothing is created or added there."""
     expected = [creation for creation in found.expected if creation.table == plan.sink]
     if sink is None:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import ChangeRefused, SpecError
 from cdc.flow.altered import altered_tables
 from cdc.flow.containers import moved_rows
-from cdc.flow.rule_edits import texts_of, told_edits
-from cdc.flow.rule_stage import edits
+from cdc.flow.rule_edits import edits, texts_of, told_edits
 from cdc.state.decisions import CommitLog
 from cdc.state.fingerprint import Fingerprints
 from cdc.tables.entry import TableViews

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -127,11 +127,14 @@ class PlainRule:
 class RouteTable:
     """`route` with a pipeline's rules; picklable, answers are remembered. Driver and executors.
 
-    `namespaces` says whether ids may be `namespace.schema.table`.
+    `namespaces` says whether ids may be `namespace.schema.table`; `file` is the pipeline file, for messages.
     """
 
-    def __init__(self, rules: Iterable[Rule] = (), *, first_match: bool = False, namespaces: bool = False) -> None:
+    def __init__(
+        self, rules: Iterable[Rule] = (), *, first_match: bool = False, namespaces: bool = False, file: str = ""
+    ) -> None:
         self._rules, self._first_match, self._namespaces = tuple(rules), first_match, namespaces
+        self._file = file
         self._known: dict[TableId, tuple[Target, ...]] = {}
 
     def __call__(self, table: TableId) -> tuple[TableId, ...]:
@@ -144,6 +147,13 @@ class RouteTable:
             first, namespaces = self._first_match, self._namespaces
             self._known[table] = route(table, self._rules, first_match=first, namespaces=namespaces)
         return self._known[table]
+
+    def check(self, tables: Iterable[TableId]) -> None:
+        """Raise SpecError when the names of two sink tables of these source tables differ only in case."""
+        hint = "sinks may take such names for the same: write them alike to merge the tables, or tell them apart"
+        problems = [Problem(self._file, 1, 1, "route", text, hint) for text in collisions(tables, self)]
+        if problems:
+            raise SpecError(problems)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` makes the same answers of."""
@@ -180,28 +190,20 @@ def _listed(tables: Sequence[TableId], most: int = 3) -> str:
     return names if len(tables) <= most else f"{names} and {len(tables) - most} more"
 
 
-def check_collisions(tables: Iterable[TableId], route: RouteTable, *, file: str = "") -> None:
-    """Raise SpecError when `collisions` finds any; `file` is the pipeline file, for the messages."""
-    hint = "sinks may take such names for the same: write them alike to merge the tables, or tell them apart"
-    problems = [Problem(file, 1, 1, "route", text, hint) for text in collisions(tables, route)]
-    if problems:
-        raise SpecError(problems)
-
-
 class RouteGuard:
     """Refuses source tables that could not be told apart in the sink. Driver.
 
     It is given the tables as the log of the source has come to: what the source has today may be the result of changes
-    that are still to come. `check` is given all tables, sorted, and raises SpecError.
+    that are still to come.
     """
 
-    def __init__(self, check: Callable[[Sequence[TableId]], None]) -> None:
-        self._check = check
+    def __init__(self, routes: RouteTable) -> None:
+        self._routes = routes
         self._tables: set[TableId] = set()
 
     def check(self, tables: Iterable[TableId]) -> None:
         """Look at the tables of a batch before anything of it is applied. Raises SpecError; repeatable."""
         there = set(tables)
         if there != self._tables:
-            self._check(sorted(there))
+            self._routes.check(there)
             self._tables = there

@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from cdc_process import Pipeline
 
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import source_offset
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
@@ -16,7 +17,6 @@ from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.store import LocalStore
 from cdc.testing import Run, run_in_memory
-from cdc.testing.memory import Middle
 
 
 class DirectRuns:

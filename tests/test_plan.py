@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,8 @@ from cdc.planning import Plan, make_plan, plan_text
 from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.sink import KeylessRows
 from cdc.spec.check import check
+from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
-from cdc.spec.routing import made_routing
 from cdc.testing.line_sink import LineSink
 
 ORDERS = TableSchema(
@@ -24,6 +25,10 @@ TABLES = {TableId("shop", "orders"): ORDERS, TableId("shop", "log"): LOG}
 def spec(route: str = "") -> PipelineSpec:
     text = f"source:\n  type: values\n  rows: []\nsink:\n  type: values\n{route}"
     return check("p.yaml", text.encode(), env={}).spec
+
+
+def made_plan(spec: PipelineSpec, *given: Any, **more: Any) -> Plan:
+    return make_plan(spec, compiled(spec), *given, **more)
 
 
 class Described(LineSink):
@@ -40,7 +45,7 @@ RULES = "route:\n  - source-table: shop.\\.*\n    sink-table: ods.<>\n    replac
 
 
 def test_a_plan_shows_tables_routes_schemas_and_statements() -> None:
-    text = plan_text(make_plan(spec(RULES), TABLES, Described()))
+    text = plan_text(made_plan(spec(RULES), TABLES, Described()))
     assert text.splitlines() == [
         "pipeline p: values -> values, 2 tables",
         "schema changes: lenient",
@@ -66,7 +71,7 @@ class InSchemas(Described):
 
 
 def test_a_statement_that_several_tables_need_is_in_the_plan_once() -> None:
-    log, orders = make_plan(spec(RULES), TABLES, InSchemas()).tables
+    log, orders = made_plan(spec(RULES), TABLES, InSchemas()).tables
     assert log.statements == ("CREATE SCHEMA ods", "CREATE TABLE ods.log")
     assert orders.statements == ("CREATE TABLE ods.orders",)
 
@@ -82,13 +87,13 @@ class Choosy(Described):
 
 
 def test_a_table_that_the_sink_refuses_is_marked_among_the_others() -> None:
-    plan = make_plan(spec(RULES), TABLES, Choosy())
+    plan = made_plan(spec(RULES), TABLES, Choosy())
     lines = plan_text(plan).splitlines()
     assert "  would stop: ods.log: a table needs a key (give it one)" in lines
     assert "  would run: CREATE TABLE ods.orders" in lines
     with pytest.raises(ChangeRefused, match=r"values refuses 1 of 2 tables: ods\.log: a table needs a key"):
         plan.check()
-    make_plan(spec(RULES), TABLES, Described()).check()
+    made_plan(spec(RULES), TABLES, Described()).check()
 
 
 class ByHand(Described):
@@ -113,16 +118,16 @@ class ByHand(Described):
 def test_a_plan_says_where_a_run_would_stop_as_nothing_may_be_made_in_the_sink(
     written: str, stops: dict[str, str]
 ) -> None:
-    plan = make_plan(spec(written + RULES), TABLES, ByHand())
+    plan = made_plan(spec(written + RULES), TABLES, ByHand())
     found = {str(table.sink): table.refused for table in plan.tables if table.refused}
     assert found.keys() == stops.keys()
     assert all(text in found[name] for name, text in stops.items())
-    known = make_plan(spec(written + RULES), TABLES, ByHand(), known=[table.sink for table in plan.tables])
+    known = made_plan(spec(written + RULES), TABLES, ByHand(), known=[table.sink for table in plan.tables])
     assert not any(table.refused for table in known.tables)
 
 
 def test_a_sink_that_cannot_describe_is_planned_without_statements() -> None:
-    plan = make_plan(spec(), {TableId("shop", "log"): LOG}, None)
+    plan = made_plan(spec(), {TableId("shop", "log"): LOG}, None)
     assert [(table.sink, table.statements) for table in plan.tables] == [(TableId("shop", "log"), ())]
 
 
@@ -133,7 +138,7 @@ def test_a_plan_without_tables_says_so() -> None:
 def test_a_plan_shows_what_a_rule_makes_of_its_tables() -> None:
     projection = "'\\*, id * 2 AS twice, note AS text'"
     rule = f"transform:\n  - {{source-table: shop.orders, projection: {projection}, filter: id > 1}}\n"
-    text = plan_text(make_plan(spec(rule + RULES), TABLES, None))
+    text = plan_text(made_plan(spec(rule + RULES), TABLES, None))
     assert text.splitlines()[7:] == [
         "shop.orders -> ods.orders  (new)",
         "    behind transform[0], rows where id > 1",
@@ -148,7 +153,7 @@ def test_a_plan_shows_what_a_rule_makes_of_its_tables() -> None:
 def test_a_plan_of_merged_tables_names_the_rules_of_all() -> None:
     rules = "transform:\n  - {source-table: a.t, projection: '\\*, 1 AS c'}\n  - {source-table: b.t, filter: id > 1}\n"
     merge = "route:\n  - {source-table: 'a.t,b.t', sink-table: m.t}\n"
-    text = plan_text(make_plan(spec(rules + merge), {TableId("a", "t"): ORDERS, TableId("b", "t"): ORDERS}, None))
+    text = plan_text(made_plan(spec(rules + merge), {TableId("a", "t"): ORDERS, TableId("b", "t"): ORDERS}, None))
     assert text.splitlines()[3:8] == [
         "a.t, b.t -> m.t  (new)",
         "    behind transform[0], transform[1]",
@@ -165,7 +170,7 @@ def test_tables_of_different_keys_in_one_are_refused() -> None:
     with pytest.raises(
         ChangeRefused, match=r"ods\.all: shop\.orders has \(id\), the sink's table has no key, as shop\.log"
     ):
-        make_plan(spec(ALL), TABLES, None)
+        made_plan(spec(ALL), TABLES, None)
 
 
 def test_a_merged_table_shows_where_its_rows_are_from_and_why_its_columns_are_so() -> None:
@@ -173,7 +178,7 @@ def test_a_merged_table_shows_where_its_rows_are_from_and_why_its_columns_are_so
         ORDERS, columns=(Column("id", DataType(Kind.BIGINT)), *ORDERS.columns[1:], Column("x", DataType(Kind.DATE)))
     )
     tables = {TableId("shop_1", "orders"): ORDERS, TableId("shop_2", "orders"): wide}
-    assert plan_text(make_plan(spec(ALL + "    shard-column: origin\n"), tables, None)).splitlines()[3:] == [
+    assert plan_text(made_plan(spec(ALL + "    shard-column: origin\n"), tables, None)).splitlines()[3:] == [
         "shop_1.orders, shop_2.orders -> ods.all  (new)",
         "    id      BIGINT  (INT in shop_1.orders and BIGINT in shop_2.orders)",
         "    origin  VARCHAR(255) NOT NULL",
@@ -183,20 +188,20 @@ def test_a_merged_table_shows_where_its_rows_are_from_and_why_its_columns_are_so
         "    rows of one that is truncated or dropped stay here",
     ]
     gone = "    shard-column: origin\n    shard-gone: delete\npipeline:\n  schema.change.behavior: evolve\n"
-    assert plan_text(make_plan(spec(ALL + gone), tables, None)).splitlines()[-1] == (
+    assert plan_text(made_plan(spec(ALL + gone), tables, None)).splitlines()[-1] == (
         "    rows of one that is truncated or dropped go: the others are copied anew"
     )
 
 
 def test_the_router_follows_the_rules() -> None:
-    assert made_routing(spec(RULES)).table(TableId("shop", "orders")) == (TableId("ods", "orders"),)
+    assert compiled(spec(RULES)).routes(TableId("shop", "orders")) == (TableId("ods", "orders"),)
 
 
 RULE = "transform:\n  - source-table: shop.\\.*\n    projection: {}\n"
 
 
 def test_a_plan_shows_what_the_rules_make_of_the_tables() -> None:
-    text = plan_text(make_plan(spec(RULE.format("UPPER(__table_name__) AS origin, *")), TABLES, None))
+    text = plan_text(made_plan(spec(RULE.format("UPPER(__table_name__) AS origin, *")), TABLES, None))
     assert text.splitlines()[2:7] == [
         "",
         "shop.log -> shop.log  (new)",
@@ -208,7 +213,7 @@ def test_a_plan_shows_what_the_rules_make_of_the_tables() -> None:
 
 def test_a_paused_table_that_its_rule_does_not_fit_is_a_note() -> None:
     rules = RULE.format("line")
-    planned = make_plan(spec(rules), TABLES, Described(), paused={TableId("shop", "orders")})
+    planned = made_plan(spec(rules), TABLES, Described(), paused={TableId("shop", "orders")})
     assert [str(table.source) for table in planned.tables] == ["shop.log"]
     (note,) = planned.notes
     assert note.startswith(
@@ -216,12 +221,12 @@ def test_a_paused_table_that_its_rule_does_not_fit_is_a_note() -> None:
     )
     assert "there is no column line" in note
     with pytest.raises(SpecError, match="there is no column line in shop"):
-        make_plan(spec(rules), TABLES, Described())
+        made_plan(spec(rules), TABLES, Described())
 
 
 def test_unknown_columns_of_all_tables_are_told_before_anything_starts() -> None:
     with pytest.raises(SpecError) as caught:
-        make_plan(spec(RULE.format("id, note, lin")), TABLES, None)
+        made_plan(spec(RULE.format("id, note, lin")), TABLES, None)
     assert str(caught.value).splitlines() == [
         "p.yaml:8:17: transform[0].projection: there is no column id in shop.log (columns are line)",
         "p.yaml:8:21: transform[0].projection: there is no column note in shop.log (columns are line)",
@@ -238,7 +243,7 @@ transform:
 
 
 def test_a_plan_shows_how_a_column_is_masked() -> None:
-    lines = plan_text(make_plan(spec(MASKED), TABLES, None)).splitlines()
+    lines = plan_text(made_plan(spec(MASKED), TABLES, None)).splitlines()
     assert [line.split("=")[1].strip() for line in lines if "=" in line] == ["MASK(note, 4)", "id + 1"]
 
 
@@ -247,7 +252,7 @@ def test_a_plan_shows_how_a_column_is_masked() -> None:
     [(KeylessRows.EQUAL, "kept equal"), (KeylessRows.INSERTS, "only grows"), (KeylessRows.CHANGES, "every change")],
 )
 def test_a_plan_says_what_becomes_of_changes_without_a_key(keyless: KeylessRows, words: str) -> None:
-    text = plan_text(make_plan(spec(), TABLES, None, keyless=keyless))
+    text = plan_text(made_plan(spec(), TABLES, None, keyless=keyless))
     (line,) = (line for line in text.splitlines() if "no primary key" in line)
     assert words in line
 

@@ -79,6 +79,15 @@ class Policy:
             return False
         return self.include is None or isinstance(change, CreateTable) or _named(name, self.include)
 
+    def __str__(self) -> str:
+        """The handling of schema changes, in one line."""
+        filters = [
+            f"{word} {', '.join(names) or 'nothing'}"
+            for word, names in (("including", self.include), ("excluding", self.exclude))
+            if names is not None
+        ]
+        return ", ".join([self.behavior.value, *filters])
+
     @property
     def adds_columns(self) -> bool:
         """Whether behavior and filters let columns be added to tables that are there already."""

@@ -20,28 +20,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.events import SourceEvent
-from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
 from cdc.flow.altered import check_expected, check_there
 from cdc.flow.announcing import announce
 from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
-from cdc.flow.derive import Derivation
+from cdc.flow.derive import Derivation, Derived
 from cdc.flow.lost import LostLoads
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.refused import RefusedChanges
-from cdc.flow.route_stage import RouteStage
-from cdc.flow.routing import Routing
-from cdc.flow.rule_stage import RuleStage
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.retry import Backoff, RetryPolicy
-from cdc.route import RouteGuard
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
 from cdc.source import Offset, Source
@@ -50,10 +45,6 @@ from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox
 from cdc.transform import answers
-
-if TYPE_CHECKING:
-    from cdc.transform.rules import Rules
-
 
 RunTasks = Callable[[], Sequence[TaskResult]]
 """Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
@@ -72,26 +63,20 @@ class BatchRunner:
         self,
         source: Source,
         sink: Sink,
-        routing: Routing,
-        guard: RouteGuard,
+        middle: Middle,
         state: StateDir,
         offsets: BatchOffsets,
         progress: Progress,
         retry: RetryPolicy,
-        rules: Rules | None = None,
     ) -> None:
         self._source, self._sink, self._state = source, sink, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
-        task = PrepareTask(source, sink, routing, TableLog(state.store), rules, state.answers, state.notes)
+        task = PrepareTask(source, sink, middle, TableLog(state.store), state.answers, state.notes)
         self._commits = Commits(sink, self._log, retry, LostLoads(task, state, retry))
         self._splits, self._tables, self._retry = SplitLog(state.splits), TableLog(state.store), retry
-        self._policy, self._notes = routing.policy, state.notes
-        tables = TableLog(state.store)
-        self._routes = RouteStage(routing, tables, Mailbox(state.store), source, shadows=sink.shadows)
-        leaves_out = routing.policy.behavior is Behavior.TRY_EVOLVE
-        self._refused = RefusedChanges(sink, self._routes, source, state, leaves_out=leaves_out)
-        self._rules = RuleStage(rules, self._routes.tables_held)
-        self._derivation = Derivation(self._rules, self._routes, tables, guard, source)
+        self._policy, self._notes, self._mailbox = middle.policy, state.notes, Mailbox(state.store)
+        self._derivation = Derivation(middle, source, TableLog(state.store), self._mailbox, shadows=sink.shadows)
+        self._refused = RefusedChanges(sink, source, middle, self._derivation, state.store)
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -148,10 +133,11 @@ class BatchRunner:
             return
         self._progress.begin(batch)
         phases: dict[str, float] = {}
-        decision, changes, results = self._prepare(batch, run_tasks, phases)
+        decision, derived, results = self._prepare(batch, run_tasks, phases)
         reached("after-decide", batch)
         self._tell_source(decision)
-        results.append(TaskResult(counts=dict(self._routes.held)))
+        results.append(TaskResult(counts=dict(derived.counts)))
+        changes = derived.operations
         self._commits.start(
             decision, partial(self._committed, decision, self._named(decision), changes, results, started, phases)
         )
@@ -196,20 +182,21 @@ class BatchRunner:
 
     def _prepare(
         self, batch: int, run_tasks: RunTasks, phases: dict[str, float]
-    ) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
+    ) -> tuple[Decision, Derived, list[TaskResult]]:
         """Decide a batch; `phases` gets the seconds of its steps."""
         if not self._recovered:
             self._recover(batch)
         start, end = self._offsets(batch)
         began = time.monotonic()
-        changes = self._derivation.derive(batch, self._told(start, end))
+        derived = self._derivation.derive(batch, self._told(start, end))
         reached("before-apply", batch)
-        if changes or self._routes.expected:
+        if derived.operations or derived.expected:
             self._commits.finish()
-            self._retry.call(partial(check_expected, self._sink, self._routes.expected), "schema changes")
-        if changes:
-            changes = self._carried_out(batch, changes)
-            announce(self._sink, self._retry, batch, {**self._routes.not_created, **self._routes.before}, changes)
+            self._retry.call(partial(check_expected, self._sink, derived.expected), "schema changes")
+        if derived.operations:
+            derived = self._refused.apply(derived, partial(self._apply, batch))
+            before = {**derived.not_created, **derived.before.sink}
+            announce(self._sink, self._retry, batch, before, derived.operations)
         reached("before-prepare", batch)
         planned = time.monotonic()
         results = self._results(batch, run_tasks)
@@ -225,9 +212,9 @@ class BatchRunner:
         )
         self._log.decide(decision)
         self._notes.decided(batch, decision.noted)
-        self._routes.decided()
+        self._mailbox.remove(derived.taken)
         phases.update(schema=planned - began, tasks=ran - planned, decide=time.monotonic() - ran)
-        return decision, changes, results
+        return decision, derived, results
 
     def _results(self, batch: int, run_tasks: RunTasks) -> list[TaskResult]:
         """The tasks' results, all of them run again after errors that may pass, for `retry-timeout` from the beginning.
@@ -260,15 +247,11 @@ class BatchRunner:
         self._derivation.begin(batch, 0 if before is None else before.tables)
         self._recovered = True
 
-    def _carried_out(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
-        """Carry out the sink's changes; which of them the sink took."""
-
-        def apply(some: Sequence[SchemaChange]) -> None:
-            self._retry.call(self._state.store.check_held, "schema changes")
-            self._retry.call(partial(check_there, self._sink, self._policy, some), "schema changes")
-            self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, some)), "schema changes")
-
-        return self._refused.apply(batch, changes, apply)
+    def _apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        """Carry out some of a batch's operations in the sink. Raises ChangeRefused, other CdcErrors."""
+        self._retry.call(self._state.store.check_held, "schema changes")
+        self._retry.call(partial(check_there, self._sink, self._policy, changes), "schema changes")
+        self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, changes)), "schema changes")
 
     def _told(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
         """The source's events of a batch."""

@@ -1,6 +1,7 @@
 """From the events of the source to the operations of the sink, one batch after another. Driver.
 
-    source's events --RuleStage--> behind the transform rules --RouteStage--> operations --> sink.apply
+    source's events --> behind the transform rules (`cdc.flow.rule_events`) --> transition table (`cdc.tables`)
+                    --> operations --> sink.apply
 
 What a batch makes of the tables is one entry of the log of tables, which the tasks read. A batch that runs again, and
 the first one of a run, start from the entries that the decision before says.
@@ -9,33 +10,78 @@ the first one of a run, start from the entries that the decision before says.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from cdc.errors import ChangeRefused
 from cdc.events import SourceEvent, TableLeft
-from cdc.flow.route_stage import RouteStage, asked
-from cdc.flow.rule_stage import RENAMED, RuleStage
+from cdc.evolution.journal import digest
+from cdc.flow.held import held_tables
+from cdc.flow.middle import Middle
+from cdc.flow.rule_events import ruled
 from cdc.route import RouteGuard
-from cdc.schema import SchemaChange
+from cdc.schema import CreateTable, SchemaChange, TableId
+from cdc.schema_json import change_name
 from cdc.source import Snapshots, Source
-from cdc.tables.events import SnapshotRequested
+from cdc.tables import events as on
+from cdc.tables.entry import TableViews, Try
 from cdc.tables.log import TableLog
-from cdc.tables.states import NO_MEMBER, Tables, TableState
+from cdc.tables.machine import BatchOutcome, batch_outcome
+from cdc.tables.orders import open_orders
+from cdc.tables.requests import Mailbox, Request, RequestKind
+from cdc.tables.states import NO_MEMBER, Schemas, Tables, TableState
+from cdc.tables.table_map import Circumstances
 
 log = logging.getLogger(__name__)
 
+RENAMED = "it was renamed, and the rule of its new name makes other rows"
+"""Why a table is snapshotted again."""
+
+_SHADOW_CHANGES = frozenset(
+    ("drop.shadow", "create.shadow", "drop.table", "rename.table", "swap.shadow", "truncate.table")
+)
+"""Names of changes that begin or end a shadow table, or take it with them."""
+
+_EVENTS: Mapping[RequestKind, Callable[[TableId], on.Event]] = {
+    RequestKind.SNAPSHOT: on.SnapshotRequested,
+    RequestKind.PAUSE: on.PauseRequested,
+    RequestKind.RESUME: on.ResumeRequested,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """The outcome of one batch's events.
+
+    Attributes:
+        batch: its number.
+        before, after: the tables before and behind it.
+        operations: for the sink, in order.
+        expected: sink tables that were not created, as that is left out, with the columns that they have to have.
+        not_created: the same tables, as the source created them.
+        counts: notices, by their names and sink tables.
+        taken: requests of users that it takes in.
+    """
+
+    batch: int
+    before: TableViews
+    after: TableViews
+    operations: Sequence[SchemaChange] = ()
+    expected: Sequence[CreateTable] = ()
+    not_created: Schemas = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    taken: Sequence[Request] = ()
+
 
 class Derivation:
-    """Derives batches through both stages."""
+    """Derives batches, one after another."""
 
-    def __init__(
-        self,
-        rules: RuleStage,
-        routes: RouteStage,
-        log: TableLog,
-        guard: RouteGuard,
-        source: Source,
-    ) -> None:
-        self._rules, self._routes, self._log, self._guard, self._source = rules, routes, log, guard, source
+    def __init__(self, middle: Middle, source: Source, log: TableLog, mailbox: Mailbox, *, shadows: bool) -> None:
+        """`shadows`: whether the sink has shadow tables."""
+        self._middle, self._source, self._log, self._mailbox = middle, source, log, mailbox
+        self._shadows, self._guard = shadows, RouteGuard(middle.routes)
+        self._tries: Sequence[Try] = ()
         self._first = False
 
     def begin(self, batch: int, entries: int) -> None:
@@ -45,24 +91,90 @@ class Derivation:
         """
         self._log.begin(batch, entries)
         self._guard.check(self._log.at(batch - 1).source)
-        self._rules.begin()
-        self._routes.begin(self._log.tries(batch))
+        self._tries = self._log.tries(batch)
         self._first = True
 
-    def derive(self, batch: int, told: Sequence[SourceEvent]) -> Sequence[SchemaChange]:
-        """The operations of a batch; for every batch, also without events. The log has the result.
+    def derive(self, batch: int, told: Sequence[SourceEvent]) -> Derived:
+        """The outcome of a batch; for every batch, also without events. The log has it.
 
-        The first batch of a run may have more: what an edited pipeline file makes different. Raises CdcError; nothing
-        of the batch has been applied by then.
+        The first batch of a run may have more: what an edited pipeline file makes different. Raises ChangeRefused for
+        what must not be carried out, other CdcErrors; nothing of the batch has been applied by then.
         """
-        before = self._log.at(batch - 1)
+        before, requests = self._log.at(batch - 1), self._mailbox.open()
         left = self._left(before.tables) if self._first else []
-        made, after = self._rules.derive(before, [*left, *told])
-        self._guard.check(after.source)
-        operations, after = self._routes.derive(batch, before, after, [*made, *self._renamed()])
+        held = held_tables(before, requests)
+        behind = ruled(self._middle.rules, before, [*left, *told], held, edited=self._first)
+        self._guard.check(behind.after.source)
+        events = [
+            *(_EVENTS[request.kind](request.table) for request in requests),
+            *behind.events,
+            *self._renamed(sorted(behind.renamed)),
+        ]
+        found = Derived(batch, before, behind.after, taken=requests)
+        if events or self._tries or before.routes != self._middle.routes.to_json():
+            found = self._planned(found, events)
         self._first = False
-        self._log.write(batch, after, asked(operations))
-        return operations
+        self._log.write(batch, found.after, _try_of(found.operations))
+        return found
+
+    def rewrite(self, batch: int, after: TableViews) -> None:
+        """Write the entry of a batch anew, as the sink has refused some of what it was asked for."""
+        tries = self._log.tries(batch)
+        self._log.write(batch, after, tries[-1] if tries else None)
+
+    @property
+    def entries(self) -> int:
+        """How many entries of the log hold behind the batch that was derived last."""
+        return len(self._log)
+
+    def circumstances(self, batch: int) -> Circumstances:
+        """The pipeline as it is now, as far as the transition table reads it."""
+        return Circumstances(self._middle.routes, self._middle.policy, self._shadows, self._is_unasked, batch)
+
+    def _is_unasked(self, table: TableId) -> bool:
+        return self._source.snapshots(table) is Snapshots.ALWAYS
+
+    def _planned(self, behind: Derived, events: Sequence[on.Event]) -> Derived:
+        """The outcome of events behind the rules; `behind` has the tables there."""
+        found = self._as_before(behind.batch, behind.before.tables, events)
+        counts = Counter[str]()
+        for notice in found.notices:
+            log.warning("%s: %s", notice.table, notice.text)
+            counts[f"{'' if notice.done else 'held-back '}{notice.name} {notice.table}"] += 1
+        self._check_orders(found.after, behind.batch)
+        created = {notice.table: notice.expected for notice in found.notices}
+        not_created = {table: schema for table, schema in created.items() if schema is not None}
+        return Derived(
+            behind.batch, behind.before, behind.after.with_tables(found.after), found.operations, found.expected,
+            not_created, counts, behind.taken,
+        )  # fmt: skip
+
+    def _as_before(self, batch: int, before: Tables, events: Sequence[on.Event]) -> BatchOutcome:
+        """The same that an earlier run has come to for the batch, which it may have carried out.
+
+        Where the file was edited since they are others: nobody knows then what is in the shadow tables that those have
+        touched, and these begin again.
+        """
+        now = self.circumstances(batch)
+        found = batch_outcome(now, before, events)
+        if self._tries and self._tries[-1].digest != _try_of(found.operations).digest:
+            operations = (each for one in self._tries for each in one.operations)
+            touched = {table for name, table in operations if name in _SHADOW_CHANGES}
+            found = batch_outcome(now, before, events, touched)
+        self._tries = ()
+        return found
+
+    def _check_orders(self, tables: Tables, batch: int) -> None:
+        """Raise ChangeRefused for an order of this batch that the source does not carry out."""
+        new = {source for (source, _), pair in tables.pairs.items() if pair.since == batch}
+        for table, order in open_orders(tables).items():
+            wanted = Snapshots.ALWAYS if order.limited else Snapshots.WHEN_ASKED
+            able = self._source.snapshots(table) in (Snapshots.ALWAYS, wanted)
+            if table in new and not able and self._source.captures(table):
+                hint = "take the edit back, or start anew with another --state-dir"
+                raise ChangeRefused(
+                    f"{order.reason}, and its source does not copy it anew", where=str(table), hint=hint
+                )
 
     def _left(self, tables: Tables) -> list[SourceEvent]:
         """Tables that are excluded since the last run; one that is paused stays so, nothing of it comes anyhow."""
@@ -71,19 +183,18 @@ class Derivation:
         gone = sorted(table for table in followed if table in tables.sources and not self._source.captures(table))
         return [TableLeft(table, "the source leaves it out") for table in gone]
 
-    def _renamed(self) -> list[SnapshotRequested]:
+    def _renamed(self, tables: Sequence[TableId]) -> Iterator[on.SnapshotRequested]:
         """Requests for tables whose rows are those of another rule since their names are others."""
-        found = []
-        for table in sorted(self._rules.renamed):
-            if self._source.snapshots(table) is Snapshots.ALWAYS:
-                found.append(SnapshotRequested(table, RENAMED, by_user=False))
+        for table in tables:
+            if self._is_unasked(table):
+                yield on.SnapshotRequested(table, RENAMED, by_user=False)
             else:
-                log.warning(
-                    "%s: %s: those that are there stay; `cdc resync FILE %s` copies it anew", table, RENAMED, table
-                )
-        return found
+                text = "%s: %s: those that are there stay; `cdc resync FILE %s` copies it anew"
+                log.warning(text, table, RENAMED, table)
 
-    @property
-    def entries(self) -> int:
-        """How many entries hold behind the batch that was derived last."""
-        return len(self._log)
+
+def _try_of(operations: Sequence[SchemaChange]) -> Try:
+    """The operations that the sink is asked for, as the log has them."""
+    if not operations:
+        return Try()
+    return Try(tuple((change_name(each), each.table) for each in operations), digest(operations))

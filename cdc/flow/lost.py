@@ -87,13 +87,13 @@ class LostLoads:
     def _is_together(self, members: Sequence[TableId]) -> bool:
         """Whether all of these source tables of a sink table are snapshotted again when one of them is."""
         source = self._task.source
-        return self._task.routing.policy.mirrors and all(
+        return self._task.middle.policy.mirrors and all(
             source.snapshots(member) is Snapshots.ALWAYS for member in members
         )
 
     def _members(self, sink_table: TableId) -> Sequence[TableId]:
         """The source tables that go to a sink table, as far as batches were decided."""
-        routes = self._task.routing.table
+        routes = self._task.middle.routes
         there = TableLog(self._state.store).at(self._log.last()).rules
         return sorted(source for source in there if sink_table in routes(source))
 
@@ -151,7 +151,7 @@ class LostLoads:
         """The source's tables of each sink table, by names."""
         log = TableLog(self._state.store)
         tables = {*log.at(decision.batch - 1).source, *log.at(decision.batch).source}
-        sink, routes = self._task.sink, self._task.routing.table
+        sink, routes = self._task.sink, self._task.middle.routes
         found: dict[str, list[str]] = {}
         for table in sorted(tables):
             for to in routes(table):

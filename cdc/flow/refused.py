@@ -1,8 +1,8 @@
 """Schema changes that the sink refuses, of tables that it can have anew: they are copied as they are to be. Driver.
 
     refused change --> left out, with all that follow it in the batch for its table
-                   --> rows and changes of the table wait (`RouteStage.wait`), the source is asked for a copy
-    later batch    --> the copy begins beside the table, with the new schema, and takes its place when it is whole
+                   --> the table is suspended (`cdc.tables`), a snapshot of it is ordered
+    later batch    --> the snapshot fills a shadow table with the new schema, which takes its place
 
 What happens to the table as a whole later in the batch comes first (`settled`): it may have no rows then, or another
 name. Readers find the table as it was until then. Not so a table that several source tables go to, one that keeps rows
@@ -11,12 +11,17 @@ or columns that the source does not have any more, and one that somebody has dro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from cdc.errors import ChangeRefused, EngineError
+from cdc.evolution.apply import apply_changes
+from cdc.evolution.behavior import Behavior
 from cdc.flow.attempt import Apply, Attempts
-from cdc.flow.route_stage import RouteStage
+from cdc.flow.derive import Derivation, Derived
+from cdc.flow.middle import Middle
+from cdc.route import Target
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -35,10 +40,15 @@ from cdc.schema import (
     TableId,
     TruncateTable,
 )
+from cdc.schema_json import change_name
 from cdc.sink import Sink
 from cdc.source import Snapshots, Source
-from cdc.state.directory import StateDir
-from cdc.tables.states import Pair
+from cdc.state.store import Store
+from cdc.tables import events as on
+from cdc.tables.entry import TableViews
+from cdc.tables.machine import Machine
+from cdc.tables.sinks import with_shard
+from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, PairState, TableState
 
 _ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn, RenameColumns)
 _WITH_COPY = (*_ALTERS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
@@ -105,66 +115,68 @@ def _without_alters(
 
 
 class RefusedChanges:
-    """Carries changes out one by one. A refused one leads to a copy of its table, or is left out. A `Tolerance`.
+    """Carries changes out one by one. A refused one leads to a snapshot of its table, or is left out. A `Tolerance`.
 
     | refused | with try_evolve | with other behaviors |
     |---|---|---|
-    | a change of a key | the table is copied, else the run stops | the same |
+    | a change of a key | the table is snapshotted again, else the run stops | the same |
     | another change | it is left out, rows are fitted to the table that there is | as a change of a key |
 
-    A table is copied where its source does that unasked, or where the user has asked for it (`cdc resync`).
+    A table is snapshotted where its source does that unasked, or where the user has asked for it (`cdc resync`).
     """
 
-    def __init__(
-        self, sink: Sink, routes: RouteStage, source: Source, state: StateDir, *, leaves_out: bool = False
-    ) -> None:
-        """`leaves_out`: what is refused may be left out, as with try_evolve."""
-        self._sink, self._routes, self._source, self._leaves_out = sink, routes, source, leaves_out
-        self._attempts, self._changes = Attempts(state.store, self), tuple[SchemaChange, ...]()
+    def __init__(self, sink: Sink, source: Source, middle: Middle, derivation: Derivation, store: Store) -> None:
+        self._sink, self._source, self._middle, self._derivation = sink, source, middle, derivation
+        self._leaves_out = middle.policy.behavior is Behavior.TRY_EVOLVE
+        self._attempts = Attempts(store, self)
+        self._changes, self._after = tuple[SchemaChange, ...](), TableViews()
         self._way_out = ""
 
-    def apply(self, batch: int, changes: Sequence[SchemaChange], apply: Apply) -> Sequence[SchemaChange]:
-        """The changes carried out. Raises ChangeRefused for one that stops the run. Repeatable."""
+    def apply(self, derived: Derived, apply: Apply) -> Derived:
+        """The batch with the operations that the sink has carried out, and the tables behind them, which the log has.
+
+        Raises ChangeRefused for one that stops the run. Repeatable.
+        """
+        changes = derived.operations
         if self._sink.shadows and not self._leaves_out:
             changes = settled(changes)
-        self._changes, self._way_out = tuple(changes), _LEAVE_OUT
+        self._changes, self._after, self._way_out = tuple(changes), derived.after, _LEAVE_OUT
         try:
-            done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
+            done, refused = self._attempts.apply(derived.batch, derived.before.sink, changes, apply)
         except ChangeRefused as error:
             raise self._with_way_out(error) from error
         except EngineError as error:
             if not self._leaves_out or type(error) is not EngineError:
                 raise
             raise self._with_way_out(ChangeRefused(error.message, where=error.where)) from error
-        tables = {change.table for change in refused if self._needs_copy(change)}
-        copied = [change for change in refused if change.table in tables]
-        left_out = [change for change in refused if change.table not in tables]
-        if left_out:
-            self._routes.only(batch, done, left_out)
-        if copied:
-            self._wait_for_copies(batch, done, copied)
-        return done
+        return self._without(derived, done, refused) if refused else replace(derived, operations=done)
 
-    def _wait_for_copies(self, batch: int, done: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
-        """Tables of refused changes wait for snapshots, which are ordered with that."""
-        pairs: list[Pair] = []
-        for table in sorted({change.table for change in refused}):
-            source = self._routes.only_source(table)
-            if source is not None:
-                pairs.append((source, table))
-        self._routes.wait(batch, done, refused, pairs)
+    def _without(self, derived: Derived, done: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> Derived:
+        """The batch of which only these operations were carried out; tables that need it wait for a snapshot."""
+        machine = Machine(self._derivation.circumstances(derived.batch), derived.after.tables)
+        for table in sorted({change.table for change in refused if self._needs_copy(change)}):
+            source = self._only_source(table)
+            if source is not None and machine.tables.state((source, table)) is not TableState.SUSPENDED:
+                machine.take(on.ChangeRefused(source, Target(table), "a change of its schema", curable=True))
+        tables = machine.outcome().after
+        sinks = apply_changes(derived.before.sink, done)
+        pairs = {pair: _with_sink(record, pair[1] in sinks, derived.batch) for pair, record in tables.pairs.items()}
+        after = derived.after.with_tables(replace(tables, sinks=sinks, pairs=pairs))
+        self._derivation.rewrite(derived.batch, after)
+        counts = derived.counts + Counter(f"refused-by-sink {change_name(each)} {each.table}" for each in refused)
+        return replace(derived, operations=done, after=after, counts=counts)
 
     def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
-        """All that follows a refused change of the table goes with its copy."""
+        """All that follows a refused change of the table goes with its snapshot."""
         return any(before.table == change.table and self._needs_copy(before) for before in refused)
 
     def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
-        """Whether a copy is the way out, or the change may be left out."""
+        """Whether a snapshot is the way out, or the change may be left out."""
         if self._leaves_out and not isinstance(change, AlterPrimaryKey):
             return True
         source = self._curable_source(change, error)
         always = source is not None and self._source.snapshots(source) is Snapshots.ALWAYS
-        if source is not None and (always or self._routes.is_requested(change.table)):
+        if source is not None and (always or self._is_requested(change.table)):
             return True
         resync = "" if source is None else f"run `cdc resync FILE {source}`, which copies it as the server has it"
         leave = _START_ANEW if isinstance(change, AlterPrimaryKey) else _LEAVE_OUT
@@ -172,21 +184,46 @@ class RefusedChanges:
         return False
 
     def _needs_copy(self, refused: SchemaChange) -> bool:
-        """Whether the table of a refused change is copied for it."""
+        """Whether the table of a refused change is snapshotted for it."""
         return not self._leaves_out or isinstance(refused, AlterPrimaryKey)
 
+    def _is_requested(self, table: TableId) -> bool:
+        """Whether a user has asked for a snapshot of a source table of this sink table, which has not begun."""
+        return any(
+            place == table and (pair.asked or (pair.by_user and pair.state in OPEN_ORDERS))
+            for (_, place), pair in self._after.tables.pairs.items()
+        )
+
     def _curable_source(self, change: SchemaChange, error: ChangeRefused | EngineError) -> TableId | None:
-        """The source table whose copy would have the change behind it, as far as it is copied when it is asked for."""
+        """The source table whose snapshot would have the change behind it, as far as one is taken when it is asked."""
         table, sink = change.table, self._sink
         curable = error.curable if isinstance(error, ChangeRefused) else self._leaves_out
         if not curable or not sink.shadows or isinstance(change, CreateShadow | SwapShadow):
             return None  # another snapshot would come to the same operation again
         if not all(_is_copied_with(other) for other in self._changes if other.table == table):
             return None
-        source = self._routes.only_source(table)
+        source = self._only_source(table)
         if source is None or self._source.snapshots(source) is Snapshots.NEVER:
             return None
         return source if self._is_there(table) else None
+
+    def _only_source(self, table: TableId) -> TableId | None:
+        """The one source table of a sink table that can be replaced by a snapshot of it.
+
+        None where others go or went there, where it is to stay as it is, and where it has columns that the source table
+        does not have any more.
+        """
+        if self._middle.policy.behavior is Behavior.IGNORE or self._after.tables.sink_state(table).merged:
+            return None
+        sources, routes = self._after.rules, self._middle.routes
+        found = [(source, each) for source in sources for each in routes.targets(source) if each.table == table]
+        if len(found) != 1:
+            return None
+        source, target = found[0]
+        names = {name.casefold() for name in with_shard(sources[source], target).names}
+        there = self._after.sink.get(table)
+        kept = there is not None and {name.casefold() for name in there.names} <= names
+        return source if kept else None
 
     def _is_there(self, table: TableId) -> bool:
         return not self._sink.missing_tables([table])
@@ -195,3 +232,10 @@ class RefusedChanges:
         """The error of a run that stops, with the step that lets it go on, whatever the sink says of it."""
         hint = "; or ".join(filter(None, (error.hint, self._way_out)))
         return ChangeRefused(error.message, where=error.where, hint=hint, curable=error.curable)
+
+
+def _with_sink(record: PairState, there: bool, batch: int) -> PairState:
+    """The record of a pair whose sink table is there or is not, as the sink has refused to create it."""
+    if there or record.state in NO_MEMBER or record.state is TableState.MISSING:
+        return record
+    return PairState(TableState.MISSING, batch)

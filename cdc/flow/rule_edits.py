@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cdc.errors import SpecError
-from cdc.schema import AddColumn, AlterColumnType, DropColumn, RenameColumn, RenameColumns, SchemaChange, TableId
+from cdc.evolution.diff import Table, diff
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    Column,
+    DropColumn,
+    RenameColumn,
+    RenameColumns,
+    SchemaChange,
+    TableId,
+    TableSchema,
+)
 from cdc.tables.entry import TableViews
 from cdc.tables.states import Schemas
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
+
+log = logging.getLogger(__name__)
 
 Texts = Mapping[TableId, Mapping[str, str]]
 """By source table and column how it is computed, the filter under the empty name; those that pass are left out."""
@@ -67,3 +82,38 @@ def _sentence(table: TableId, new: list[str], gone: list[str], others: list[str]
     text += f", as the earlier rules made {', '.join(others)}" if others else ""
     text += ", those that the earlier filter held back stay out" if filtered else ""
     return f"{text}; `cdc resync FILE {table}` copies them anew"
+
+
+def edits(
+    rules: Rules | None, sources: Schemas, behind: Schemas, left_out: Collection[TableId] = ()
+) -> list[SchemaChange]:
+    """The changes from the tables that earlier rules have made to those that these make. Raises SpecError, but not for
+    those that are `left_out`."""
+    made: list[SchemaChange] = []
+    for table, schema in sources.items():
+        try:
+            made += altered(table, behind[table], schema if rules is None else rules.result(table, schema).schema)
+        except SpecError as error:
+            if table not in left_out:
+                raise
+            log.warning("%s: it is paused, and the rule does not fit it: %s", table, error)
+    return made
+
+
+def altered(table: TableId, old: TableSchema, new: TableSchema) -> list[SchemaChange]:
+    """The changes of a table from what an earlier rule made of it to what a rule makes now.
+
+    Old rows know nothing of what the new rule computes: what is added is NULL there, what could be NULL stays so.
+    """
+    if old == new:
+        return []
+    known = {column.name.lower(): column for column in old.columns}
+    columns = tuple(_edited(column, known.get(column.name.lower()), new.primary_key) for column in new.columns)
+    return diff(Table(table, old), Table(table, replace(new, columns=columns, comment=old.comment)))
+
+
+def _edited(column: Column, old: Column | None, key: Sequence[str]) -> Column:
+    if old is None:
+        return replace(column, nullable=column.name not in key, default=None)
+    nullable = column.nullable or (old.nullable and column.name not in key)
+    return replace(column, nullable=nullable, default=old.default, comment=old.comment)

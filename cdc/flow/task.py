@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from cdc.faults import reached
 from cdc.flow.columns import check_columns
 from cdc.flow.copying import blocks_for, gathered_tables
 from cdc.flow.gather import gathered
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.flow.rule_steps import RuleSteps
 from cdc.flow.shard import with_source
 from cdc.schema import TableId
@@ -34,9 +34,6 @@ from cdc.tables.router import targets
 from cdc.tables.states import NO_MEMBER, Tables, TableState
 from cdc.timing import Phases
 from cdc.without_pandas import keep_pandas_out
-
-if TYPE_CHECKING:
-    from cdc.transform.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +111,8 @@ class PrepareTask:
 
     source: Source
     sink: Sink
-    routing: Routing
+    middle: Middle
     tables: TableLog
-    rules: Rules | None = None
     answers: Store | None = None
     notes: Notes | None = None
 
@@ -153,7 +149,7 @@ class PrepareTask:
             blocks_read = seen.watch(self._wanted(batch, self.source.read(split, count, reports.append)))
             read = phases.of("read", self._placed(blocks_read))
             name = f"batch-{batch}-part-{split.index}"
-            with RuleSteps(self.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
+            with RuleSteps(self.middle.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
                 blocks = phases.of(
                     "transform", gathered(routed, gathered_tables(self.sink, self.tables.at(batch).tables.merged))
@@ -194,7 +190,7 @@ class PrepareTask:
 
     def _is_taken(self, tables: Tables, source: TableId, streams: frozenset[Stream]) -> bool:
         """Whether a table of the sink gets rows of these streams; of one that is not followed the run is told later."""
-        for target in self.routing.table.targets(source):
+        for target in self.middle.routes.targets(source):
             state, shadowed = tables.state((source, target.table)), tables.sink_state(target.table).shadowed
             if state in _TOLD or targets(state, streams, shadowed=shadowed):
                 return True
@@ -210,7 +206,7 @@ class PrepareTask:
         """The blocks as the sink sees them: for each sink table of theirs one, with its columns."""
         tables = self.tables.at(batch).tables
         for block in blocks:
-            for target in self.routing.table.targets(block.table):
+            for target in self.middle.routes.targets(block.table):
                 state, sink_state = tables.state((block.table, target.table)), tables.sink_state(target.table)
                 known = tables.sinks.get(target.table)
                 if known is None:
@@ -226,8 +222,8 @@ class PrepareTask:
                 if not found:
                     continue
                 routed = replace(with_source(block, target), table=target.table)
-                check_columns(routed, known, exact=self.routing.policy.exact and not sink_state.merged)
-                fitted = self.routing.coercion(routed, known, count)
+                check_columns(routed, known, exact=self.middle.policy.exact and not sink_state.merged)
+                fitted = self.middle.coercion(routed, known, count)
                 yield from (replace(fitted, table=one.table) for one in found)
 
 

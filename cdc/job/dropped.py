@@ -14,13 +14,12 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from cdc.errors import SinkError
 from cdc.evolution import journal
-from cdc.evolution.behavior import Policy
 from cdc.flow.altered import put_back
 from cdc.flow.copying import names_of
+from cdc.flow.middle import Middle
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import Sink
 from cdc.source import Snapshots, Source
@@ -28,9 +27,6 @@ from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox, RequestKind, snapshots_requested
-
-if TYPE_CHECKING:
-    from cdc.transform.rules import Rules
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +43,9 @@ class DroppedTables:
         sink: Sink,
         state: StateDir,
         where: str,
-        rules: Rules | None = None,
-        policy: Policy | None = None,
+        middle: Middle,
     ) -> None:
-        self._rules, self._policy = rules, policy or Policy()
+        self._rules, self._policy = middle.rules, middle.policy
         self._source, self._sink, self._state, self._where = source, sink, state, where
         self._log, self._tables = CommitLog(state.commits), TableLog(state.store)
 

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cdc.errors import EditRefused, SinkError, StateError
 from cdc.flow.containers import NamesContainers, moved_rows
+from cdc.flow.middle import Middle
 from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
 from cdc.planning import check_patterns
@@ -30,8 +31,6 @@ from cdc.schema import TableId
 from cdc.sink import Sink
 from cdc.source import Snapshots, Source
 from cdc.spec.model import PipelineSpec
-from cdc.spec.routing import made_routing
-from cdc.spec.rules import made_rules
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import Fingerprint, Fingerprints
@@ -49,8 +48,9 @@ _SHOWN = 5
 class Edits:
     """Compares a pipeline file with what its state directory says of the runs before."""
 
-    def __init__(self, spec: PipelineSpec, state: StateDir) -> None:
-        self._spec, self._state = spec, state
+    def __init__(self, spec: PipelineSpec, middle: Middle, state: StateDir) -> None:
+        """`middle` is the file, compiled."""
+        self._spec, self._middle, self._state = spec, middle, state
         self._log, self._kept = CommitLog(state.commits), Fingerprints(state.store)
         self._now = fingerprint_of(spec)
 
@@ -118,7 +118,7 @@ class Edits:
         if before is None or not source.lists_all_tables:
             return
         if {*self._now.patterns} - {*before.patterns}:
-            check_patterns(self._spec, source.tables(), complete=True, known=before.patterns)
+            check_patterns(self._spec, self._middle.routes, source.tables(), complete=True, known=before.patterns)
 
     def check_tables(self, source: Source, sink: Sink) -> None:
         """Raise EditRefused when tables go elsewhere and cannot follow, SinkError when the sink lacks some.
@@ -131,7 +131,7 @@ class Edits:
             known = TableLog(self._state.store).at(last)
             tables = sorted(filter(source.captures, known.source))
             old = targets(self._routes(known), tables)
-            new = targets(made_routing(self._spec).table, tables)
+            new = targets(self._middle.routes, tables)
             moved = [table for table in tables if _places(new[table]) - _places(old[table])]
             self._check_moved(tables, moved, old, new, source)
             filled: defaultdict[TableId, set[TableId]] = defaultdict(set)
@@ -140,8 +140,7 @@ class Edits:
                     filled[place].add(table)
             self._check_named(before, filled.keys() & known.sink.keys())
             where = ", ".join(self._now.at) or self._now.sink
-            policy = made_routing(self._spec).policy
-            DroppedTables(source, sink, self._state, where, made_rules(self._spec), policy).check(filled)
+            DroppedTables(source, sink, self._state, where, self._middle).check(filled)
         if before != self._now:
             self._kept.write(self._now)
 

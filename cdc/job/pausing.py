@@ -14,8 +14,8 @@ from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
 from cdc.source import Context, Snapshots, Source
+from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
-from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
@@ -44,7 +44,7 @@ def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
         hint = "leave it out with the options of the source, or stop the pipeline"
         raise SourceError("it cannot be paused: its source would not copy it anew afterwards", where=table, hint=hint)
     merged = TableLog(state.store).at(last).tables.merged
-    for sink_table in made_routing(spec).table(found):
+    for sink_table in compiled(spec).routes(found):
         if sink_table in merged:
             hint = "they are copied together: leave it out with tables.exclude, or stop the pipeline"
             raise SourceError(f"it cannot be paused: other tables go to {sink_table} too", where=table, hint=hint)

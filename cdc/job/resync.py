@@ -13,8 +13,8 @@ from cdc.job.state_location import changing
 from cdc.route import RouteTable
 from cdc.schema import TableId
 from cdc.source import Context, Snapshots, Source
+from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
-from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.entry import TableViews
@@ -47,9 +47,9 @@ def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
     check_known(state, found)
     _check_snapshotted(source, found)
     check_not_paused(state, found)
-    routing, tables = made_routing(spec), TableLog(state.store).at(CommitLog(state.commits).last())
-    sink_tables = routing.table(found)
-    if not (routing.policy.mirrors and _snapshotted_together(source, routing.table, sink_tables, tables)):
+    middle, tables = compiled(spec), TableLog(state.store).at(CommitLog(state.commits).last())
+    sink_tables = middle.routes(found)
+    if not (middle.policy.mirrors and _snapshotted_together(source, middle.routes, sink_tables, tables)):
         _check_told_apart(found, sink_tables, tables)
     Mailbox(state.store).add(found, RequestKind.SNAPSHOT)
 

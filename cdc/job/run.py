@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdc.errors import CdcError, CommitUnknown, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.held import Held
+from cdc.flow.middle import Middle
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
 from cdc.job.control import Control
@@ -35,14 +36,12 @@ from cdc.job.spark.without_executors import told_without_executors
 from cdc.job.state_location import state_location
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
-from cdc.planning import behavior_text, check_merges, check_patterns, check_routes, check_rules
+from cdc.planning import check_merges, check_patterns, check_rules
 from cdc.retry import RetryPolicy
-from cdc.route import RouteGuard
 from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Limits, Source
+from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
-from cdc.spec.routing import made_routing
-from cdc.spec.rules import made_rules
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.durable import NO_ROOM, state_error
@@ -121,9 +120,11 @@ def run(
             mode = Mode(master, until_caught_up or spec.pipeline.bounded, background)
             if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
                 refresh(spec, state)
-            recording = stack.enter_context(_recording(spec, pipeline, state, reporter, mode, control, events, seen))
+            middle = compiled(spec, pipeline)
+            recorded = _recording(spec, middle, pipeline, state, reporter, mode, control, events, seen)
+            recording = stack.enter_context(recorded)
             try:
-                _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
+                _run_locked(spec, middle, pipeline, state, lock, reporter, json_log, mode, control, recording)
             except CdcError as error:
                 control.words(error)
                 raise
@@ -138,6 +139,7 @@ def run(
 
 def _recording(
     spec: PipelineSpec,
+    middle: Middle,
     pipeline: str,
     state: StateDir,
     reporter: Reporter,
@@ -148,7 +150,7 @@ def _recording(
 ) -> Recording:
     first = first_status(
         state.root, pipeline, name=spec.name, source=spec.source.type, sink=spec.sink.type, file=spec.file,
-        behavior=behavior_text(spec), bounded=mode.until_caught_up,
+        behavior=str(middle.policy), bounded=mode.until_caught_up,
     )  # fmt: skip
     file = None if events is None else EventFile(events, spec.name)
     warn, held = partial(reporter.line, level="warning"), Held(state).tables
@@ -166,6 +168,7 @@ def _traces(spec: PipelineSpec, warn: Callable[[str], None], control: Control) -
 
 def _run_locked(
     spec: PipelineSpec,
+    middle: Middle,
     pipeline: str,
     state: StateDir,
     lock: RunLock,
@@ -182,27 +185,25 @@ def _run_locked(
     shared = control.shared
     java = chosen_java(spec) if shared is None else shared.java
     reporter.line(
-        f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}, schema changes: {behavior_text(spec)}",
+        f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}, schema changes: {middle.policy}",
         state=state.store.where().rstrip("/"),
         java=str(java),
     )
     other_defaults = spec.other_defaults()
     if other_defaults:
         reporter.line(f"defaults that are not Flink CDC's (its own in brackets): {other_defaults}")
-    routing = made_routing(spec)
-    progress, rules = control.progress, made_rules(spec, pipeline)
+    progress = control.progress
     signals = Signals(control.stop, control.drain)
     if state.initial_offset() is None:  # a pipeline that goes on may be far behind the tables of today
         tables = _first_tables(source)
-        check_routes(spec, tables)
-        check_merges(routing, check_rules(rules, tables))
+        middle.routes.check(tables)
+        check_merges(middle, check_rules(middle.rules, tables))
         if source.lists_all_tables or not source.bounded:  # else those that it begins with are not all
-            for problem in check_patterns(spec, tables, complete=source.lists_all_tables):
+            for problem in check_patterns(spec, middle.routes, tables, complete=source.lists_all_tables):
                 reporter.line(str(problem), level="warning")
-    guard = RouteGuard(partial(check_routes, spec))
     retry = RetryPolicy(spec.pipeline.retry_timeout_s, stopping=signals.stop.is_set, waiting=progress.waiting)
-    runner = BatchRunner(source, sink, routing, guard, state, OffsetLog(state), progress, retry, rules)
-    edits = Edits(spec, state)
+    runner = BatchRunner(source, sink, middle, state, OffsetLog(state), progress, retry)
+    edits = Edits(spec, middle, state)
     edits.check_sink(sink)
     sink.check()
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
@@ -221,7 +222,7 @@ def _run_locked(
         parallelism = mode.parallelism(spec, spark)
         if shared is None:
             reporter.line("Spark is up, the first batch is prepared", tasks=parallelism)
-        task = PrepareTask(source, sink, routing, TableLog(state.store), rules, state.answers, state.notes)
+        task = PrepareTask(source, sink, middle, TableLog(state.store), state.answers, state.notes)
         if shared is not None:
             shared.prepare(task, signals.stop)
             if signals.stop.is_set():
@@ -248,7 +249,7 @@ def _run_locked(
             watch.until_end()
         finally:
             watch.report()
-            reporter.summary(progress.snapshot(), behavior_text(spec), copying.anew())
+            reporter.summary(progress.snapshot(), str(middle.policy), copying.anew())
 
 
 def finished_earlier(steps: Iterable[Callable[[], None]], signals: Signals, reporter: Reporter) -> bool:

@@ -40,8 +40,8 @@ RESUMED = "it was paused"
 
 
 @dataclass(frozen=True)
-class BatchPlan:
-    """The result of a batch's events.
+class BatchOutcome:
+    """The outcome of a batch's events.
 
     Attributes:
         operations: for the sink, in order.
@@ -116,10 +116,10 @@ class Machine:
         if sinks.shadows and table in sinks.schemas and not sinks.state(table).shadowed:
             sinks.plan(DropShadow(table))
 
-    def plan(self) -> BatchPlan:
-        """The plan of the events so far."""
+    def outcome(self) -> BatchOutcome:
+        """The outcome of the events so far."""
         sinks = self.tables.sinks
-        return BatchPlan(sinks.operations, self.tables.tables(), tuple(sinks.notices))
+        return BatchOutcome(sinks.operations, self.tables.tables(), tuple(sinks.notices))
 
     # events
 
@@ -280,10 +280,10 @@ def shard_moved(source: TableId, old: Target, new: Target) -> EditRefused:
     )
 
 
-def planned(
+def batch_outcome(
     now: Circumstances, before: Tables, events: Iterable[on.Event], touched: Iterable[TableId] = ()
-) -> BatchPlan:
-    """The plan of events, behind the changes that the present routes make.
+) -> BatchOutcome:
+    """The outcome of events, behind the changes that the present routes make.
 
     `touched`: sink tables of whose shadow tables nobody knows what is in them: they begin again, or go where there are
     to be none.
@@ -298,4 +298,4 @@ def planned(
         machine.take(event)
     for table in touched:
         machine.drop_left_shadow(table)
-    return machine.plan()
+    return machine.outcome()

@@ -8,20 +8,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
+from cdc.flow.middle import Middle
 from cdc.lines.source import LineSource
-from cdc.planning import check_merges, check_routes, check_rules
-from cdc.route import RouteGuard
+from cdc.planning import check_merges, check_rules
 from cdc.schema_json import schema_to_json
 from cdc.spec.check import check
+from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
-from cdc.spec.routing import made_routing
-from cdc.spec.rules import made_rules
 from cdc.testing.case import Case, Result, case_from, error_from, name_of
 from cdc.testing.line_sink import LineSink
-from cdc.testing.memory import Middle, run_in_memory
+from cdc.testing.memory import run_in_memory
 from cdc.testing.memory_state import MemoryState
 
 STAND_INS = b"source: {type: values, rows: [], metadata.list: op_ts}\nsink: {type: values}\n"
@@ -48,8 +46,8 @@ def run_case(case: Case, sink: LineSink, file: str = "pipeline.yaml", *, dead_le
     spec = check(file, case.pipeline.encode(), env=case.variables, stand_ins=STAND_INS).spec
     source, between = CaseSource(case.input), middle(spec, dead_letters=dead_letters)
     tables = source.first_tables()
-    check_routes(spec, tables)
-    check_merges(between.routing, check_rules(between.rules, tables))
+    between.routes.check(tables)
+    check_merges(between, check_rules(between.rules, tables))
     run_in_memory(source, sink, state=MemoryState(), middle=between, now=case.now)
 
 
@@ -65,7 +63,7 @@ def middle(spec: PipelineSpec, *, dead_letters: str = "") -> Middle:
         from cdc.transform.kept import forget
 
         forget()
-    return Middle(made_routing(spec), RouteGuard(partial(check_routes, spec)), made_rules(spec))
+    return compiled(spec)
 
 
 class CaseSource(LineSource):

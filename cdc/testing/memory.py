@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 from cdc import events as on
 from cdc import faults
 from cdc.flow.batch import BatchRunner
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.flow.progress import Progress
-from cdc.flow.routing import Routing
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.retry import RetryPolicy
-from cdc.route import RouteGuard
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Sink
 from cdc.source import Limits, Offset, Order, Source
@@ -51,21 +50,6 @@ class Run:
     def changes(self) -> list[SchemaChange]:
         """The schema changes among the events."""
         return on.changes(self.events)
-
-
-@dataclass(frozen=True)
-class Middle:
-    """The rules and routes between source and sink: by default the sink's tables mirror those of the source.
-
-    Attributes:
-        routing: source tables to sink tables, and what becomes of schema changes.
-        guard: refuses tables that cannot be told apart in the sink; it remembers tables, so it is for one run.
-        rules: the transform rules, None without any.
-    """
-
-    routing: Routing = field(default_factory=Routing)
-    guard: RouteGuard = field(default_factory=lambda: RouteGuard(lambda tables: None))
-    rules: Rules | None = None
 
 
 def run_in_memory(
@@ -202,12 +186,11 @@ class LocalPipeline:
         between = self.middle
         self._recovered = False
         self._task = PrepareTask(
-            self._source, sink, between.routing, TableLog(self._state.store), between.rules, self._state.answers,
-            self._state.notes,
+            self._source, sink, between, TableLog(self._state.store), self._state.answers, self._state.notes
         )  # fmt: skip
         self._runner = BatchRunner(
-            self._source, sink, between.routing, between.guard, self._state, self._planned.__getitem__, self._progress,
-            RetryPolicy(timeout_s=10.0), between.rules,
+            self._source, sink, between, self._state, self._planned.__getitem__, self._progress,
+            RetryPolicy(timeout_s=10.0),
         )  # fmt: skip
 
     def recover(self) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from cdc.evolution.behavior import Behavior
 from cdc.schema import TableId, TruncateTable
-from cdc.spec.routing import made_routing
+from cdc.spec.compiled import compiled
 from cdc.verify.report import State, TableReport, Verification
 
 if TYPE_CHECKING:
-    from cdc.flow.routing import Routing
+    from cdc.evolution.behavior import Policy
     from cdc.spec.model import PipelineSpec
 
 
@@ -20,16 +20,16 @@ def repair(spec: PipelineSpec, found: Verification, state_dir: Path | None) -> I
     """Ask for each source table of a sink table that differs; a line for each. Raises as `request_resync`."""
     from cdc.job.resync import request_resync
 
-    routing = made_routing(spec)
+    policy = compiled(spec).policy
     for report in found.tables:
         for source in report.sources if report.state is State.DIFFERENT else ():
             request_resync(spec, source, state_dir)
-            yield f"{source}: will be copied anew{_kept(routing, report)}"
+            yield f"{source}: will be copied anew{_kept(policy, report)}"
 
 
-def _kept(routing: Routing, report: TableReport) -> str:
+def _kept(policy: Policy, report: TableReport) -> str:
     """The differences that a re-snapshot leaves: as `cdc.tables` decides whether it replaces the table."""
-    policy, table = routing.policy, TableId.parse(report.table)
+    table = TableId.parse(report.table)
     replaced = policy.behavior is not Behavior.IGNORE and policy.allows(TruncateTable(table))
     if not report.extra or (replaced and len(report.sources) == 1):
         return ""

@@ -18,8 +18,7 @@ from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Sink, StoredTable
 from cdc.source import Context, TablesNow
-from cdc.spec.routing import made_routing
-from cdc.spec.rules import made_rules
+from cdc.spec.compiled import compiled
 from cdc.state.directory import StateDir
 from cdc.status.file import read_status
 from cdc.tables.log import TableLog
@@ -32,9 +31,8 @@ from cdc.verify.shown import kinds, shown_rows
 from cdc.verify.tables import Pair, keys_in_source, pairs
 
 if TYPE_CHECKING:
-    from cdc.flow.routing import Routing
+    from cdc.flow.middle import Middle
     from cdc.spec.model import PipelineSpec
-    from cdc.transform.rules import Rules
 
 SHOWN, SHOWN_DEEP = 5, 1000
 """Rows that are named for each table."""
@@ -87,7 +85,7 @@ def _verified(
     committed = Committed(state, RetryPolicy(_wait_s(settings, state), 0.1, 1.0))
     decision = committed.decision()
     try:
-        work = _Work(now, sink, made_routing(spec), made_rules(spec), committed, settings)
+        work = _Work(now, sink, compiled(spec), committed, settings)
         work.copying = {each.table: each.state for each in source.progress() if each.state != "done"}
         work.held = Held(state).tables()
         reports = []
@@ -113,12 +111,11 @@ class _Work:
         self,
         now: TablesNow,
         sink: Sink,
-        routing: Routing,
-        rules: Rules | None,
+        middle: Middle,
         committed: Committed,
         settings: Settings,
     ) -> None:
-        self._now, self._sink, self._routing, self._rules = now, sink, routing, rules
+        self._now, self._sink, self._middle = now, sink, middle
         self._committed, self._settings = committed, settings
         self._sources: dict[TableId, TableSchema] = {}
         self.copying: dict[TableId, str] = {}
@@ -129,7 +126,7 @@ class _Work:
         self._sources = dict(self._now.tables())
         wanted = None if self._settings.tables is None else TablePattern(self._settings.tables)
         held = self.held.paused | self.held.resumed
-        found = pairs(self._sources, sinks, self._routing.table, self._rules, self._now.partial, held)
+        found = pairs(self._sources, sinks, self._middle.routes, self._middle.rules, self._now.partial, held)
         chosen = [pair for pair in found if wanted is None or any(wanted.matches(fed.table) for fed in pair.fed)]
         if not chosen:
             raise SourceError("no captured table matches", where=self._settings.tables or "tables")
@@ -170,8 +167,8 @@ class _Work:
             counts[reason] += number
 
         expected = Expected(
-            self._now, tuple(self._feeds(pair, schema, stored)), schema, stored, pair.columns, self._rules,
-            self._routing.coercion, count,
+            self._now, tuple(self._feeds(pair, schema, stored)), schema, stored, pair.columns, self._middle.rules,
+            self._middle.coercion, count,
         )  # fmt: skip
         log = Log(
             self._now.end,
@@ -188,7 +185,7 @@ class _Work:
         kept = stored.stored(empty).schema
         for fed in pair.fed:
             source, keys = self._sources[fed.table], self._now.keys(fed.table)
-            mine = keys_in_source(pair, fed, keys, self._rules, source) and all(
+            mine = keys_in_source(pair, fed, keys, self._middle.rules, source) and all(
                 _alike(kept.field(name).type, arrow_schema(source).field(name).type) for name in keys
             )
             yield Feed(fed.table, fed.target, keys if mine else ())

@@ -12,7 +12,7 @@ from test_document_sink import DocumentHarness
 
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
     AlterColumnType,
@@ -29,7 +29,6 @@ from cdc.schema import (
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import FailAt, block, run_in_memory
-from cdc.testing.memory import Middle
 
 T = TableId("shop", "t")
 ID, V = Column("id", DataType.parse("INT"), nullable=False), Column("v", DataType.parse("INT"))
@@ -59,8 +58,8 @@ def test_the_table_ends_as_the_sources(name: str, failure: FailAt | None, tmp_pa
     def sink() -> DocumentSink:
         return DocumentSink(tmp_path / "cluster.json", context)
 
-    routing = Routing(RouteTable(()), Policy(Behavior.EVOLVE), Coercion("fail"))
-    run_in_memory(source, sink(), restarted=sink, middle=Middle(routing), state=tmp_path / "state")
+    routing = Middle(RouteTable(()), Policy(Behavior.EVOLVE), Coercion("fail"))
+    run_in_memory(source, sink(), restarted=sink, middle=routing, state=tmp_path / "state")
     harness = DocumentHarness(tmp_path)
     found = harness.rows(T)
     assert found is not None

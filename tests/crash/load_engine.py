@@ -19,9 +19,9 @@ from unittest.mock import patch
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, CommitUnknown
 from cdc.flow.batch import BatchRunner
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
-from cdc.flow.routing import Routing
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
@@ -89,11 +89,6 @@ class Crashes:
             yield
 
 
-class _NoGuard:
-    def check(self, changes: Sequence[SchemaChange]) -> None:
-        """Every route is fine."""
-
-
 class _Frame:
     """What Spark gives to foreachBatch: collecting it runs the tasks, each up to four times."""
 
@@ -109,7 +104,7 @@ class _Frame:
         )
         engine.rng.shuffle(splits)
         tables = TableLog(engine.state.store)
-        task = PrepareTask(source, pickle.loads(pickle.dumps(self._sink)), Routing(), tables)
+        task = PrepareTask(source, pickle.loads(pickle.dumps(self._sink)), Middle(), tables)
         return [self._run(lambda split=split: task(self._batch, split)).to_row() for split in splits]
 
     def _run(self, task: Callable[[], TaskResult]) -> TaskResult:
@@ -193,7 +188,7 @@ class LoadEngine:
         sink, first = self.make_sink(self.state.sink), self.logged
         source, offsets = ListSource(self.items), OffsetLog(self.state)
         runner = BatchRunner(
-            source, sink, Routing(), _NoGuard(), self.state, offsets, Progress(), RETRY  # type: ignore[arg-type]
+            source, sink, Middle(), self.state, offsets, Progress(), RETRY
         )  # fmt: skip
         try:
             runner.recover()

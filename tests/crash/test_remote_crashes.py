@@ -27,9 +27,9 @@ from hdfs_server import ImitatedHdfs
 
 from cdc.block import ChangeBlock
 from cdc.flow.batch import BatchRunner
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
-from cdc.flow.routing import Routing
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
@@ -105,11 +105,6 @@ class Machine:
             yield
 
 
-class _NoGuard:
-    def check(self, changes: Sequence[SchemaChange]) -> None:
-        """Every route is fine."""
-
-
 class _Frame:
     """What Spark gives to foreachBatch, with tasks in one process."""
 
@@ -121,7 +116,7 @@ class _Frame:
         start, end = OffsetLog(state)(self._batch)
         state.adopt_plan(self._batch)
         splits = SplitLog(state.splits).splits(life.source, start, end, life.rng.randint(1, 3))
-        task = PrepareTask(life.source, life.sink, Routing(), TableLog(state.store))
+        task = PrepareTask(life.source, life.sink, Middle(), TableLog(state.store))
         return [task(self._batch, split).to_row() for split in splits]
 
 
@@ -135,7 +130,7 @@ class _Life:
         state, log = self.state, CommitLog(self.state.commits)
         mend(state.checkpoint, lambda batch: log.get(batch) is not None)
         runner = BatchRunner(
-            self.source, self.sink, Routing(), _NoGuard(), state, OffsetLog(state), Progress(),  # type: ignore[arg-type]
+            self.source, self.sink, Middle(), state, OffsetLog(state), Progress(),
             RetryPolicy(timeout_s=0.0),
         )  # fmt: skip
         try:

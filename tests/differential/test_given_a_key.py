@@ -18,13 +18,12 @@ from direct import DirectRuns
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import TableId
 from cdc.source import Limits
 from cdc.state.directory import StateDir
 from cdc.tables.requests import Mailbox, RequestKind
-from cdc.testing.memory import Middle
 from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
@@ -73,7 +72,7 @@ def test_the_hint_of_a_refused_change_is_followed_where_nothing_is_copied_unaske
     database = any_server.new_database("refused")
     any_server.execute(f"CREATE TABLE t ({columns})", f"INSERT INTO t VALUES {row}", database=database)
     runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", scan__startup__mode="earliest-offset"))
-    how = Middle(Routing(RouteTable(()), Policy(Behavior(behavior)), Coercion("fail")))
+    how = Middle(RouteTable(()), Policy(Behavior(behavior)), Coercion("fail"))
     runs.catch_up(Limits(1 << 26, 10**6), middle=how)
     any_server.execute("SET sql_mode = ''", f"ALTER TABLE t {change}", database=database)
     any_server.execute(f"INSERT INTO t VALUES {later}", database=database)

@@ -15,7 +15,7 @@ import pytest
 
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
@@ -33,7 +33,6 @@ from cdc.source import Context
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
 from cdc.testing import ListSource, block, run_in_memory
-from cdc.testing.memory import Middle
 from connectors.duckdb.options import DuckDbSinkOptions
 
 pytestmark = pytest.mark.usefixtures("files_stay_open")
@@ -240,12 +239,10 @@ def test_the_sink_is_as_the_model_says(seed: int, behavior: str, tmp_path: Path)
         RouteRule(source_table=r"one.(x)", sink_table="a.$1"),
         RouteRule(source_table=r"one.\.*", sink_table="b.<>", replace_symbol="<>"),
     ]
-    routing = Routing(RouteTable(rules), Policy(Behavior(behavior)), Coercion("null"))
+    routing = Middle(RouteTable(rules), Policy(Behavior(behavior)), Coercion("null"))
     path = tmp_path / "sink.duckdb"
     sink = DuckDbSinkOptions(type="duckdb", path=str(path)).build(Context("p", LocalStore(tmp_path / "state" / "sink")))
-    run_in_memory(
-        ListSource(world.items), sink, middle=Middle(routing), state=tmp_path / "state", parallelism=1 + seed % 3
-    )
+    run_in_memory(ListSource(world.items), sink, middle=routing, state=tmp_path / "state", parallelism=1 + seed % 3)
     with duckdb.connect(str(path), read_only=True) as session:
         for name, table in world.model.tables.items():
             found = session.execute(f"SELECT * FROM {name}").fetchall()

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import numbered
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
@@ -18,7 +19,7 @@ from cdc.spec.check import check
 from cdc.spec.rules import made_rules
 from cdc.state.store import LocalStore
 from cdc.testing import FailAt
-from cdc.testing.memory import LocalPipeline, Middle
+from cdc.testing.memory import LocalPipeline
 from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.mysql

@@ -22,14 +22,13 @@ from cdc import events as on
 from cdc.errors import UnsupportedChange
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import TableId, TruncateTable
 from cdc.source import Limits
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
 from cdc.tables.requests import Mailbox, RequestKind
-from cdc.testing.memory import Middle
 from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
@@ -101,7 +100,7 @@ def test_every_change_of_type_ends_equal_or_is_told_where_nothing_is_copied(
     options = present_end(any_server)
     database = filled(any_server, ALL)
     runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", **options))
-    middle = Middle(Routing(RouteTable(()), Policy(Behavior.TRY_EVOLVE), Coercion("null")))
+    middle = Middle(RouteTable(()), Policy(Behavior.TRY_EVOLVE), Coercion("null"))
     runs.catch_up(LIMITS, middle=middle)
     altered(any_server, database, modified(ALL), "")
     run = runs.catch_up(LIMITS, middle=middle)
@@ -261,7 +260,7 @@ def test_rows_that_go_with_a_partition_go_from_a_table_that_others_go_to(
     )  # fmt: skip
     runs = DirectRuns(mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*"))
     rule = RouteRule(source_table=rf"{database}.\.*", sink_table="ods.both")
-    middle = Middle(Routing(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail")))
+    middle = Middle(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail"))
     runs.catch_up(LIMITS, middle=middle)
     mysql_server.execute(
         "ALTER TABLE a DROP PARTITION p", "INSERT INTO a VALUES (7)", "DELETE FROM b WHERE n = 12", database=database

@@ -10,7 +10,7 @@ from iceberg_harness import IcebergHarness
 from paimon_harness import PaimonHarness
 from test_random_lives import Life
 
-from cdc.flow import route_stage
+from cdc.flow import derive
 from cdc.schema import TableId
 from connectors.iceberg.sink import IcebergSink
 from connectors.paimon.sink import PaimonSink
@@ -62,5 +62,5 @@ def live(lake: str, seed: int, folder: Path) -> None:
         sink = PaimonLife(paimon.options, paimon.context)
         sink.harness = paimon
     life = Life(seed, folder / "state", sink)
-    with patch.object(route_stage.log, "warning", life.notice):
+    with patch.object(derive.log, "warning", life.notice):
         life.run()

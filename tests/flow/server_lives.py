@@ -19,7 +19,7 @@ from servers import SINK_SERVER, own_oceanbase, own_search, own_servers
 from test_random_lives import Life
 
 from cdc import faults
-from cdc.flow import route_stage
+from cdc.flow import derive
 from cdc.schema import TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore
@@ -91,7 +91,7 @@ def live(server: Any, kind: str, seed: int, folder: Path, *, kills: float = 0.0)
     """
     sink = _sink(server, kind, seed, folder)
     life = Life(seed, folder / "state", sink)
-    with patch.object(route_stage.log, "warning", life.notice), _killing(server, Random(seed), kills):
+    with patch.object(derive.log, "warning", life.notice), _killing(server, Random(seed), kills):
         life.run()
 
 

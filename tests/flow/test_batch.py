@@ -23,9 +23,9 @@ from cdc.errors import (
     WorkerLost,
 )
 from cdc.flow.batch import BatchRunner
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
-from cdc.flow.routing import Routing
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.retry import RetryPolicy
@@ -50,13 +50,14 @@ ITEMS = (
 )
 
 
-TO_LAKE = Routing(RouteTable([RouteRule(source_table=r"\.*.\.*", sink_table="lake.<>", replace_symbol="<>")]))
+TO_LAKE = Middle(RouteTable([RouteRule(source_table=r"\.*.\.*", sink_table="lake.<>", replace_symbol="<>")]))
 
 
-class Guard:
-    """Notes what it is asked."""
+class Routes(RouteTable):
+    """Routes into a lake; notes which tables it is asked to tell apart."""
 
     def __init__(self) -> None:
+        super().__init__([RouteRule(source_table=r"\.*.\.*", sink_table="lake.<>", replace_symbol="<>")])
         self.seen: list[list[TableId]] = []
 
     def check(self, tables: Iterable[TableId]) -> None:
@@ -127,10 +128,10 @@ class World:
 
     def start(self) -> None:
         """A new run on the same state; `recover` is the engine's first step in it."""
-        self.guard, self.progress = Guard(), Progress()
+        self.routes, self.progress = Routes(), Progress()
         offsets = OffsetLog(self.state)
         self.runner = BatchRunner(
-            self.source, self.sink, TO_LAKE, self.guard, self.state, offsets, self.progress, self.retry  # type: ignore[arg-type]
+            self.source, self.sink, Middle(self.routes), self.state, offsets, self.progress, self.retry  # type: ignore[arg-type]
         )  # fmt: skip
 
     def plan(self, batch: int, item: int) -> None:
@@ -179,7 +180,7 @@ def test_a_batch_applies_prepares_decides_and_commits(world: World) -> None:
     world.run(1)
     assert world.sink.calls[3:] == ["commit 1: [0]"]
     assert world.sink.rows(SINK_T) == [{"id": 2}]
-    assert world.guard.seen == [[], [T], [T]]
+    assert world.routes.seen == [[T]]
     now = world.progress.snapshot()
     assert (now.batches, now.rows, now.last_batch) == (2, 3, 1)
     assert now.tables[SINK_T].schema_changes == 1
@@ -212,7 +213,7 @@ def test_after_a_decision_nothing_is_read_again(world: World) -> None:
     world.plan(1, 3)  # and the next batch cleans up after the crashed run
     world.run(1)
     assert world.sink.calls == ["abort 1", "commit 1: []"]
-    assert world.guard.seen == [[T], [T]]
+    assert world.routes.seen == [[T]]
 
 
 def test_a_crash_before_the_decision_aborts_and_runs_again(world: World) -> None:
@@ -237,7 +238,7 @@ def test_the_guard_knows_the_tables_of_earlier_runs(world: World) -> None:
     world.start()
     world.plan(1, 3)
     world.run(1)
-    assert world.guard.seen == [[T], [T]]
+    assert world.routes.seen == [[T]]
 
 
 def test_a_refused_route_stops_before_anything_is_applied(world: World) -> None:
@@ -247,7 +248,7 @@ def test_a_refused_route_stops_before_anything_is_applied(world: World) -> None:
         if list(tables):
             raise SpecError([])
 
-    world.guard.check = refuse  # type: ignore[method-assign]
+    world.routes.check = refuse  # type: ignore[method-assign]
     with pytest.raises(SpecError):
         world.run(0)
     assert world.sink.calls == ["abort 0"]

@@ -14,7 +14,7 @@ from cdc.block import ChangeBlock, Stream
 from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
@@ -33,11 +33,10 @@ from cdc.schema import (
 )
 from cdc.spec.model import RouteRule
 from cdc.tables.events import TableCreated
-from cdc.tables.machine import planned
+from cdc.tables.machine import batch_outcome
 from cdc.tables.states import Tables
 from cdc.tables.table_map import Circumstances
 from cdc.testing import FailAt, ListSink, ListSource, Run, block, run_in_memory
-from cdc.testing.memory import Middle
 
 T = TableId("shop", "members")
 INT, DOUBLE, TINYINT, TEXT, BIGINT = (DataType.parse(text) for text in ("INT", "DOUBLE", "TINYINT", "STRING", "BIGINT"))
@@ -74,12 +73,12 @@ def rule(source: str, sink: str, shard: str | None = None) -> RouteRule:
     return RouteRule(source_table=source, sink_table=sink, shard_column=shard)
 
 
-def routing(behavior: str, *rules: RouteRule, exclude: tuple[str, ...] | None = None, lost: str = "fail") -> Routing:
-    return Routing(RouteTable(rules), Policy(Behavior(behavior), exclude=exclude), Coercion(lost))
+def routing(behavior: str, *rules: RouteRule, exclude: tuple[str, ...] | None = None, lost: str = "fail") -> Middle:
+    return Middle(RouteTable(rules), Policy(Behavior(behavior), exclude=exclude), Coercion(lost))
 
 
-def run(items: list[Any], sink: ListSink, how: Routing, state: Path | None = None) -> Run:
-    return run_in_memory(ListSource(items), sink, middle=Middle(how), state=state)
+def run(items: list[Any], sink: ListSink, how: Middle, state: Path | None = None) -> Run:
+    return run_in_memory(ListSource(items), sink, middle=how, state=state)
 
 
 def rows(sink: ListSink, table: TableId = T) -> list[list[Any]]:
@@ -321,6 +320,6 @@ def test_what_is_said_about_new_tables_goes_with_them(rules: list[RouteRule]) ->
     told = (("replication_num", "3"),)
     created = [CreateTable(T, MEMBERS, told, ("id",)), CreateTable(TableId("shop", "wide"), columns(id=BIGINT), told)]
     now = Circumstances(RouteTable(rules), Policy(Behavior.EVOLVE))
-    after = planned(now, Tables(), [TableCreated(change.table, change) for change in created]).operations
+    after = batch_outcome(now, Tables(), [TableCreated(change.table, change) for change in created]).operations
     assert all(isinstance(change, CreateTable) and change.options == told for change in after)
     assert after[0] == replace(after[0], partition_keys=("id",))

@@ -9,10 +9,9 @@ import pytest
 
 from cdc.errors import EngineError
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.schema import Column, CreateTable, DataType, DropColumn, TableId, TableSchema
 from cdc.testing import ListSink, ListSource, block, run_in_memory
-from cdc.testing.memory import Middle
 
 T = TableId("shop", "t")
 ID, NOTE = Column("id", DataType.parse("INT")), Column("note", DataType.parse("STRING"))
@@ -28,7 +27,7 @@ def test_rows_of_other_columns_than_the_sinks_never_reach_it() -> None:
 def test_a_column_that_lenient_has_kept_is_null_once_the_behavior_is_evolve(tmp_path: Path) -> None:
     items: list[Any] = [CreateTable(T, WIDE), block(T, WIDE, [("+I", {"id": 1, "note": "a"})]), DropColumn(T, "note")]
     source, sink = ListSource([*items, block(T, NARROW, [("+I", {"id": 2})], sequence=2)]), ListSink()
-    lenient, evolve = (Middle(Routing(policy=Policy(Behavior(name)))) for name in ("lenient", "evolve"))
+    lenient, evolve = (Middle(policy=Policy(Behavior(name))) for name in ("lenient", "evolve"))
     done = run_in_memory(source, sink, middle=lenient, state=tmp_path)
     source._items += (block(T, NARROW, [("+I", {"id": 3})], sequence=3),)
     run_in_memory(source, sink, middle=evolve, state=tmp_path, start=done.offset, first_batch=done.batches)

@@ -15,7 +15,7 @@ from cdc import events as on
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
     CreateShadow,
@@ -33,7 +33,6 @@ from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.tables.states import TableState
 from cdc.testing import FailAt, ListSink, block
-from cdc.testing.memory import Middle
 
 C, ALL = TableId("shop", "c"), TableId("ods", "all")
 SAME = to()
@@ -207,7 +206,7 @@ def test_a_table_that_the_sink_refuses_to_create_is_counted_also_while_it_is_sna
 def test_a_route_that_moves_to_a_table_which_may_not_be_created(tmp_path: Path) -> None:
     def left_out(*targets: tuple[TableId, TableId]) -> Middle:
         rules = [RouteRule(source_table=str(source), sink_table=str(sink)) for source, sink in targets]
-        return Middle(Routing(RouteTable(rules), Policy(Behavior.EVOLVE, exclude=("create.table",)), Coercion("fail")))
+        return Middle(RouteTable(rules), Policy(Behavior.EVOLVE, exclude=("create.table",)), Coercion("fail"))
 
     source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {A: rows(SMALL, 1, 3, sequence=20)})
     pipeline = Pipeline(tmp_path, source)

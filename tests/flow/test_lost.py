@@ -12,8 +12,8 @@ from cdc.block import ChangeBlock
 from cdc.errors import LoadsLost, PositionLost, SinkUnavailable
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.lost import LostLoads
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import numbered
-from cdc.flow.routing import Routing
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask
 from cdc.retry import RetryPolicy
@@ -44,7 +44,7 @@ RETRY = RetryPolicy(timeout_s=0.0)
 LIVE = PairState(TableState.LIVE)
 
 
-TO_LAKE = Routing(RouteTable([RouteRule(source_table=r"\.*.\.*", sink_table="lake.<>", replace_symbol="<>")]))
+TO_LAKE = Middle(RouteTable([RouteRule(source_table=r"\.*.\.*", sink_table="lake.<>", replace_symbol="<>")]))
 
 
 def to_lake(table: TableId) -> TableId:
@@ -184,8 +184,8 @@ def test_rows_of_a_table_that_several_go_to_are_let_go_once_all_are_copied(tmp_p
     world = World(tmp_path, Purged(ITEMS))
     merged = to_lake(A)
     rules = [RouteRule(source_table=r"shop.\.*", sink_table=str(merged))]
-    routing = replace(TO_LAKE, table=RouteTable(rules), policy=Policy(Behavior.LENIENT))
-    world.lost = LostLoads(replace(world.lost._task, routing=routing), world.state, RETRY)
+    middle = replace(TO_LAKE, routes=RouteTable(rules), policy=Policy(Behavior.LENIENT))
+    world.lost = LostLoads(replace(world.lost._task, middle=middle), world.state, RETRY)
     world.write({(A, merged): LIVE, (B, merged): LIVE})
     with pytest.raises(LoadsLost) as caught:
         world.lost.replaced(world.decision, lost({}, str(merged)))

@@ -17,7 +17,7 @@ from starrocks_servers import StarRocksServer
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import AddColumn, AlterColumnType, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
 from cdc.sink import Sink
@@ -25,7 +25,6 @@ from cdc.source import Context
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, ListSource, block, run_in_memory
-from cdc.testing.memory import Middle
 from connectors.duckdb.options import DuckDbSinkOptions
 
 ONE, TWO, ALL = TableId("s1", "t"), TableId("s2", "t"), TableId("ods", "t")
@@ -54,8 +53,8 @@ def schema(**types: str) -> TableSchema:
 def run(sink: Sink, folder: Path, items: list[Any], behavior: Behavior = Behavior.EVOLVE) -> None:
     """Both tables into one."""
     rules = [RouteRule(source_table=r"s\d.t", sink_table="ods.t")]
-    routing = Routing(RouteTable(rules), Policy(behavior), Coercion("fail"))
-    run_in_memory(ListSource(items), sink, middle=Middle(routing), state=folder)
+    routing = Middle(RouteTable(rules), Policy(behavior), Coercion("fail"))
+    run_in_memory(ListSource(items), sink, middle=routing, state=folder)
 
 
 def before_and_after(first: dict[str, str], values: dict[str, list[Any]]) -> list[Any]:
@@ -159,8 +158,8 @@ def test_a_time_of_day_that_a_date_does_not_hold_is_lost_as_the_policy_says(tmp_
     old, new = schema(day="DATE"), schema(day="TIMESTAMP(0)")
     rows = [("+I", {"id": 1, "day": datetime(2024, 5, 6)}), ("+I", {"id": 2, "day": datetime(2024, 5, 6, 13)})]
     items = [CreateTable(ONE, old), AlterColumnType(ONE, new.columns[1], old.columns[1])]
-    routing = Routing(RouteTable([]), Policy(Behavior.IGNORE), Coercion("null"))
-    done = run_in_memory(ListSource([*items, block(ONE, new, rows, sequence=1)]), sink, middle=Middle(routing))
+    routing = Middle(RouteTable([]), Policy(Behavior.IGNORE), Coercion("null"))
+    done = run_in_memory(ListSource([*items, block(ONE, new, rows, sequence=1)]), sink, middle=routing)
     with duckdb.connect(str(path), read_only=True) as file:
         assert file.execute("SELECT * FROM s1.t ORDER BY id").fetchall() == [(1, date(2024, 5, 6)), (2, None)]
     assert done.reasons["does-not-fit-to-null s1.t.day"] == 1

@@ -11,7 +11,7 @@ from asked_source import AskedSource
 from cdc.errors import ChangeRefused, EditRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
@@ -26,7 +26,6 @@ from cdc.schema import (
 )
 from cdc.spec.model import RouteRule
 from cdc.testing import FailAt, ListSink, block, run_in_memory
-from cdc.testing.memory import Middle
 
 A, B = TableId("shop", "a"), TableId("shop", "b")
 OLD, NEW, OTHER = (TableId("ods", name) for name in ("old", "new", "other"))
@@ -38,7 +37,7 @@ WIDE = TableSchema((ID, NOTE), ("id",))
 
 def to(*targets: tuple[TableId, TableId], behavior: str = "evolve") -> Middle:
     rules = [RouteRule(source_table=str(source), sink_table=str(sink)) for source, sink in targets]
-    return Middle(Routing(RouteTable(rules), Policy(Behavior(behavior)), Coercion("fail")))
+    return Middle(RouteTable(rules), Policy(Behavior(behavior)), Coercion("fail"))
 
 
 def rows(schema: TableSchema, *numbers: int, table: TableId = A, sequence: int = 1) -> Any:
@@ -159,7 +158,7 @@ def test_a_source_that_does_not_copy_stops_before_anything_is_done(moving: Pipel
 
 def test_another_shard_column_is_refused_with_both_names(moving: Pipeline) -> None:
     rule = RouteRule(source_table=str(A), sink_table=str(OLD), shard_column="origin")
-    edited = Middle(Routing(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail")))
+    edited = Middle(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail"))
     with pytest.raises(EditRefused, match=r"the shard-column of shop\.a was none and is origin now"):
         moving.run(edited)
 

@@ -14,6 +14,7 @@ from test_rule_stage import STRING, rules
 from cdc import events as on
 from cdc.errors import SpecError, TransformError
 from cdc.flow.held import Held
+from cdc.flow.middle import Middle
 from cdc.schema import (
     AddColumn,
     Column,
@@ -31,7 +32,6 @@ from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.tables.states import TableState
 from cdc.testing import FailAt, ListSink, block, run_in_memory
-from cdc.testing.memory import Middle
 
 A, B, C = TableId("shop", "a"), TableId("shop", "b"), TableId("shop", "c")
 SAME = to()
@@ -236,7 +236,7 @@ def test_no_rule_and_no_sink_meets_a_row_of_a_paused_table(tmp_path: Path) -> No
     assert pipeline.ids(B) == [1, 2]
 
 
-DOUBLED = Middle(SAME.routing, rules=rules(("shop.a", {"projection": "id, note, LENGTH(note) AS size"})))
+DOUBLED = replace(SAME, rules=rules(("shop.a", {"projection": "id, note, LENGTH(note) AS size"})))
 
 
 def noted(*numbers: int, schema: TableSchema = WIDE, sequence: int = 5) -> Any:
@@ -277,7 +277,7 @@ def test_a_rule_that_does_not_fit_stops_the_run_once_the_table_is_resumed_until_
     pipeline.resume(now=late(1, 4, sequence=20))
     with pytest.raises(SpecError, match="note"):
         pipeline.run(late(3, table=B, sequence=8))
-    pipeline.middle = Middle(SAME.routing, rules=rules(("shop.a", {"projection": "id, id * 2 AS twice"})))
+    pipeline.middle = replace(SAME, rules=rules(("shop.a", {"projection": "id, id * 2 AS twice"})))
     pipeline.run()
     assert sorted((row["id"], row["twice"]) for row in pipeline.sink.rows(A)) == [(1, 2), (4, 8)]
     assert pipeline.ids(B) == [1, 2, 3]

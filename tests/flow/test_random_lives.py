@@ -18,10 +18,10 @@ from cdc import events as on
 from cdc.block import Stream
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow import route_stage
+from cdc.flow import derive
 from cdc.flow.coerce import Coercion
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import numbered
-from cdc.flow.routing import Routing
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
@@ -43,7 +43,7 @@ from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.tables.states import OPEN_ORDERS, Tables, TableState
 from cdc.testing import ListSink, ListSource, block
-from cdc.testing.memory import LocalPipeline, Middle
+from cdc.testing.memory import LocalPipeline
 
 A, B, C, D = (TableId("shop", name) for name in "abcd")
 ONE, ALL = TableId("ods", "one"), TableId("ods", "all")
@@ -271,7 +271,7 @@ class Life:
 
     def _middle(self) -> Middle:
         rules = [RouteRule(source_table=source, sink_table=str(table)) for source, table in self.routes.items()]
-        return Middle(Routing(RouteTable(rules), Policy(self.behavior), Coercion("fail")))
+        return Middle(RouteTable(rules), Policy(self.behavior), Coercion("fail"))
 
     def _restarted(self) -> ListSink:
         if self.chance.random() < 0.3:
@@ -356,7 +356,7 @@ class Life:
         told = {table for table, text in self.notices if not text.startswith(("route.moved", "table."))}
         expected: dict[TableId, dict[int, int]] = {}
         for source, rows in self.source.tables.items():
-            for target in self.pipeline.middle.routing.table.targets(source):
+            for target in self.pipeline.middle.routes.targets(source):
                 expected.setdefault(target.table, {}).update(rows)
         for table, rows in expected.items():
             if str(table) in moved:
@@ -375,5 +375,5 @@ def test_a_random_life_ends_with_the_rows_of_the_source(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     life = Life(seed, tmp_path)
-    monkeypatch.setattr(route_stage.log, "warning", life.notice)
+    monkeypatch.setattr(derive.log, "warning", life.notice)
     life.run()

@@ -14,9 +14,9 @@ from cdc import events as on
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import source_offset
 from cdc.flow.refused import settled
-from cdc.flow.routing import Routing
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
@@ -41,7 +41,6 @@ from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import FailAt, ListSink, ListSource, block, run_in_memory
-from cdc.testing.memory import Middle
 
 A, B, ALL = TableId("shop", "a"), TableId("shop", "b"), TableId("ods", "all")
 INT, TEXT = DataType.parse("INT"), DataType.parse("STRING")
@@ -65,7 +64,7 @@ class Stubborn(ListSink):
 
 
 def how(behavior: str = "evolve", *rules: RouteRule) -> Middle:
-    return Middle(Routing(RouteTable(rules), Policy(Behavior(behavior)), Coercion("fail")))
+    return Middle(RouteTable(rules), Policy(Behavior(behavior)), Coercion("fail"))
 
 
 def items(*more: Any) -> list[Any]:

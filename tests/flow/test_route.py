@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import SpecError
-from cdc.route import RouteTable, Target, check_collisions, collisions, missing_groups, route
+from cdc.route import RouteTable, Target, collisions, missing_groups, route
 from cdc.schema import TableId
 from cdc.spec.model import RouteRule
 
@@ -72,9 +72,9 @@ def test_several_tables_may_go_to_one() -> None:
 
 
 def test_sink_tables_whose_names_differ_only_in_case_are_refused() -> None:
-    table = RouteTable([rule("shop.orders", "ods.All"), rule("shop.items", "ods.all")])
+    table = RouteTable([rule("shop.orders", "ods.All"), rule("shop.items", "ods.all")], file="p.yaml")
     told = "shop.items would go to ods.all; shop.orders would go to ods.All"
     assert collisions([ORDERS, ITEMS], table) == [told]
     assert collisions([ORDERS, TableId("Shop", "Orders")], RouteTable())
     with pytest.raises(SpecError, match=rf"p\.yaml:1:1: route: {told} \(sinks may take such names for the same"):
-        check_collisions([ORDERS, ITEMS], table, file="p.yaml")
+        table.check([ORDERS, ITEMS])

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cdc.errors import SpecError
-from cdc.planning import check_routes
 from cdc.route import RouteGuard
 from cdc.schema import TableId, TableSchema
 from cdc.spec.check import check_file
+from cdc.spec.compiled import compiled
 
 A, B, OTHER = (TableId("shop", name) for name in ("a", "b", "other"))
 NONE = TableSchema(())
@@ -35,7 +34,7 @@ pipeline:
 def guard(tmp_path: Path) -> RouteGuard:
     file = tmp_path / "p.yaml"
     file.write_text(PIPELINE)
-    return RouteGuard(partial(check_routes, check_file(str(file)).spec))
+    return RouteGuard(compiled(check_file(str(file)).spec).routes)
 
 
 def test_two_sink_tables_of_nearly_one_name_are_refused_where_the_second_one_comes(guard: RouteGuard) -> None:

@@ -15,6 +15,7 @@ from asked_source import ROWS, AskedSource
 from cdc import events as on
 from cdc.block import ChangeBlock
 from cdc.errors import SpecError, TransformError
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import numbered
 from cdc.schema import (
     AddColumn,
@@ -32,7 +33,7 @@ from cdc.schema import (
 from cdc.state.store import LocalStore
 from cdc.tables.log import TableLog
 from cdc.testing import FailAt, ListSink, ListSource, Run, block, images, run_in_memory
-from cdc.testing.memory import LocalPipeline, Middle
+from cdc.testing.memory import LocalPipeline
 from cdc.transform.rules import Rules
 from cdc.transform.texts import OnError, RuleSource, RuleTexts, Settings
 from tests.transform_rules import text

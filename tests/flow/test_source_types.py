@@ -11,13 +11,12 @@ import pytest
 from cdc.block import ChangeBlock
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.spec.model import RouteRule
 from cdc.testing import ListSink, ListSource, block, run_in_memory
-from cdc.testing.memory import Middle
 
 INT, BIGINT, TEXT = (DataType.parse(text) for text in ("INT", "BIGINT", "STRING"))
 ALL = TableId("shop", "all")
@@ -55,8 +54,8 @@ def rows(table: TableId, shape: TableSchema, number: int) -> Any:
 def met(items: list[Any], behavior: str, *tables: TableId) -> list[list[str]]:
     sink = Watched()
     rules = [RouteRule(source_table=str(table), sink_table=str(ALL)) for table in tables]
-    routing = Routing(RouteTable(rules), Policy(Behavior(behavior)), Coercion("fail"))
-    run_in_memory(ListSource(items), sink, middle=Middle(routing))
+    routing = Middle(RouteTable(rules), Policy(Behavior(behavior)), Coercion("fail"))
+    run_in_memory(ListSource(items), sink, middle=routing)
     return sink.met
 
 

@@ -16,9 +16,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.derive import Derivation
-from cdc.flow.route_stage import RouteStage
-from cdc.flow.routing import Routing
-from cdc.flow.rule_stage import RuleStage
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
@@ -35,13 +33,12 @@ from cdc.source import Snapshots
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
 from cdc.tables.log import TableLog
-from cdc.tables.machine import planned
+from cdc.tables.machine import batch_outcome
 from cdc.tables.orders import open_orders
 from cdc.tables.requests import Mailbox
 from cdc.tables.states import PairState, SinkState, Tables, TableState
 from cdc.tables.table_map import Circumstances
 from cdc.testing import FailAt, block
-from cdc.testing.memory import Middle
 
 C, ALL, OTHER = TableId("shop", "c"), TableId("ods", "all"), TableId("ods", "other")
 KEYLESS = TableSchema((replace(ID, nullable=True),))
@@ -190,7 +187,7 @@ def test_a_table_that_is_captured_again_leaves_nothing_of_the_time_before() -> N
     changes = on.events([DropTable(A), CreateTable(A, SMALL)])  # in one batch: nobody has followed it for a time
     pairs = {(A, ALL): PairState(TableState.LIVE), (B, ALL): PairState(TableState.LIVE)}
     before = Tables({A: SMALL, B: SMALL}, {ALL: SMALL}, pairs, {ALL: SinkState(merged=True)}, table.to_json())
-    found = planned(Circumstances(table, Policy(Behavior.EVOLVE)), before, changes)
+    found = batch_outcome(Circumstances(table, Policy(Behavior.EVOLVE)), before, changes)
     assert found.operations == (CreateShadow(ALL),)
     assert found.after.state((A, ALL)) is TableState.LIVE
     assert found.after.state((B, ALL)) is TableState.REQUESTED
@@ -227,7 +224,7 @@ def test_dropped_tables_are_remembered_only_where_their_rows_would_be_in_the_way
     table = RouteTable([RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))])
     pairs, states = {(A, ALL): PairState(TableState.LIVE)}, {ALL: SinkState(merged=merged)}
     before = Tables({A: SMALL}, {ALL: SMALL}, pairs, states, table.to_json())
-    found = planned(Circumstances(table, Policy(behavior)), before, [on.TableDropped(A)])
+    found = batch_outcome(Circumstances(table, Policy(behavior)), before, [on.TableDropped(A)])
     assert found.after.sink_state(ALL).stale == left
 
 
@@ -273,7 +270,7 @@ def test_lenient_takes_no_row_away(tmp_path: Path) -> None:
 
 def test_the_shard_column_tells_equal_keys_apart_in_the_copy_too(tmp_path: Path) -> None:
     rule = RouteRule(source_table=r"shop.\.*", sink_table=str(ALL), shard_column="origin")
-    middle = Middle(Routing(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail")))
+    middle = Middle(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail"))
     pipeline = merged(tmp_path, middle=middle)
     pipeline.source.now[B] = rows(SMALL, 1, 11, table=B, sequence=20)
     pipeline.source.add(rows(SMALL, 1, table=B), *copied(A, 1))
@@ -288,7 +285,7 @@ def test_the_rows_of_a_shard_that_is_gone_go_where_the_route_says_so(
     tmp_path: Path, gone: TruncateTable | DropTable, failure: FailAt | None
 ) -> None:
     rule = RouteRule(source_table=r"shop.\.*", sink_table=str(ALL), shard_column="origin", shard_gone="delete")
-    middle = Middle(Routing(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail")))
+    middle = Middle(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail"))
     pipeline = merged(tmp_path, middle=middle)
     pipeline.source.now[B] = rows(SMALL, 1, 11, 12, table=B, sequence=20)
     pipeline.source.add(rows(SMALL, 1, table=B), gone, *([] if failure is None else [failure]))
@@ -302,7 +299,7 @@ def test_the_rows_of_a_shard_that_is_gone_go_where_the_route_says_so(
 
 def test_the_rows_of_the_last_shard_go_with_it(tmp_path: Path) -> None:
     rule = RouteRule(source_table=r"shop.\.*", sink_table=str(ALL), shard_column="origin", shard_gone="delete")
-    middle = Middle(Routing(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail")))
+    middle = Middle(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail"))
     pipeline = merged(tmp_path, middle=middle)
     pipeline.source.add(DropTable(B), TruncateTable(A))
     pipeline.run(middle)
@@ -367,11 +364,10 @@ def test_a_batch_that_was_carried_out_and_runs_again_by_an_edited_file_ends_no_c
         tables = TableLog(LocalStore(tmp_path))
         requests = Mailbox(LocalStore(tmp_path))
         source = AskedSource([], {})
-        stage = RouteStage(middle.routing, tables, requests, source, shadows=True)
-        chain = Derivation(RuleStage(None), stage, tables, middle.guard, source)
+        chain = Derivation(middle, source, tables, requests, shadows=True)
         chain.begin(batch, entries)
         told = [item if isinstance(item, on.SourceEvent) else on.event(item) for item in items]
-        made = [replace(change, statement=None) for change in chain.derive(batch, told)]
+        made = [replace(change, statement=None) for change in chain.derive(batch, told).operations]
         return chain.entries, made, [*open_orders(tables.at(batch).tables)]
 
     same, edited = to((A, ALL)), to((A, ALL), (B, OTHER))

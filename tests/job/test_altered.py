@@ -10,14 +10,13 @@ import pytest
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.job.dropped import DroppedTables
 from cdc.replanning import notes_since
 from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
 from cdc.source import Context
 from cdc.state.directory import StateDir
 from cdc.testing import ListSource, block, run_in_memory
-from cdc.testing.memory import Middle
 from cdc.transform.rules import Rules
 from cdc.transform.sqltext import SqlText
 from cdc.transform.texts import RuleSource, RuleTexts, Settings
@@ -50,7 +49,7 @@ class Life:
         run_in_memory(ListSource([CreateTable(ORDERS, SCHEMA), first]), self.sink(), state=self.state.root, rules=made)
 
     def check(self) -> None:
-        DroppedTables(ListSource([]), self.sink(), self.state, "one.duckdb").check({ORDERS: {ORDERS}})
+        DroppedTables(ListSource([]), self.sink(), self.state, "one.duckdb", Middle()).check({ORDERS: {ORDERS}})
 
     def sql(self, statement: str) -> list[Any]:
         with duckdb.connect(self.file) as connection:
@@ -125,7 +124,7 @@ ADDING_NOTHING = pytest.mark.parametrize(
 def test_nothing_is_put_back_where_columns_may_not_be_added(life: Life, policy: Policy, why: str) -> None:
     life.run()
     life.sql("ALTER TABLE shop.orders DROP COLUMN qty")
-    dropped = DroppedTables(ListSource([]), life.sink(), life.state, "one.duckdb", policy=policy)
+    dropped = DroppedTables(ListSource([]), life.sink(), life.state, "one.duckdb", Middle(policy=policy))
     with pytest.raises(ChangeRefused, match=rf"shop\.orders: the sink's table has no column qty, and {why}") as caught:
         dropped.check({ORDERS: {ORDERS}})
     assert "add it to the table" in caught.value.hint
@@ -141,7 +140,7 @@ def test_nothing_is_added_to_a_table_made_by_hand_where_columns_may_not_be(
 ) -> None:
     life.sql("CREATE SCHEMA shop")
     items = [CreateTable(ORDERS, SCHEMA), block(ORDERS, SCHEMA, [("+I", {"id": 1, "qty": 2})])]
-    middle = Middle(Routing(policy=policy))
+    middle = Middle(policy=policy)
     if made:
         life.sql(made)
         with pytest.raises(ChangeRefused, match=f"has no column qty, and {why}"):
@@ -159,8 +158,9 @@ def test_a_column_that_is_ignored_does_not_stop_the_next_run(life: Life) -> None
         AddColumn(ORDERS, Column("more", DataType.parse("INT"))),
         block(ORDERS, wider, [("+I", {"id": 1, "qty": 2, "more": 3})], sequence=1),
     ]
-    run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=Middle(Routing(policy=IGNORED)))
-    DroppedTables(ListSource([]), life.sink(), life.state, "one.duckdb", policy=IGNORED).check({ORDERS: {ORDERS}})
+    run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=Middle(policy=IGNORED))
+    dropped = DroppedTables(ListSource([]), life.sink(), life.state, "one.duckdb", Middle(policy=IGNORED))
+    dropped.check({ORDERS: {ORDERS}})
     assert life.sql("SELECT * FROM shop.orders") == [(1, 2, None)]
 
 
@@ -169,7 +169,7 @@ BY_HAND = Policy(Behavior.EVOLVE, exclude=("create.table",))
 
 def test_a_table_that_has_to_be_there_and_lacks_a_column_stops_the_run_at_its_start(life: Life) -> None:
     items = [CreateTable(ORDERS, SCHEMA), block(ORDERS, SCHEMA, [("+I", {"id": 1, "qty": 2})])]
-    middle = Middle(Routing(policy=BY_HAND))
+    middle = Middle(policy=BY_HAND)
     life.sql("CREATE SCHEMA shop")
     with pytest.raises(ChangeRefused, match=r"shop\.orders: the sink has no such table, and create\.table is left out"):
         run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=middle)
@@ -187,5 +187,5 @@ def test_a_column_that_comes_or_goes_later_is_not_expected_of_a_table_that_has_t
     life.sql("CREATE SCHEMA shop")
     life.sql("CREATE TABLE shop.orders (id INT PRIMARY KEY, note TEXT)")
     items = [CreateTable(ORDERS, SCHEMA), DropColumn(ORDERS, "qty"), added]
-    run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=Middle(Routing(policy=BY_HAND)))
+    run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=Middle(policy=BY_HAND))
     assert [row[0] for row in life.sql("DESCRIBE shop.orders")] == ["id", "note", "more"]

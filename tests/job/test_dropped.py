@@ -14,8 +14,8 @@ from transform_rules import text
 from cdc import events as on
 from cdc.block import ChangeBlock, Stream
 from cdc.errors import SinkError
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import numbered
-from cdc.flow.routing import Routing
 from cdc.job.dropped import DroppedTables
 from cdc.route import PlainRule, RouteTable
 from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
@@ -24,7 +24,7 @@ from cdc.source import Context, Order, Snapshots
 from cdc.state.directory import StateDir
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import ListSource, block, run_in_memory
-from cdc.testing.memory import LocalPipeline, Middle
+from cdc.testing.memory import LocalPipeline
 from cdc.transform.rules import Rules
 from cdc.transform.texts import RuleSource, RuleTexts, Settings
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -93,9 +93,9 @@ class Life:
         """As a run does before it commits anything."""
         routed: dict[TableId, set[TableId]] = {}
         for table in (ORDERS, OTHERS):
-            for place in self.middle.routing.table(table):
+            for place in self.middle.routes(table):
                 routed.setdefault(place, set()).add(table)
-        DroppedTables(self.source, self.sink(), self.state, "one.duckdb").check(routed)
+        DroppedTables(self.source, self.sink(), self.state, "one.duckdb", self.middle).check(routed)
 
     def sql(self, statement: str) -> list[Any]:
         with duckdb.connect(self.file) as connection:
@@ -131,7 +131,7 @@ def test_it_is_created_as_its_rule_says(tmp_path: Path) -> None:
     sink.apply = lambda batch, changes: created.extend(changes)  # type: ignore[method-assign]
     texts = RuleTexts(table_options=text("replication_num=1,x=y"), partition_keys=text("id"))
     rules = Rules([RuleSource("transform[0]", "shop.orders", texts)], Settings())
-    found = DroppedTables(life.source, sink, life.state, life.file, rules)
+    found = DroppedTables(life.source, sink, life.state, life.file, Middle(rules=rules))
     found.check({ORDERS: [ORDERS]})
     assert created == [CreateTable(ORDERS, SMALL, (("replication_num", "1"), ("x", "y")), ("id",))]
 
@@ -161,7 +161,7 @@ def test_a_decided_batch_with_rows_for_it_does_not_stand_in_the_way(tmp_path: Pa
 
 
 def test_every_table_that_went_there_is_copied(tmp_path: Path) -> None:
-    merged = Middle(Routing(RouteTable([PlainRule(r"shop.\.*", "ods.all")])))
+    merged = Middle(RouteTable([PlainRule(r"shop.\.*", "ods.all")]))
     items = [CreateTable(ORDERS, SMALL), CreateTable(OTHERS, SMALL), rows(1), rows(7, table=OTHERS)]
     now = {ORDERS: rows(1, sequence=9), OTHERS: rows(7, table=OTHERS, sequence=9)}
     life = Life(tmp_path, Live(items, now), merged)

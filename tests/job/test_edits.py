@@ -17,6 +17,7 @@ from cdc.job.edits import Edits, fingerprint_of
 from cdc.replanning import notes_since
 from cdc.schema import TableId
 from cdc.source import Context, Snapshots
+from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import Fingerprints
@@ -54,7 +55,7 @@ class Life:
         pipeline = self.state.open(name=spec.name, source="ValuesSource")
         source = source or spec.source.build(Context(pipeline, self.state.source))
         sink = spec.sink.build(Context(pipeline, self.state.sink))
-        edits = Edits(spec, self.state)
+        edits = Edits(spec, compiled(spec), self.state)
         edits.check_sink(sink)
         edits.check_patterns(source)
         edits.check_tables(source, sink)
@@ -260,15 +261,17 @@ def test_another_topic_is_refused_and_the_edit_can_be_taken_back(life: Life) -> 
     source = life.spec().source.build(Context("p", life.state.source))
     edited = life.spec(sink=_kafka(topic="two"))
     with pytest.raises(EditRefused, match=r"p\.yaml: sink\.topic.*shop\.orders went to one, now to two"):
-        Edits(edited, life.state).check_tables(source, ListSink())
+        Edits(edited, compiled(edited), life.state).check_tables(source, ListSink())
     assert list(notes_since(life.state, None, None, edited.sink)) == [
         "a run would stop: rows would go elsewhere in the sink than those before: shop.orders went to one, now to two"
     ]
-    Edits(life.spec(sink=_kafka(topic="one")), life.state).check_tables(source, ListSink())
+    taken_back = life.spec(sink=_kafka(topic="one"))
+    Edits(taken_back, compiled(taken_back), life.state).check_tables(source, ListSink())
 
 
 def test_another_fence_topic_is_refused(life: Life) -> None:
     Fingerprints(life.state.store).write(fingerprint_of(life.spec(sink=_kafka())))
-    edited = Edits(life.spec(sink=_kafka(**{"sink.fence-topic": "elsewhere"})), life.state)
+    spec = life.spec(sink=_kafka(**{"sink.fence-topic": "elsewhere"}))
+    edited = Edits(spec, compiled(spec), life.state)
     with pytest.raises(EditRefused, match=r"sink\.sink\.fence-topic.*is elsewhere now.*would come twice"):
         edited.check_sink(ListSink())

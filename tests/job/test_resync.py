@@ -41,7 +41,9 @@ class Copying(ListSource):
 def spec() -> Any:
     source = SimpleNamespace(type="mysql", build=lambda context: Copying(()))
     rules = [RouteRule(source_table="shop.orders", sink_table="lake.orders")]
-    return SimpleNamespace(name="p", source=source, sink=None, route=rules, pipeline=PipelineOptions())
+    return SimpleNamespace(
+        name="p", file="p.yaml", source=source, sink=None, route=rules, rules=(), pipeline=PipelineOptions()
+    )
 
 
 @pytest.fixture

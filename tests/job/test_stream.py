@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from cdc.errors import EngineError, SourceError, SourceUnavailable, UnsupportedChange
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import BATCH_KEY, source_offset
-from cdc.flow.routing import Routing
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.error_transport import CrossingError, recover
 from cdc.job.spark.alike import installed
@@ -54,7 +54,7 @@ class Strict(ListSource):
 def reader(folder: Path, source: ListSource, sink: ListSink | None = None) -> StreamReader:
     state = StateDir(folder)
     state.open(name="p", source="list")
-    task = PrepareTask(source, sink or ListSink(), Routing(), TableLog(state.store))
+    task = PrepareTask(source, sink or ListSink(), Middle(), TableLog(state.store))
     return StreamReader(SealedPlan(StreamPlan(source, state, Limits(1, 1), 2, Side(task, state.stop_file))))
 
 

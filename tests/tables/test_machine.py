@@ -14,7 +14,7 @@ from cdc.route import Target
 from cdc.schema import AddColumn, CreateTable, DropColumn, TableId, TableSchema
 from cdc.tables import events as on
 from cdc.tables.cells import Impossible
-from cdc.tables.machine import Machine, planned
+from cdc.tables.machine import Machine, batch_outcome
 from cdc.tables.states import AWAITED, IN_SHADOW, OPEN_ORDERS, PairState, SinkState, Tables, TableState
 from cdc.tables.table_map import Circumstances
 from cdc.tables.transitions import TRANSITIONS
@@ -175,7 +175,7 @@ def test_invariants_hold_whatever_comes(first: int) -> None:
                 requests.append(kind(chance.choice(sorted(source.tables))))
             now = Circumstances(route, policy, shadows, batch=batch)
             try:
-                plan = planned(now, tables, [*requests, *source.events(tables.in_state(*OPEN_ORDERS))])
+                plan = batch_outcome(now, tables, [*requests, *source.events(tables.in_state(*OPEN_ORDERS))])
             except ChangeRefused:
                 break
             check(plan.after, shadows=shadows)

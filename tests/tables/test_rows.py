@@ -27,7 +27,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.tables import events as on
-from cdc.tables.machine import BatchPlan, planned
+from cdc.tables.machine import BatchOutcome, batch_outcome
 from cdc.tables.router import To, targets
 from cdc.tables.states import OPEN_ORDERS, SinkState, Tables, TableState
 from cdc.tables.table_map import Circumstances
@@ -232,12 +232,12 @@ class Life:
     def _take(self, found: list[on.Event]) -> None:
         now = Circumstances(self.route, Policy(self.behavior), self.shadows, batch=self.batch)
         self.log += [f"batch {self.batch} {self.behavior} {self.route.to_json()['rules']}", *map(str, found)]
-        plan = planned(now, self.tables, found)
+        plan = batch_outcome(now, self.tables, found)
         self.source.write()
         self._carry_out(plan)
         self.tables, self.batch = plan.after, self.batch + 1
 
-    def _carry_out(self, plan: BatchPlan) -> None:
+    def _carry_out(self, plan: BatchOutcome) -> None:
         self.log += [f"  {operation}" for operation in plan.operations]
         self.log += [f"  {s} {t} {p.state}" for (s, t), p in plan.after.pairs.items()]
         try:

@@ -14,11 +14,10 @@ from cdc.flow.offsets import numbered, source_offset
 from cdc.job.state_location import default_state_dir
 from cdc.source import Context
 from cdc.spec.check import check_file
-from cdc.spec.routing import made_routing
-from cdc.spec.rules import made_rules
+from cdc.spec.compiled import compiled
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
-from cdc.testing.memory import LocalPipeline, Middle
+from cdc.testing.memory import LocalPipeline
 from cdc.verify.report import TableReport, Verification
 from cdc.verify.run import Settings, verify
 from cdc_services.server import MySqlServer
@@ -70,7 +69,7 @@ class ShortPipeline:
             at = source.initial_offset() if begun is None else source_offset(begun)
         if stop is None:
             source.stop_at_current()
-        middle = Middle(made_routing(spec), rules=made_rules(spec))
+        middle = compiled(spec)
         local = LocalPipeline(source, sink, state.root, numbered(at, 0), lambda: sink, middle, name=spec.source.type)
         batch = last + 1
         try:

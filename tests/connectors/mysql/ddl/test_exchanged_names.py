@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ddl_tables import catalog
 from cdc.errors import ChangeRefused, TransformError
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import CreateTable, RenameColumns, SchemaChange, TableId
 from cdc.schema_json import change_from_json, change_name, change_to_json
@@ -21,7 +22,6 @@ from cdc.source import Context
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, ListSource, block, run_in_memory
-from cdc.testing.memory import Middle
 from cdc.transform.rules import Rules
 from cdc.transform.texts import RuleSource, RuleTexts, Settings
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -74,12 +74,12 @@ def source(name: str) -> list[Any]:
     return [*items, block(T, second, [("+I", values)], sequence=2)]
 
 
-def routing(behavior: str, *rules: RouteRule, exclude: tuple[str, ...] | None = None) -> Routing:
-    return Routing(RouteTable(rules), Policy(Behavior(behavior), exclude=exclude), Coercion("fail"))
+def routing(behavior: str, *rules: RouteRule, exclude: tuple[str, ...] | None = None) -> Middle:
+    return Middle(RouteTable(rules), Policy(Behavior(behavior), exclude=exclude), Coercion("fail"))
 
 
-def run(items: list[Any], sink: Sink, how: Routing, rules: Rules | None = None) -> None:
-    run_in_memory(ListSource(items), sink, middle=Middle(how, rules=rules))
+def run(items: list[Any], sink: Sink, how: Middle, rules: Rules | None = None) -> None:
+    run_in_memory(ListSource(items), sink, middle=replace(how, rules=rules))
 
 
 def made(**keys: Any) -> Rules:
@@ -87,13 +87,13 @@ def made(**keys: Any) -> Rules:
     return Rules([RuleSource("transform[0]", "shop.t", RuleTexts(**texts), "fail")], Settings())
 
 
-def listed(items: list[Any], how: Routing, folder: Path) -> list[dict[str, Any]]:
+def listed(items: list[Any], how: Middle, folder: Path) -> list[dict[str, Any]]:
     sink = ListSink()
     run(items, sink, how)
     return sink.rows(T)
 
 
-def in_duckdb(items: list[Any], how: Routing, folder: Path) -> list[dict[str, Any]]:
+def in_duckdb(items: list[Any], how: Middle, folder: Path) -> list[dict[str, Any]]:
     path = folder / "sink.duckdb"
     options = DuckDbSinkOptions(type="duckdb", path=str(path))
     run(items, DuckDbSink(options, Context("p", LocalStore(folder / "state"))), how)
@@ -132,8 +132,8 @@ def test_the_way_out_of_the_refusal_leads_on(tmp_path: Path) -> None:
     """The same batch under the default carries the exchange out."""
     sink, items = ListSink(), source("swap")
     with pytest.raises(ChangeRefused):
-        run_in_memory(ListSource(items), sink, middle=Middle(routing("ignore")), state=tmp_path)
-    run_in_memory(ListSource(items), sink, middle=Middle(routing("lenient")), state=tmp_path)
+        run_in_memory(ListSource(items), sink, middle=routing("ignore"), state=tmp_path)
+    run_in_memory(ListSource(items), sink, middle=routing("lenient"), state=tmp_path)
     assert plain(sink.rows(T)) == plain(CASES["swap"][3])
 
 

@@ -19,7 +19,7 @@ from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context, Limits, Offset, Split
 from cdc.state.store import LocalStore
 from cdc.tables.events import SnapshotRequested
-from cdc.tables.machine import planned
+from cdc.tables.machine import batch_outcome
 from cdc.tables.orders import open_orders
 from cdc.tables.states import Tables
 from cdc.tables.table_map import Circumstances
@@ -79,7 +79,7 @@ class Steps:
 
     def ask(self, table: TableId) -> None:
         """As `cdc resync`, taken in by an empty batch."""
-        self.tables = planned(self._now(), self.tables, [SnapshotRequested(table)]).after
+        self.tables = batch_outcome(self._now(), self.tables, [SnapshotRequested(table)]).after
         self.batch += 1
 
     def plan_to_the_end(self, server: MySqlServer) -> Offset:
@@ -91,15 +91,15 @@ class Steps:
             if (end["file"], end["position"]) == last:
                 return end
             assert time.monotonic() < deadline, f"{end} is not at {last}"
-            self.started_on(server)  # it has planned a piece, and has to begin again
+            self.started_on(server)  # it has batch_outcome a piece, and has to begin again
 
     def read(self, end: Offset, tasks: MySqlSource | None = None, splits: Sequence[Split] | None = None) -> None:
-        """Read a planned batch to the end and into the sink; `tasks` meet another server than the planner.
+        """Read a batch_outcome batch to the end and into the sink; `tasks` meet another server than the planner.
 
         `splits` are those that an earlier process has stored for it.
         """
         source = tasks or self.source
-        plan = planned(self._now(), self.tables, source.events(self.offset, end))
+        plan = batch_outcome(self._now(), self.tables, source.events(self.offset, end))
         if plan.operations:
             self.sink.apply(self.batch, changes_for(self.sink, plan.operations))
             self.changes += plan.operations

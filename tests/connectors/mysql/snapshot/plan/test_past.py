@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from cdc.flow.batch import BatchRunner
+from cdc.flow.middle import Middle
 from cdc.flow.offsets import numbered
 from cdc.flow.progress import Progress
-from cdc.flow.routing import Routing
 from cdc.retry import RetryPolicy
-from cdc.route import RouteGuard
 from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
 from cdc.source import Context
 from cdc.state.directory import StateDir
@@ -65,7 +64,7 @@ class Pipeline:
         options = {"type": "mysql", "hostname": "nowhere", "username": "u", "password": "p", "tables": r"shop.\.*"}
         source = MySqlSource(MySqlSourceOptions.model_validate(options), Context("p", self.state.source))
         runner = BatchRunner(
-            source, self.sink, Routing(), RouteGuard(lambda tables: None), self.state,
+            source, self.sink, Middle(), self.state,
             lambda batch: (numbered(self.ends[batch], batch), numbered(self.ends[batch + 1], batch + 1)), Progress(),
             RetryPolicy(timeout_s=0.0),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The `route` block, the behavior and the filters of a pipeline file, as what the engine goes by."""
+"""A checked pipeline file, compiled: routes, rules and policies as the engine goes by them."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from typing import TYPE_CHECKING
 
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
-from cdc.flow.routing import Routing
+from cdc.flow.middle import Middle
 from cdc.options import SinkOptions, SourceOptions
 from cdc.route import RouteTable
+from cdc.spec.rules import made_rules
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineOptions, PipelineSpec
 
 
-def made_routing(spec: PipelineSpec) -> Routing:
-    """How rows and schema changes get into the sink's tables."""
-    pipeline, sink = spec.pipeline, spec.sink
+def compiled(spec: PipelineSpec, pipeline: str = "") -> Middle:
+    """Compile a pipeline file; once for a command. `pipeline`: its id, which its dead letters are kept under."""
+    options, sink = spec.pipeline, spec.sink
     namespaces = isinstance(spec.source, SourceOptions) and spec.source.namespaces
-    behavior = Behavior(pipeline.schema_change_behavior)
+    behavior = Behavior(options.schema_change_behavior)
     include = exclude = None
     if isinstance(sink, SinkOptions):
         include, exclude = _names(sink.include_schema_changes), _names(sink.exclude_schema_changes)
     exact = behavior in (Behavior.EVOLVE, Behavior.EXCEPTION)
-    return Routing(
-        RouteTable(spec.route, first_match=pipeline.route_mode == "first_match", namespaces=namespaces),
+    return Middle(
+        RouteTable(spec.route, first_match=options.route_mode == "first_match", namespaces=namespaces, file=spec.file),
         Policy(behavior, include, exclude),
-        Coercion(_lost(pipeline, exact), _zone(pipeline.local_time_zone)),
+        Coercion(_lost(options, exact), _zone(options.local_time_zone)),
+        made_rules(spec, pipeline),
     )
 
 

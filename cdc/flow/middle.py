@@ -1,0 +1,32 @@
+"""The way of rows and schema changes from source tables to sink tables, compiled from a pipeline file once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cdc.evolution.behavior import Behavior, Policy
+from cdc.flow.coerce import Coercion
+from cdc.route import RouteTable
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Middle:
+    """Rules, routes and policies between source and sink. Picklable: it travels to the executors.
+
+    By default sink tables mirror those of the source, by name.
+
+    Attributes:
+        routes: source tables to sink tables.
+        policy: what a schema change of the source does in the sink.
+        coercion: what becomes of values that do not fit a column.
+        rules: the transform rules, None without any.
+    """
+
+    routes: RouteTable = field(default_factory=RouteTable)
+    policy: Policy = field(default_factory=lambda: Policy(Behavior.EVOLVE))
+    coercion: Coercion = field(default_factory=Coercion)
+    rules: Rules | None = None
