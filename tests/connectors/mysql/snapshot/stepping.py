@@ -91,10 +91,10 @@ class Steps:
             if (end["file"], end["position"]) == last:
                 return end
             assert time.monotonic() < deadline, f"{end} is not at {last}"
-            self.started_on(server)  # it has batch_outcome a piece, and has to begin again
+            self.started_on(server)  # it has planned a piece, and has to begin again
 
     def read(self, end: Offset, tasks: MySqlSource | None = None, splits: Sequence[Split] | None = None) -> None:
-        """Read a batch_outcome batch to the end and into the sink; `tasks` meet another server than the planner.
+        """Read a planned batch to the end and into the sink; `tasks` meet another server than the planner.
 
         `splits` are those that an earlier process has stored for it.
         """
