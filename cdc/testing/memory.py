@@ -155,9 +155,10 @@ class LocalPipeline:
         if source_offset(start) != source_offset(end):
             self._events += self._source.events(source_offset(start), source_offset(end))
 
-    def restart(self) -> None:
-        """Another process goes on, by the `middle` of now."""
+    def restart(self, source: Source | None = None) -> None:
+        """Another process goes on, by the `middle` of now; perhaps with another source object."""
         self.wait()
+        self._source = source or self._source
         self._begin(self._restarted())
 
     def wait(self) -> None:

@@ -68,7 +68,7 @@ def _compare(
     if set(columns) != sink_columns:
         return [f"{name}: columns {sorted(columns)} in the source, {sorted(sink_columns)} in the sink"]
     source = Counter(source_rows(server, table, columns))
-    sink = Counter(_sink_rows(pipeline, table, columns))
+    sink = Counter(sink_rows(pipeline, table, columns))
     return unequal(name, columns, source, sink)
 
 
@@ -112,7 +112,8 @@ def source_rows(server: MySqlServer, table: tuple[str, str], columns: dict[str, 
         connection.close()
 
 
-def _sink_rows(pipeline: Pipeline, table: tuple[str, str], columns: dict[str, str]) -> list[Row]:
+def sink_rows(pipeline: Pipeline, table: tuple[str, str], columns: dict[str, str]) -> list[Row]:
+    """The same of a table of the sink."""
     select = ", ".join(_sink_expression(column, kind) for column, kind in columns.items())
     rows = pipeline.query(f'SELECT {select} FROM "{table[0]}"."{table[1]}"')
     kinds = [_SINK.get(kind, _as_is) for kind in columns.values()]
