@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os.path
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Annotated, Any, ClassVar
@@ -28,14 +28,9 @@ from pydantic import (
 )
 
 from cdc.pattern import TablePattern
+from cdc.schema import TableId
 from cdc.schema_json import CHANGE_NAMES, CHANGE_WORDS
-from cdc.units import (
-    DURATION_RULE,
-    SIZE_RULE,
-    OptionError,
-    parse_duration,
-    parse_size,
-)
+from cdc.units import DURATION_RULE, SIZE_RULE, OptionError, parse_duration, parse_size
 
 __all__ = [
     "AnyCase",
@@ -379,6 +374,18 @@ class SinkOptions(Options):
         A pipeline whose places have nothing in common with those of its runs before is not started.
         """
         return ()
+
+    def kept(self) -> Mapping[str, str] | None:
+        """The values that must stay while a pipeline lives, by keys of the pipeline file; None for none."""
+        return None
+
+    def naming(self) -> Mapping[str, str] | None:
+        """The values that `container` goes by, by keys of the pipeline file; None where there are no containers."""
+        return None
+
+    def container(self, naming: Mapping[str, str], table: TableId) -> str:
+        """Where rows of a sink table go, such as a topic, by an earlier `naming`. Raises SinkError for no name."""
+        return str(table)
 
     def problems(self) -> Iterator[Remark]:
         """Names that no change has."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
 from cdc.flow.altered import check_expected, check_there
-from cdc.flow.held import Held
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.schema_json import schema_to_json
 from cdc.sink import KeylessRows, Sink
 from cdc.spec.compiled import compiled
 from cdc.spec.patterns import unmatched
 from cdc.tables.events import TableCreated
+from cdc.tables.held import Held
 from cdc.tables.machine import BatchOutcome, batch_outcome
 from cdc.tables.sinks import with_shard
 from cdc.tables.states import Tables

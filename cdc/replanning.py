@@ -5,14 +5,14 @@ For `cdc plan`, from the state directory and the sink's actual tables. Changes n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, SpecError
 from cdc.flow.altered import altered_tables
-from cdc.flow.containers import moved_rows
 from cdc.flow.rule_edits import edits, texts_of, told_edits
+from cdc.options import SinkOptions
 from cdc.state.decisions import CommitLog
 from cdc.state.fingerprint import Fingerprints
 from cdc.tables.entry import TableViews
@@ -78,3 +78,24 @@ def _altered(sink: Sink | None, sink_tables: Schemas) -> Iterator[str]:
         return
     for altered in found:
         yield f"{altered.table}: {altered.text}"
+
+
+def moved_rows(before: Mapping[str, str] | None, options: object, filled: Iterable[TableId]) -> str:
+    """The reason against a run, in words: tables that are filled already, and where; empty for none.
+
+    `before` is the `naming` of the sink's options in the runs before, None where nobody knows.
+    """
+    now = options.naming() if isinstance(options, SinkOptions) else None
+    if before is None or now is None or before == now:
+        return ""
+    assert isinstance(options, SinkOptions)
+    places = ((table, options.container(before, table), options.container(now, table)) for table in sorted(filled))
+    moved = [f"{table} went to {old}, now to {new}" for table, old, new in places if old != new]
+    if not moved:
+        return ""
+    more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
+    return f"rows would go elsewhere in the sink than those before: {'; '.join(moved[:_SHOWN])}{more}"
+
+
+_SHOWN = 5
+"""Tables named in a message."""

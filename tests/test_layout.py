@@ -33,7 +33,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
         "cdc.processes",
         "cdc.draft",
     ),
-    ("cdc.retry",),
+    ("cdc.retry", "cdc.restarts"),
     ("cdc.block", "cdc.dead_letters", "cdc.pattern", "cdc.schema_json"),
     ("cdc.evolution.apply", "cdc.events"),
     (

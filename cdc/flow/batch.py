@@ -17,15 +17,15 @@ The commit goes on while the next batch is prepared (`cdc.flow.commits`); schema
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.events import SourceEvent
+from cdc.evolution.apply import apply_changes
 from cdc.faults import reached
 from cdc.flow.altered import check_expected, check_there
-from cdc.flow.announcing import announce
 from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation, Derived
@@ -37,13 +37,14 @@ from cdc.flow.refused import RefusedChanges
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.retry import Backoff, RetryPolicy
-from cdc.schema import SchemaChange
-from cdc.sink import Prepared, Sink
+from cdc.schema import RenameTable, SchemaChange
+from cdc.sink import Announced, Prepared, Sink
 from cdc.source import Offset, Source
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox
+from cdc.tables.states import Schemas
 from cdc.transform import answers
 
 RunTasks = Callable[[], Sequence[TaskResult]]
@@ -196,7 +197,8 @@ class BatchRunner:
         if derived.operations:
             derived = self._refused.apply(derived, partial(self._apply, batch))
             before = {**derived.not_created, **derived.before.sink}
-            announce(self._sink, self._retry, batch, before, derived.operations)
+            announced = list(_announced(before, derived.operations))
+            self._retry.call(partial(self._sink.announce, batch, announced), "schema changes")
         reached("before-prepare", batch)
         planned = time.monotonic()
         results = self._results(batch, run_tasks)
@@ -262,3 +264,12 @@ class BatchRunner:
 
 def _by_partition(handle: Prepared) -> int:
     return handle.partition
+
+
+def _announced(tables: Schemas, changes: Sequence[SchemaChange]) -> Iterator[Announced]:
+    """The changes for a sink that tells its readers of them; `tables` are the sink's before them."""
+    for change in changes:
+        after = apply_changes(tables, [change])
+        table = change.new_table if isinstance(change, RenameTable) else change.table
+        yield Announced(change, tables.get(change.table), after.get(table))
+        tables = after

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from cdc.errors import ChangeRefused
 from cdc.events import SourceEvent, TableLeft
 from cdc.evolution.journal import digest
-from cdc.flow.held import held_tables
 from cdc.flow.middle import Middle
 from cdc.flow.rule_events import ruled
 from cdc.route import RouteGuard
@@ -26,6 +25,7 @@ from cdc.schema_json import change_name
 from cdc.source import Snapshots, Source
 from cdc.tables import events as on
 from cdc.tables.entry import TableViews, Try
+from cdc.tables.held import held_tables
 from cdc.tables.log import TableLog
 from cdc.tables.machine import BatchOutcome, batch_outcome
 from cdc.tables.orders import open_orders

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from cdc import events as on
 from cdc.errors import SpecError, TransformError
-from cdc.flow.held import HeldTables
 from cdc.flow.rule_edits import altered, edits, texts_of, told_edits
 from cdc.schema import AlterColumnType, CreateTable, TableId, TableSchema
 from cdc.tables.entry import TableViews
+from cdc.tables.held import HeldTables
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules

@@ -17,14 +17,14 @@ import numpy as np
 
 from cdc.block import ChangeBlock, RowKind, Stream
 from cdc.errors import CdcError, EngineError, SinkError, from_json
+from cdc.evolution.merge import same_key
 from cdc.faults import reached
-from cdc.flow.columns import check_columns
 from cdc.flow.copying import blocks_for, gathered_tables
 from cdc.flow.gather import gathered
 from cdc.flow.middle import Middle
 from cdc.flow.rule_steps import RuleSteps
 from cdc.flow.shard import with_source
-from cdc.schema import TableId
+from cdc.schema import TableId, TableSchema
 from cdc.sink import MOST_PAYLOAD, Prepared, Sink, TaskAttempt
 from cdc.source import Count, Source, Split
 from cdc.state.notes import Notes
@@ -222,7 +222,7 @@ class PrepareTask:
                 if not found:
                     continue
                 routed = replace(with_source(block, target), table=target.table)
-                check_columns(routed, known, exact=self.middle.policy.exact and not sink_state.merged)
+                _check_columns(routed, known, exact=self.middle.policy.exact and not sink_state.merged)
                 fitted = self.middle.coercion(routed, known, count)
                 yield from (replace(fitted, table=one.table) for one in found)
 
@@ -233,6 +233,27 @@ def _not_followed(source: TableId, table: TableId, state: TableState) -> EngineE
         where=str(table),
         hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
     )
+
+
+def _check_columns(block: ChangeBlock, known: TableSchema, *, exact: bool) -> None:
+    """Raise EngineError when a routed block has another key than the sink's table, or other columns though `exact`.
+
+    Their order does not count: a column that is moved in the source stays where it is in the sink. Nor do columns of
+    the sink's table that take NULL: a behavior of before may have kept them (`lenient`).
+    """
+    if known is block.schema or (same_key(known, block.schema) and not (exact and _others(block.schema, known))):
+        return
+    raise EngineError(
+        f"rows with the columns {', '.join(block.schema.names)} and the key {block.schema.primary_key} do not fit "
+        f"the sink's table, which has {', '.join(known.names)} and the key {known.primary_key}",
+        where=str(block.table),
+        hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
+    )
+
+
+def _others(rows: TableSchema, known: TableSchema) -> bool:
+    required = {column.name for column in known.columns if not column.nullable}
+    return not required <= {*rows.names} <= {*known.names}
 
 
 class _Seen:

@@ -21,11 +21,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from cdc.errors import EditRefused, SinkError, StateError
-from cdc.flow.containers import NamesContainers, moved_rows
 from cdc.flow.middle import Middle
 from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
 from cdc.planning import check_patterns
+from cdc.replanning import moved_rows
 from cdc.route import RouteTable, Target
 from cdc.schema import TableId
 from cdc.sink import Sink
@@ -188,7 +188,7 @@ def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     """A pipeline file's answer to where rows go."""
     sink = spec.sink
     places = sink.places() if isinstance(sink, SinkOptions) else ()
-    naming, kept = (sink.naming(), sink.kept()) if isinstance(sink, NamesContainers) else (None, None)
+    naming, kept = (sink.naming(), sink.kept()) if isinstance(sink, SinkOptions) else (None, None)
     patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
     return Fingerprint(sink.type, places, naming, kept, patterns)
 

@@ -9,7 +9,6 @@ import difflib
 from pathlib import Path
 
 from cdc.errors import NotNow, SourceError, StateError, TableUnknown
-from cdc.flow.held import Held
 from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
@@ -18,6 +17,7 @@ from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.tables.held import Held
 from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox, RequestKind
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cdc.errors import SourceError
-from cdc.flow.held import Held
 from cdc.job.resync import ask
 from cdc.source import Context, Snapshots, Source
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
+from cdc.tables.held import Held
 
 
 def refresh(spec: PipelineSpec, state: StateDir) -> int:

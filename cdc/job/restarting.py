@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 from cdc.errors import CdcError
-from cdc.flow.restarts import Restarts
 from cdc.job.control import Control
 from cdc.job.report import Reporter
+from cdc.restarts import Restarts
 from cdc.retry import RetryPolicy
 from cdc.spec.life import restart_policy
 from cdc.spec.model import PipelineSpec

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cdc.errors import SourceError, StateError, TableUnknown
-from cdc.flow.held import check_not_paused
 from cdc.job.pausing import check_known
 from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
@@ -18,6 +17,7 @@ from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.entry import TableViews
+from cdc.tables.held import check_not_paused
 from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox, RequestKind
 

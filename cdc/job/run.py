@@ -15,7 +15,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.errors import CdcError, CommitUnknown, WorkerLost
 from cdc.flow.batch import BatchRunner
-from cdc.flow.held import Held
 from cdc.flow.middle import Middle
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
@@ -48,6 +47,7 @@ from cdc.state.durable import NO_ROOM, state_error
 from cdc.status.events import EventFile
 from cdc.status.model import Status
 from cdc.status.recording import Recording, first_status
+from cdc.tables.held import Held
 from cdc.tables.log import TableLog
 from cdc.without_pandas import keep_pandas_out
 

@@ -6,7 +6,7 @@
 | something has to be done while nothing runs (an edit, a savepoint) | that, then the next run at once |
 | the source has an end, or the schedule's run has caught up | `finished`, or the next time of the schedule |
 | it failed, and Spark has ended under it | the next run, once Spark is up again |
-| it failed otherwise | what `pipeline.restart` says (`cdc.flow.restarts`) |
+| it failed otherwise | what `pipeline.restart` says (`cdc.restarts`) |
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from cdc.errors import CdcError, EngineError, NotNow, StateError
-from cdc.flow.restarts import Restarts
+from cdc.restarts import Restarts
 from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import ErrorView, LogLine, Outcome, PipelineView, RunView, State
 from cdc.serve.hints import for_a_server

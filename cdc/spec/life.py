@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
-from cdc.flow.restarts import RestartPolicy, Strategy
 from cdc.options import AnyCase, AtLeast, Block, Duration, Field, Zone
+from cdc.restarts import RestartPolicy, Strategy
 from cdc.spec.schedule import check_schedule
 
 

@@ -26,7 +26,7 @@ class Fingerprint:
         sink: the connector's name.
         at: where its data is; servers of one cluster are one each. Empty where the options do not tell.
         patterns: names of the table patterns of the file.
-        naming, kept: what else the sink's options say (`cdc.flow.containers`); None where nobody knows.
+        naming, kept: what else the sink's options say (`cdc.options.SinkOptions`); None where nobody knows.
     """
 
     sink: str

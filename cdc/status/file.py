@@ -91,8 +91,8 @@ def read_status(root: Path, now: float | None = None) -> Seen | None:
 
 def with_requests(root: Path, status: Status) -> Status:
     """With the pauses that were asked for since: the next run takes them in. Raises StateError."""
-    from cdc.flow.held import Held
     from cdc.state.directory import StateDir
+    from cdc.tables.held import Held
 
     tables = Held(StateDir(root)).asked()
     if tables is None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from cdc.errors import CdcError, ChangeRefused
-from cdc.flow.held import HeldTables
 from cdc.flow.progress import BatchReport, Snapshot
 from cdc.source import TableProgress
 from cdc.status.model import (
@@ -27,6 +26,7 @@ from cdc.status.model import (
     Table,
 )
 from cdc.status.rates import Rates
+from cdc.tables.held import HeldTables
 
 BATCHES, POINTS, SCHEMA_EVENTS, ERRORS, NOTICES = 50, 240, 200, 20, 100
 POINT_S = 5.0

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cdc.errors import StateError
-from cdc.flow.held import HeldTables
 from cdc.flow.progress import BatchReport, Progress
 from cdc.source import TableProgress
 from cdc.status.events import EventFile
@@ -23,6 +22,7 @@ from cdc.status.file import BEAT_S, LIVING, beat, last_status, write_status
 from cdc.status.history import HistoryFile
 from cdc.status.model import SchemaTotals, State, Status
 from cdc.status.recorder import Recorder, told_error
+from cdc.tables.held import HeldTables
 
 if TYPE_CHECKING:
     from cdc.status.traces import Traces

@@ -63,7 +63,6 @@ CONDITIONS: Mapping[str, str] = {
     "follows": "the sink table is renamed with the source table",
     "exact": "the policy carries every change out as it is",
     "curable": "a re-snapshot has the refused change behind it, and the source makes one",
-    "asked": "users have asked for snapshots of all source tables of the sink table",
 }
 """What cases ask about, in words."""
 

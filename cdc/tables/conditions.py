@@ -118,7 +118,6 @@ _HOLDS: Mapping[str, Condition] = {
     "follows": _follows,
     "exact": _exact,
     "curable": _is("curable", on.ChangeRefused),
-    "asked": _is("asked", on.SinkTableMissing),
 }
 
 NAMES = frozenset(_HOLDS)

@@ -27,7 +27,7 @@ from cdc.schema import TableId
 
 __all__ = [
     "EVENTS", "Alteration", "ChangeRefused", "Event", "PauseRequested", "ResumeRequested", "RouteAdded", "RouteRemoved",
-    "RowsUncertain", "ShadowBegun", "SinkTableMissing", "SnapshotBegun", "SnapshotDone", "SnapshotRequested",
+    "RowsUncertain", "ShadowBegun", "SnapshotBegun", "SnapshotDone", "SnapshotRequested",
     "SnapshotVoid", "TableChanged", "TableCreated", "TableDropped", "TableLeft", "TableRenamed", "TableTruncated",
     "Uncertain",
 ]  # fmt: skip
@@ -83,15 +83,6 @@ class ChangeRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class SinkTableMissing:
-    """The sink table is gone from the sink. `asked`: users have asked for snapshots of all tables that go there."""
-
-    table: TableId
-    target: Target
-    asked: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ShadowBegun:
     """The shadow table of a sink table begins empty, for the sake of another of its source tables."""
 
@@ -107,13 +98,12 @@ Event = (
     | RouteAdded
     | RouteRemoved
     | ChangeRefused
-    | SinkTableMissing
     | ShadowBegun
 )
 
 EVENTS: tuple[type[Event], ...] = (
     TableCreated, TableChanged, RowsUncertain, TableTruncated, TableDropped, TableRenamed, TableLeft, SnapshotVoid,
     SnapshotBegun, SnapshotDone, SnapshotRequested, PauseRequested, ResumeRequested, RouteAdded, RouteRemoved,
-    ChangeRefused, SinkTableMissing, ShadowBegun,
+    ChangeRefused, ShadowBegun,
 )  # fmt: skip
 """All kinds of events."""

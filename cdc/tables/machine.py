@@ -82,7 +82,7 @@ class Machine:
         match event:
             case on.TableRenamed():
                 self._rename(event)
-            case on.RouteAdded() | on.RouteRemoved() | on.ChangeRefused() | on.SinkTableMissing() | on.ShadowBegun():
+            case on.RouteAdded() | on.RouteRemoved() | on.ChangeRefused() | on.ShadowBegun():
                 self._step(event, event.target, self.tables.sources.get(event.table))
             case _:
                 self._take_source_event(event)

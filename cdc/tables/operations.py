@@ -34,8 +34,6 @@ def swap_if_whole(tables: TableMap, table: TableId) -> None:
 
 
 def _create(step: Step) -> None:
-    if isinstance(step.event, on.SinkTableMissing):
-        step.sinks.schemas.pop(step.table, None)
     step.sinks.create(step.created, step.source, step.tables.members(step.table))
 
 
@@ -156,13 +154,6 @@ def _stopped(step: Step) -> ChangeRefused:
             )
         case on.ChangeRefused(reason=reason):
             return ChangeRefused(reason, where=str(step.table))
-        case on.SinkTableMissing():
-            commands = ", ".join(f"`cdc resync FILE {source}`" for source in sorted({*step.others, step.source}))
-            return ChangeRefused(
-                "the sink has no such table any more, and the pipeline has filled it",
-                where=str(step.table),
-                hint=f"{commands} brings it back",
-            )
         case _:
             others = ", ".join(map(str, step.not_snapshotted)) or "all that go to it"
             ways = f"take {others} in again, all are copied then; or leave" if step.policy.mirrors else "leave"

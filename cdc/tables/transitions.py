@@ -348,7 +348,7 @@ def _routed() -> dict[_Key, Cell]:
 
 
 def _sink() -> dict[_Key, Cell]:
-    refused, missing, begun = on.ChangeRefused, on.SinkTableMissing, on.ShadowBegun
+    refused, begun = on.ChangeRefused, on.ShadowBegun
     stop = case(do=("stop",))
     return {
         **_cells(
@@ -361,11 +361,6 @@ def _sink() -> dict[_Key, Cell]:
             stop,
         ),
         **_not((SU, PA, RE, MI, DE, AB), refused, NOT_PLANNED),
-        **_cells((LI, SN, OW), missing, case("asked", to=RQ, do=("create",)), stop),
-        **_cells((RQ, SU, PA, RE), missing, case("asked", do=("create",)), stop),
-        **_cells((SH,), missing, case("asked", to=RQ, do=("drop shadow", "create")), stop),
-        **_cells((FR,), missing, case("asked", to=SU, do=("drop shadow", "create")), stop),
-        **_cells((AB, MI, DE), missing, STAYS),
         **_cells((LI, SN, OW, SH), begun, case(to=RQ)),
         **_cells((FR,), begun, case(to=SU)),
         **_cells((RQ, SU, MI, DE, AB, PA, RE), begun, STAYS),

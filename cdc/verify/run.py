@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from cdc.block import arrow_schema
 from cdc.errors import SourceError, StateError
-from cdc.flow.held import Held, HeldTables
 from cdc.pattern import TablePattern
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
@@ -21,6 +20,7 @@ from cdc.source import Context, TablesNow
 from cdc.spec.compiled import compiled
 from cdc.state.directory import StateDir
 from cdc.status.file import read_status
+from cdc.tables.held import Held, HeldTables
 from cdc.tables.log import TableLog
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.position import Committed

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from cdc.flow.merged_metadata import Metadata, merged_metadata
+from cdc.flow.gather import Metadata, merged_metadata
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.testing.blocks import block
 

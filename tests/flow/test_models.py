@@ -14,7 +14,7 @@ import pytest
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, ModelUnavailable, SpecError, TransformError, from_json
-from cdc.flow.restarts import RestartPolicy, Restarts
+from cdc.restarts import RestartPolicy, Restarts
 from cdc.retry import RetryPolicy
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.spec.check import check

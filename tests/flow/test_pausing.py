@@ -13,7 +13,6 @@ from test_rule_stage import STRING, rules
 
 from cdc import events as on
 from cdc.errors import SpecError, TransformError
-from cdc.flow.held import Held
 from cdc.flow.middle import Middle
 from cdc.schema import (
     AddColumn,
@@ -28,6 +27,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.state.directory import StateDir
+from cdc.tables.held import Held
 from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.tables.states import TableState

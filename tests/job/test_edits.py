@@ -12,9 +12,8 @@ import yaml
 
 import cdc
 from cdc.errors import EditRefused, SinkError, SpecError
-from cdc.flow.containers import moved_rows
 from cdc.job.edits import Edits, fingerprint_of
-from cdc.replanning import notes_since
+from cdc.replanning import moved_rows, notes_since
 from cdc.schema import TableId
 from cdc.source import Context, Snapshots
 from cdc.spec.compiled import compiled

@@ -16,7 +16,7 @@ import typer.main
 
 from cdc import errors
 from cdc.cli import app
-from cdc.flow.restarts import FINAL
+from cdc.restarts import FINAL
 from cdc.spec.life import LifeOptions
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import CdcError, EngineError, SourceUnavailable, SpecError, StateError, TransformError
-from cdc.flow.restarts import RestartPolicy, Restarts, Strategy
+from cdc.restarts import RestartPolicy, Restarts, Strategy
 
 AWAY = SourceUnavailable("no connection")
 STRANGE = EngineError("KeyError: 'x'")
