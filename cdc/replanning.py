@@ -62,8 +62,8 @@ def _edited(tables: TableViews, rules: Rules | None, paused: Collection[TableId]
     texts = {table: told for table, told in tables.rule_texts.items() if table not in paused}
     before = replace(tables, rule_texts=texts)
     try:
-        for table, text in told_edits(before, texts_of(rules, sources), edits(rules, sources, behind)):
-            yield f"{table}: {text}"
+        for edit in told_edits(before, texts_of(rules, sources), edits(rules, sources, behind)):
+            yield f"{edit.table}: {edit.text}"
     except SpecError as error:  # of tables as they were: the source may have changed them since
         yield f"the rules do not fit the tables as the last run has left them: {error}"
 

@@ -35,9 +35,6 @@ from cdc.tables.table_map import Circumstances
 
 log = logging.getLogger(__name__)
 
-RENAMED = "it was renamed, and the rule of its new name makes other rows"
-"""Why a table is snapshotted again."""
-
 _SHADOW_CHANGES = frozenset(
     ("drop.shadow", "create.shadow", "drop.table", "rename.table", "swap.shadow", "truncate.table")
 )
@@ -108,7 +105,7 @@ class Derivation:
         events = [
             *(_EVENTS[request.kind](request.table) for request in requests),
             *behind.events,
-            *self._renamed(sorted(behind.renamed)),
+            *self._again(behind.stale),
         ]
         found = Derived(batch, before, behind.after, taken=requests)
         if events or self._tries or before.routes != self._middle.routes.to_json():
@@ -183,14 +180,14 @@ class Derivation:
         gone = sorted(table for table in followed if table in tables.sources and not self._source.captures(table))
         return [TableLeft(table, "the source leaves it out") for table in gone]
 
-    def _renamed(self, tables: Sequence[TableId]) -> Iterator[on.SnapshotRequested]:
-        """Requests for tables whose rows are those of another rule since their names are others."""
-        for table in tables:
+    def _again(self, stale: Mapping[TableId, str]) -> Iterator[on.SnapshotRequested]:
+        """Requests for tables whose rows cannot be followed, where their source takes them unasked."""
+        for table, why in sorted(stale.items()):
             if self._is_unasked(table):
-                yield on.SnapshotRequested(table, RENAMED, by_user=False)
+                yield on.SnapshotRequested(table, why, by_user=False)
             else:
                 text = "%s: %s: those that are there stay; `cdc resync FILE %s` copies it anew"
-                log.warning(text, table, RENAMED, table)
+                log.warning(text, table, why, table)
 
 
 def _try_of(operations: Sequence[SchemaChange]) -> Try:

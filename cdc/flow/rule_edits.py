@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -51,8 +51,22 @@ def texts_of(
     return found
 
 
-def told_edits(before: TableViews, now: Texts, changes: Sequence[SchemaChange]) -> Iterator[tuple[TableId, str]]:
-    """Source tables whose rules were edited, and what that means, in words that follow the table's name.
+@dataclass(frozen=True, slots=True)
+class RuleEdit:
+    """An edit of the rule of one source table.
+
+    Attributes:
+        text: what it means, in words that follow the table's name.
+        stale: whether rows that are there have other values than the rule of now makes of them.
+    """
+
+    table: TableId
+    text: str
+    stale: bool
+
+
+def told_edits(before: TableViews, now: Texts, changes: Sequence[SchemaChange]) -> Iterator[RuleEdit]:
+    """The source tables whose rules were edited, and what that means.
 
     `before` are the tables as the run before has left them; `changes` lead from what the earlier rules made of them to
     what these make.
@@ -70,7 +84,8 @@ def told_edits(before: TableViews, now: Texts, changes: Sequence[SchemaChange]) 
         other = [name for name in sorted({*old, *computed}) if old.get(name) != computed.get(name)]
         others = [name for name in other if name and name not in (*new, *gone, *renamed)]
         if new or gone or others or "" in other:
-            yield table, _sentence(table, new, gone, others, filtered="" in other)
+            stale = bool(new or others or "" in other)
+            yield RuleEdit(table, _sentence(table, new, gone, others, filtered="" in other), stale)
 
 
 def _sentence(table: TableId, new: list[str], gone: list[str], others: list[str], *, filtered: bool) -> str:

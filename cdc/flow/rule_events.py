@@ -9,8 +9,8 @@ A rule need not fit a table that is paused: its changes are noted, and the rule 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cdc import events as on
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+RENAMED = "it was renamed, and the rule of its new name makes other rows"
+EDITED = "its rule has changed, and rows without a key are found by all of their values"
+"""Reasons to snapshot a table again."""
+
 
 @dataclass(frozen=True, slots=True)
 class RuledEvents:
@@ -34,12 +38,12 @@ class RuledEvents:
     Attributes:
         events: in order.
         after: the tables behind them, as far as source and rules are concerned.
-        renamed: tables that were renamed, whose rows are those of another rule than theirs is now.
+        stale: tables whose rows that are there cannot be followed any more, with the reason.
     """
 
     events: Sequence[on.SourceEvent]
     after: TableViews
-    renamed: frozenset[TableId] = frozenset()
+    stale: Mapping[TableId, str] = field(default_factory=dict)
 
 
 def ruled(
@@ -64,7 +68,8 @@ def ruled(
     texts = texts_of(rules, walk.sources, walk.left_out, before.rule_texts)
     behind = on.schemas_behind(before.rules, walk.made)
     after = replace(before, source=walk.sources, rules=behind, rule_texts=texts)
-    return RuledEvents(walk.made, after, frozenset(walk.renamed - walk.left_out))  # those have a snapshot to come
+    stale = {table: why for table, why in walk.stale.items() if table not in walk.left_out}  # those get a snapshot
+    return RuledEvents(walk.made, after, stale)
 
 
 class _Walk:
@@ -74,7 +79,7 @@ class _Walk:
         made: the events behind the rules so far.
         sources: schemas of the source's tables by now.
         left_out: tables that the sink gets nothing of by now.
-        renamed: as in `RuledEvents`.
+        stale: as in `RuledEvents`.
     """
 
     def __init__(self, rules: Rules | None, before: TableViews, held: HeldTables) -> None:
@@ -82,15 +87,23 @@ class _Walk:
         self.made: list[on.SourceEvent] = []
         self.sources = dict(before.source)
         self.left_out = set(held.paused | held.resumed)
-        self.renamed: set[TableId] = set()
+        self.stale: dict[TableId, str] = {}
 
     def take_edits(self, before: TableViews) -> None:
         """The changes that edited rules make of the tables before the batch."""
         made = edits(self._rules, before.source, before.rules, self.left_out)
         texts = texts_of(self._rules, before.source, self.left_out, before.rule_texts)
-        for table, text in told_edits(before, texts, made):
-            log.warning("%s: %s", table, text)
+        for edit in told_edits(before, texts, made):
+            log.warning("%s: %s", edit.table, edit.text)
+            if edit.stale and self._is_keyless(edit.table):
+                self.stale[edit.table] = EDITED
         self.made += on.events(made)
+
+    def _is_keyless(self, table: TableId) -> bool:
+        schema = self.sources.get(table)
+        if schema is None or table in self.left_out:
+            return False
+        return not (schema if self._rules is None else self._rules.result(table, schema).schema).primary_key
 
     def take(self, event: on.SourceEvent) -> None:
         """The next event of the source."""
@@ -117,13 +130,13 @@ class _Walk:
             return [] if isinstance(event, on.TableChanged) else [event]
 
     def _note_renamed(self, schema: TableSchema | None, event: on.SourceEvent) -> None:
-        before = event.table in self.renamed
+        before = self.stale.get(event.table)
         if isinstance(event, on.TableDropped | on.TableRenamed):
-            self.renamed.discard(event.table)
-        if not isinstance(event, on.TableRenamed) or self._rules is None or schema is None:
+            self.stale.pop(event.table, None)
+        if not isinstance(event, on.TableRenamed) or schema is None:
             return
-        if before or not self._rules.same_rows(event.table, event.new_table, schema):
-            self.renamed.add(event.new_table)
+        if before or (self._rules is not None and not self._rules.same_rows(event.table, event.new_table, schema)):
+            self.stale[event.new_table] = before or RENAMED
 
 
 def _tell_stale(rules: Rules, schema: TableSchema, event: on.SourceEvent) -> None:

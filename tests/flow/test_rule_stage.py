@@ -250,6 +250,26 @@ def test_a_copy_that_is_under_way_when_rules_are_edited_begins_anew_with_the_new
     assert sink.rows(T) == [{"id": 1, "name": "a", "more": 4}, {"id": 2, "name": "b", "more": 5}]
 
 
+@pytest.mark.parametrize("able", [True, False], ids=["source snapshots", "source reads a log only"])
+def test_a_table_without_a_key_is_snapshotted_again_when_its_rule_is_edited(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, able: bool
+) -> None:
+    """Its rows are found by all of their values, and those that are there have none in the new column."""
+    keyless = TableSchema(SCHEMA.columns)
+    first, second = {"id": 1, "name": "a", "qty": 3}, {"id": 2, "name": "b", "qty": 4}
+    items = [CreateTable(T, keyless), rows(T, keyless, 1, ("+I", first), ("+I", second))]
+    edited = Middle(rules=rules(("shop.t", {"projection": "id, qty + 1 AS more"})))
+    source, sink = AskedSource(items, {T: rows(T, keyless, 9, ("+I", second))}), ListSink()
+    source.allowed = able
+    before = run_in_memory(source, sink, state=tmp_path)
+    source.add(rows(T, keyless, 2, ("-D", first)))
+    run_in_memory(source, sink, middle=edited, state=tmp_path, start=before.offset, first_batch=before.batches)
+    why = "its rule has changed, and rows without a key are found by all of their values"
+    assert any(why in record.getMessage() for record in caplog.records) is not able
+    if able:
+        assert sink.rows(T) == [{"id": 2, "more": 5}]
+
+
 @pytest.mark.parametrize(("copied", "told"), [(False, 1), (True, 0)])
 def test_a_new_type_below_a_computed_column_is_told_unless_the_table_is_copied(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, copied: bool, told: int
