@@ -37,6 +37,8 @@ RANGES = {
     Kind.BIGINT_UNSIGNED: (0, 2**64 - 1),
 }
 """Integer kinds with their smallest and largest value."""
+PLAIN = frozenset({*RANGES, *TEXTS, Kind.DECIMAL, Kind.DATE, Kind.JSON})
+"""Kinds whose values every system casts to the same text."""
 _LONGEST_DECIMAL = 38
 """Digits of the sinks' DECIMAL; more are kept as text, with all digits of the scale."""
 

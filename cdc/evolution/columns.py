@@ -61,14 +61,14 @@ class ColumnPlanner(Generic[T]):
             yield from self._comment(table.id, column)
             return
         new = replace(there, type=rules.reached(there.type, rules.wanted(column.type, key=key)))
-        kept = rules.keeps_values(there, new, column.type, old.type)
-        against = certain.not_kept(column.type, old.type) if kept else AnyValue()
+        spelled = column.type.kind not in certain.TEXTS or rules.spells(old.type)
+        against = certain.not_kept(column.type, old.type) if spelled else AnyValue()
         if against is not None:
             reason = (
                 f"column {there.name} is to hold {column.type} too, where {old.type} values would not stay the same"
             )
             yield self._check(table, there.name, against, reason)
-        yield from self._change_to(table, op.Conversion(op.Convert.KEEP, there, new, column.type, old.type))
+        yield from self._change_to(table, op.Conversion(there, new, old.type))
         yield from self._comment(table.id, column)
 
     def alter(
@@ -76,13 +76,11 @@ class ColumnPlanner(Generic[T]):
     ) -> Iterator[Step]:
         """Another type or comment. With `copied` no row stands against it, as the source copies all of them anew."""
         rules, there = self._rules, self.there(table, column.name)
-        before = None if old is None else old.type
+        before = rules.data_type(there.type) if old is None else old.type
         key = table.in_key(there.name)
         new_type = rules.reached(there.type, rules.wanted(column.type, key=key))
-        stays = rules.stays(there.type, column.type, before, key=key)
-        against = self._uncertain(table, there, column.type, before or rules.data_type(there.type))
-        if against is not None and rules.converts(there.type, column.type, before):
-            against = None
+        stays = rules.stays(there.type, column.type, None if old is None else before, key=key)
+        against = self._uncertain(table, there, column.type, before)
         empty = against is not None and against.rows == AnyValue()
         if not stays and not empty and not rules.by_copy(there.type, new_type):
             reason = f"{rules.name} does not turn {there.type} into {new_type} with the values that the source has"
@@ -92,11 +90,9 @@ class ColumnPlanner(Generic[T]):
         if stays:
             yield from self.drop_left_copy(table.id)
         else:
-            new = replace(there, type=new_type)
             # Values that do not fit become NULL until their row is copied; those of a key are of an empty table.
-            loosely = copied and not table.in_key(there.name)
-            how = op.Convert.OR_NULL if loosely else op.Convert.VALUE
-            yield from self._change_to(table, op.Conversion(how, there, new, column.type, before))
+            values = op.Conversion(there, replace(there, type=new_type), before, loose=copied and not key)
+            yield from self._change_to(table, values)
         yield from self._comment(table.id, column)
 
     def rename(self, table: ActualTable[T], old_name: str, new_name: str) -> Iterator[Step]:
@@ -184,7 +180,7 @@ class ColumnPlanner(Generic[T]):
     def _change_to(self, table: ActualTable[T], values: op.Conversion) -> Iterator[Step]:
         """Another type in place where that is possible and wanted, else by a copy of the table."""
         there, new = values.old, values.new
-        if values.how is not op.Convert.OR_NULL and self._rules.in_place(table, there, new.type):
+        if not values.loose and self._rules.in_place(table, there, new.type):
             yield op.AlterColumn(table.id, table, new, values)
             self._layout.put(_with(table, there, new))
             return

@@ -16,10 +16,7 @@ from cdc.evolution import operations as op
 from cdc.evolution.rules import TableRules
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, ActualTable, T, same
-from cdc.schema import DataType, Kind, TableId
-
-_PLAIN = frozenset({*certain.RANGES, *certain.TEXTS, Kind.DECIMAL, Kind.DATE, Kind.JSON})
-"""Kinds whose values every system casts to the same text."""
+from cdc.schema import DataType, TableId
 
 
 class Dialect(TableRules[T]):
@@ -103,20 +100,13 @@ class Dialect(TableRules[T]):
         if conversion is not None:
             return self.expression(conversion)
         before = next(item for item in operation.actual.columns if same(item.name, column.name))
-        return self.value(before, column, None, None)
+        return self.cast(before, column)
 
     def expression(self, values: op.Conversion) -> str:
         """SQL over the old column that gives the values of the new one."""
-        old, new = values.old, values.new
-        match values.how:
-            case op.Convert.OR_NULL:
-                return self.value_or_null(old, new, values.source, values.before)
-            case op.Convert.KEEP:
-                assert values.source is not None
-                assert values.before is not None
-                return self.kept_value(old, new, values.source, values.before) or f"CAST(NULL AS {new.type})"
-            case _:
-                return self.value(old, new, values.source, values.before)
+        if values.loose:
+            return self.loose_cast(values.old, values.new)
+        return self.cast(values.old, values.new, values.before)
 
     def finding(self, table: TableId, column: str, rows: certain.Rows) -> str:
         """A query that gives a row when the table has some of these."""
@@ -143,41 +133,20 @@ class Dialect(TableRules[T]):
 
     # rows
 
-    def keeps_values(self, old: ActualColumn[T], new: ActualColumn[T], after: DataType, before: DataType) -> bool:
-        """Where there is an expression for it."""
-        return self.kept_value(old, new, after, before) is not None
-
     def condition(self, column: str, rows: certain.Rows) -> str:
         """SQL that finds rows whose values are uncertain; `column` is the quoted name."""
         return certain.condition(column, rows, native_bytes=self.native_bytes)
 
-    def value(
-        self, old: ActualColumn[T], new: ActualColumn[T], source: DataType | None, before: DataType | None
-    ) -> str:
-        """An expression over a column that gives the value of its new type.
+    def cast(self, old: ActualColumn[T], new: ActualColumn[T], before: DataType | None = None) -> str:
+        """An expression over a column that gives the same value under its new type.
 
-        `source` and `before` are the source's types after and before, None when they do not change or are not known.
+        `before` is this tool's type of the values, None where the source does not change it.
         """
         name = self.quoted(old.name)
         return name if old.type == new.type else f"CAST({name} AS {new.type})"
 
-    def kept_value(self, old: ActualColumn[T], new: ActualColumn[T], after: DataType, before: DataType) -> str | None:
-        """An expression for a value that stays what it is when its column gets room for others besides.
-
-        Text has to be what `cdc.flow.casts` makes of it: numbers plain, times in ISO form, bytes in base64. None where
-        the system has no such expression. `after` and `before` are this tool's types.
-        """
-        if after.kind not in certain.TEXTS or before.kind in _PLAIN:
-            return self.quoted(old.name) if old.type == new.type else f"CAST({self.quoted(old.name)} AS {new.type})"
-        return None
-
-    def value_or_null(
-        self, old: ActualColumn[T], new: ActualColumn[T], source: DataType | None, before: DataType | None
-    ) -> str:
-        """`value` for rows that a re-snapshot follows: never fails, NULL for values that the new type does not have.
-
-        Where a system has no such expression it is NULL for all.
-        """
+    def loose_cast(self, old: ActualColumn[T], new: ActualColumn[T]) -> str:
+        """`cast` that never fails: NULL for what the new type does not have, or for all."""
         return f"CAST(NULL AS {new.type})"
 
     # statements
@@ -220,7 +189,7 @@ class Dialect(TableRules[T]):
 
     @abstractmethod
     def modify_column(self, table: ActualTable[T], column: ActualColumn[T], value: str) -> str:
-        """Another type in place; `value` is what `value()` gives."""
+        """Another type in place; `value` is what `expression` gives."""
 
     def comment_column(self, table: ActualTable[T], column: ActualColumn[T]) -> str:
         """Another comment, or none; `column` has it already."""

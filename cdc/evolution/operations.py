@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from cdc.evolution import table as tables
@@ -116,26 +115,19 @@ class FillColumn(Operation):
     column: ActualColumn
 
 
-class Convert(Enum):
-    """How values of a column become those of its new type."""
-
-    VALUE = "value"
-    """As the source has them."""
-    OR_NULL = "or null"
-    """Loosely: NULL for what does not fit, as a re-snapshot brings the rows."""
-    KEEP = "keep"
-    """As they are, in a type that has room for others besides."""
-
-
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The values of `new` from those of `old`. `source` and `before`: the source's types after and before, if known."""
+    """The values of `new` from those of `old`: the same ones, under another type.
 
-    how: Convert
+    Attributes:
+        before: this tool's type of the values that are there.
+        loose: NULL for what does not fit, as a re-snapshot brings the rows.
+    """
+
     old: ActualColumn
     new: ActualColumn
-    source: DataType | None = None
-    before: DataType | None = None
+    before: DataType
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)

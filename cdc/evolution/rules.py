@@ -124,27 +124,16 @@ class TableRules(ABC, Generic[T]):
         return new
 
     def by_copy(self, old: T, new: T) -> bool:
-        """Whether `value` keeps every value when the table is copied; otherwise the column must be empty."""
+        """Whether a cast keeps every value when the table is copied; otherwise the column must be empty."""
         return True
 
-    def converts(self, actual: T, new: DataType, old: DataType | None) -> bool:
-        """Whether `value` makes of any row what the source's server made of it, although the log does not tell.
-
-        `old` is the source's type before, None when it is not known.
-        """
-        return False
+    def spells(self, data_type: DataType) -> bool:
+        """Whether values become the text that `cdc.flow.casts` makes of them when their column becomes text."""
+        return data_type.kind in certain.PLAIN
 
     def is_fixed(self, table: ActualTable[T], name: str) -> bool:
         """Whether the column cannot be dropped in place."""
         return table.in_key(name)
-
-    def keeps_values(self, old: ActualColumn[T], new: ActualColumn[T], after: DataType, before: DataType) -> bool:
-        """Whether values stay what they are when their column gets room for others besides.
-
-        Text has to be what `cdc.flow.casts` makes of it: numbers plain, times in ISO form, bytes in base64. `after` and
-        `before` are this tool's types.
-        """
-        return False
 
     # tables
 

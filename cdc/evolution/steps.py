@@ -51,7 +51,7 @@ class PlannedChange:
 
     Attributes:
         uncertain: set when the log does not tell the values that rows already there have after the change. The steps
-            then convert them as the source's server is known to, or check that there are no such rows.
+            then check that there are no such rows.
     """
 
     change: SchemaChange

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.certain import TEXTS
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, TableId, TableSchema
-from connectors.duckdb.conversion import conversion, converts, plain_text, rewrites
 from connectors.duckdb.database import Names, quoted
+from connectors.duckdb.spelling import spelled
 from connectors.duckdb.types import TEXT, can_be_key, data_type, default_literal, duckdb_type, holds, text_literal
 
 OWN_SCHEMA = "_cdc"
@@ -80,17 +79,13 @@ class DuckDbDialect(Dialect[str]):
         """VARCHAR has any length."""
         return actual == TEXT
 
-    def stays(self, actual: str, new: DataType, old: DataType | None, *, key: bool) -> bool:
-        """Only where no value is rewritten."""
-        return actual == duckdb_type(new) and not rewrites(new, old)
-
     def in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
         """Anything but key columns."""
         return not table.in_key(column.name)
 
-    def converts(self, actual: str, new: DataType, old: DataType | None) -> bool:
-        """Nearly always."""
-        return converts(actual, new, old)
+    def spells(self, data_type: DataType) -> bool:
+        """Nearly everything has a text."""
+        return spelled("", data_type) is not None
 
     # tables
 
@@ -123,23 +118,12 @@ class DuckDbDialect(Dialect[str]):
         columns = (replace(column, nullable=not table.in_key(column.name)) for column in found.columns)
         return replace(found, columns=tuple(columns))
 
-    def value(
-        self, old: ActualColumn[str], new: ActualColumn[str], source: DataType | None, before: DataType | None
-    ) -> str:
-        """The value as MySQL's ALTER converts it."""
-        return quoted(old.name) if source is None else conversion(quoted(old.name), old.type, source, before)
+    def cast(self, old: ActualColumn[str], new: ActualColumn[str], before: DataType | None = None) -> str:
+        """Text is spelled as this tool does."""
+        text = spelled(quoted(old.name), before) if before is not None and new.type == TEXT != old.type else None
+        return text or super().cast(old, new)
 
-    def kept_value(
-        self, old: ActualColumn[str], new: ActualColumn[str], after: DataType, before: DataType
-    ) -> str | None:
-        """Nearly everything has a text."""
-        if new.type == TEXT and after.kind in TEXTS and old.type != TEXT:
-            return plain_text(quoted(old.name), before)
-        return super().kept_value(old, new, after, before)
-
-    def value_or_null(
-        self, old: ActualColumn[str], new: ActualColumn[str], source: DataType | None, before: DataType | None
-    ) -> str:
+    def loose_cast(self, old: ActualColumn[str], new: ActualColumn[str]) -> str:
         """The value as DuckDB itself converts it."""
         return f"TRY_CAST({quoted(old.name)} AS {new.type})"
 

@@ -135,17 +135,11 @@ class StarRocksDialect(TableDialect):
         ordered = (*(columns.pop(name) for name in first), *columns.values())
         return StarRocksTable(table.id, ordered, key, table.comment, sorted_by=first)
 
-    def value(
-        self,
-        old: ActualColumn[SqlType],
-        new: ActualColumn[SqlType],
-        source: DataType | None,
-        before: DataType | None,
-    ) -> str:
+    def cast(self, old: ActualColumn[SqlType], new: ActualColumn[SqlType], before: DataType | None = None) -> str:
         """Bytes become hexadecimal digits."""
         if old.type.name == "VARBINARY" and old.type != new.type:
             return f"hex({quoted(old.name)})"
-        return super().value(old, new, source, before)
+        return super().cast(old, new, before)
 
     # statements
 

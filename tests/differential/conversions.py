@@ -44,9 +44,6 @@ CONVERSIONS: tuple[Conversion, ...] = (
     ("BINARY(5)", "VARBINARY(9)", ("'a'",)),
     ("BINARY(5)", "BINARY(9)", ("'a'",)),
     ("VARBINARY(5)", "BINARY(9)", ("'a'", "''")),
-)
-"""Those that DuckDB comes to the server's values with; changes that it may see differently are refused."""
-UNSURE: tuple[Conversion, ...] = (
     ("INT", "SMALLINT", ("70000", "-70000", "1")),
     ("INT", "INT UNSIGNED", ("-1", "1")),
     ("DECIMAL(10,2)", "DECIMAL(4,2)", ("1234.56",)),

@@ -105,8 +105,8 @@ class SnapshotOptions(LogOptions):
         "copy",
         alias="schema-change.uncertain",
         description="When the log does not tell what a schema change made of the rows of a table: `copy` copies the "
-        "table anew beside everything else, `stop` leaves it to the sink, which converts what it can and refuses the "
-        "rest.",
+        "table anew beside everything else, `stop` leaves it to the sink, which makes changes that are certain and "
+        "refuses the rest.",
     )
     copy_max_rows: int = Field(
         100_000_000,
