@@ -235,8 +235,8 @@ class AlterColumnType(_Change):
     """A column's new definition: type, nullability, default or comment. The name stays.
 
     Attributes:
-        copied: the source copies the table's rows anew from this change on, so what becomes of those that are there
-            counts only until then. Not part of the change's JSON.
+        copied: the table is snapshotted again from this change on, so rows that are there count only until then. Set
+            by the engine. Not part of the change's JSON.
         keeps: no server has converted the rows that are there. The sink's column gets room for other values besides;
             theirs stay, spelled as `cdc.flow.casts` spells them in the new type. Not part of the change's JSON.
     """
@@ -300,8 +300,8 @@ class TruncateTable(_Change):
     """All rows are gone.
 
     Attributes:
-        copied: it is not the source that emptied the table: its rows are copied anew from here on. Not part of the
-            change's JSON.
+        copied: the engine empties the table, whose rows a re-snapshot brings from here on; the source's table is not
+            emptied. Not part of the change's JSON.
     """
 
     table: TableId
@@ -354,10 +354,7 @@ class SwapShadow(_Change):
 
 @dataclass(frozen=True, slots=True)
 class DropShadow(_Change):
-    """The re-snapshot does not count: its shadow table goes with its rows.
-
-    Comes from the engine, and from a source that follows the table no further.
-    """
+    """The engine gives up the re-snapshot: the shadow table goes with its rows."""
 
     table: TableId
 

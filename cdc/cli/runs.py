@@ -85,7 +85,7 @@ def compact(
     """Merge the files of lake tables and let old snapshots expire, beside a run of the pipeline or without one."""
     if background:
         give_way()
-    from cdc.errors import SinkError, StateError
+    from cdc.errors import SinkError
     from cdc.job.state_location import reading
     from cdc.schema import TableId
     from cdc.source import Context
@@ -95,10 +95,7 @@ def compact(
 
     spec = check_file(file).spec
     with reading(state_dir, spec) as state:
-        pipeline = state.pipeline(source=spec.source.type)
-        if pipeline is None:
-            hint = "give the --state-dir that the pipeline runs with"
-            raise StateError("no pipeline has run here yet", where=state.store.where(), hint=hint)
+        pipeline = state.ran_pipeline(source=spec.source.type)
         known = TableLog(state.store).at(CommitLog(state.commits).committed()).sink
         chosen = [TableId.parse(name) for name in tables or ()] or sorted(known)
         unknown = [str(table) for table in chosen if table not in known]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from cdc.block import LOGGED, ChangeBlock
+from cdc.block import ChangeBlock
 from cdc.schema import CreateShadow, DropShadow, DropTable, SchemaChange, SwapShadow, TableId, TruncateTable
 from cdc.sink import Sink
 from cdc.tables.router import To, targets
@@ -46,13 +46,6 @@ def blocks_for(sink: Sink, block: ChangeBlock, state: TableState, *, shadowed: b
             yield block
 
 
-def block_for(sink: Sink, block: ChangeBlock) -> ChangeBlock | None:
-    """A block of a table that no other goes to, and that is not altered meanwhile; None when it is for no table."""
-    shadowed = sink.shadows and block.streams != LOGGED
-    state = TableState.SHADOW if shadowed else TableState.SNAPSHOT
-    return next(blocks_for(sink, block, state, shadowed=shadowed), None)
-
-
 def gathered_tables(sink: Sink, merged: Collection[TableId]) -> frozenset[TableId]:
     """The merged tables, and what copies of them are."""
     beside = map(sink.shadow, merged) if sink.shadows else ()
@@ -60,7 +53,7 @@ def gathered_tables(sink: Sink, merged: Collection[TableId]) -> frozenset[TableI
 
 
 def copied_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId]) -> dict[TableId, TableId]:
-    """Which of the `known` sink tables each of these is a copy of, as far as it is one. Driver."""
+    """Shadow tables among `tables`, each with the table of `known` that it is of. Driver."""
     unknown = set(tables).difference(known)
     if not unknown or not sink.shadows:
         return {}

@@ -80,16 +80,9 @@ class LostLoads:
             later |= {
                 source for source in members if _is_later(tables.pairs.get((source, table), ABSENT), decision.batch)
             }
-            if later and (later == {*members} or self._is_together(members)):
+            if later and (later == {*members} or self._task.middle.snapshotted_together(self._task.source, members)):
                 found.update(names_of(self._task.sink, table))
         return found
-
-    def _is_together(self, members: Sequence[TableId]) -> bool:
-        """Whether all of these source tables of a sink table are snapshotted again when one of them is."""
-        source = self._task.source
-        return self._task.middle.policy.mirrors and all(
-            source.snapshots(member) is Snapshots.ALWAYS for member in members
-        )
 
     def _members(self, sink_table: TableId) -> Sequence[TableId]:
         """The source tables that go to a sink table, as far as batches were decided."""

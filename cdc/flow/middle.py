@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.route import RouteTable
+from cdc.schema import TableId
+from cdc.source import Snapshots, Source
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
@@ -30,3 +33,7 @@ class Middle:
     policy: Policy = field(default_factory=lambda: Policy(Behavior.EVOLVE))
     coercion: Coercion = field(default_factory=Coercion)
     rules: Rules | None = None
+
+    def snapshotted_together(self, source: Source, tables: Iterable[TableId]) -> bool:
+        """Whether all source tables of a sink table are snapshotted again when one of them is (docs/tables.md)."""
+        return self.policy.mirrors and all(source.snapshots(table) is Snapshots.ALWAYS for table in tables)

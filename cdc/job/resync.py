@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cdc.errors import SourceError, StateError, TableUnknown
+from cdc.errors import SourceError, TableUnknown
 from cdc.job.pausing import check_known
 from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
-from cdc.route import RouteTable
 from cdc.schema import TableId
 from cdc.source import Context, Snapshots, Source
 from cdc.spec.compiled import compiled
@@ -35,13 +34,7 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
 
 def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
     """Leave the request of `request_resync` in a state directory."""
-    pipeline = state.pipeline(source=spec.source.type)
-    if pipeline is None:
-        raise StateError(
-            "no pipeline has run here yet",
-            where=state.store.where(),
-            hint="give the --state-dir that the pipeline runs with",
-        )
+    pipeline = state.ran_pipeline(source=spec.source.type)
     source: Source = spec.source.build(Context(pipeline, state.source))
     found = TableId.parse(table)
     check_known(state, found)
@@ -49,7 +42,8 @@ def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
     check_not_paused(state, found)
     middle, tables = compiled(spec), TableLog(state.store).at(CommitLog(state.commits).last())
     sink_tables = middle.routes(found)
-    if not (middle.policy.mirrors and _snapshotted_together(source, middle.routes, sink_tables, tables)):
+    members = [table for table in tables.rules if {*middle.routes(table)} & {*sink_tables}]
+    if not middle.snapshotted_together(source, members):
         _check_told_apart(found, sink_tables, tables)
     Mailbox(state.store).add(found, RequestKind.SNAPSHOT)
 
@@ -61,14 +55,6 @@ def _check_snapshotted(source: Source, table: TableId) -> None:
         raise SourceError("this source reads a log only, it cannot read a table anew", where=str(table))
     hint = "take it in again with the options of the source: it is snapshotted then"
     raise TableUnknown("the pipeline does not capture this table", where=str(table), hint=hint)
-
-
-def _snapshotted_together(
-    source: Source, route: RouteTable, sink_tables: Sequence[TableId], tables: TableViews
-) -> bool:
-    """Whether all that go to these sink tables are snapshotted when one of them is (docs/tables.md)."""
-    others = [table for table in tables.rules if {*route(table)} & {*sink_tables}]
-    return all(source.snapshots(table) is Snapshots.ALWAYS for table in others)
 
 
 def _check_told_apart(table: TableId, sink_tables: Sequence[TableId], tables: TableViews) -> None:

@@ -85,6 +85,14 @@ class StateDir:
         fields = self.store.read_json(_PIPELINE)
         return None if fields is None or self.initial_offset() is None else self._checked(fields, source)
 
+    def ran_pipeline(self, *, source: str) -> str:
+        """The id of the pipeline that runs here. Raises StateError when none ever has, and as `pipeline` does."""
+        pipeline = self.pipeline(source=source)
+        if pipeline is None:
+            hint = "give the --state-dir that the pipeline runs with"
+            raise StateError("no pipeline has run here yet", where=self.store.where(), hint=hint)
+        return pipeline
+
     def _checked(self, fields: dict[str, Any], source: str) -> str:
         where = self.store.where(_PIPELINE)
         if not fields.keys() >= {"format", "pipeline", "source"} or not isinstance(fields["format"], int):

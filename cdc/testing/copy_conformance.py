@@ -15,7 +15,7 @@ from cdc import events as on
 from cdc import faults
 from cdc.block import LOGGED, ChangeBlock, Stream
 from cdc.errors import ChangeRefused
-from cdc.flow.copying import block_for, changes_for
+from cdc.flow.copying import blocks_for, changes_for
 from cdc.schema import (
     Column,
     CreateShadow,
@@ -32,6 +32,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.sink import Sink, TaskAttempt
+from cdc.tables.states import TableState
 from cdc.testing.blocks import Row, block
 from cdc.testing.list_source import FailAt, ListSource
 from cdc.testing.memory import run_in_memory
@@ -160,8 +161,14 @@ def in_place(sink: Sink, batch: int, changes: Sequence[SchemaChange]) -> bool:
 def _batch(sink: Sink, batch: int, changes: Sequence[SchemaChange], *blocks: ChangeBlock) -> None:
     """Run a batch as the engine does."""
     sink.apply(batch, changes_for(sink, changes))
-    wanted = (found for item in blocks if (found := block_for(sink, item)) is not None)
+    wanted = (found for item in blocks for found in _blocks_for(sink, item))
     sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0, noting=[].append), wanted))
+
+
+def _blocks_for(sink: Sink, block: ChangeBlock) -> Iterator[ChangeBlock]:
+    """A block of a table that is alone in its sink table: rows of a re-snapshot go to the shadow table alone."""
+    shadowed = sink.shadows and block.streams != LOGGED
+    return blocks_for(sink, block, TableState.SHADOW if shadowed else TableState.SNAPSHOT, shadowed=shadowed)
 
 
 def _rows(schema: TableSchema, *rows: str, streams: frozenset[Stream] = LOGGED) -> ChangeBlock:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdc.block import arrow_schema
-from cdc.errors import SourceError, StateError
+from cdc.errors import SourceError
 from cdc.pattern import TablePattern
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
@@ -74,10 +74,7 @@ def verify(
 def _verified(
     spec: PipelineSpec, state: StateDir, settings: Settings, told: Callable[[TableReport], None]
 ) -> Verification:
-    pipeline = state.pipeline(source=spec.source.type)
-    if pipeline is None:
-        hint = "give the --state-dir that the pipeline runs with"
-        raise StateError("no pipeline has run here yet", where=state.store.where(), hint=hint)
+    pipeline = state.ran_pipeline(source=spec.source.type)
     source = spec.source.build(Context(pipeline, state.source))
     sink = spec.sink.build(Context(pipeline, state.sink))
     if (now := source.now()) is None:

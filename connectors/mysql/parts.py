@@ -23,7 +23,7 @@ from connectors.mysql.snapshot.plan.splits import SnapshotSplits
 
 
 class Parts:
-    """See the module. `notices` gets what the user should see."""
+    """Log reader, snapshot planner, schema history: lazily made parts of one process. `notices`: lines for the user."""
 
     def __init__(self, options: MySqlSourceOptions, store: Store, streams: Streams) -> None:
         self._options, self._store, self._streams = options, store, streams
