@@ -238,7 +238,7 @@ class AlterColumnType(_Change):
         copied: the table is snapshotted again from this change on, so rows that are there count only until then. Set
             by the engine. Not part of the change's JSON.
         keeps: no server has converted the rows that are there. The sink's column gets room for other values besides;
-            theirs stay, spelled as `cdc.flow.casts` spells them in the new type. Not part of the change's JSON.
+            theirs stay, spelled as `cdc.types.casts` spells them in the new type. Not part of the change's JSON.
     """
 
     table: TableId

@@ -35,6 +35,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ),
     ("cdc.retry", "cdc.restarts"),
     ("cdc.block", "cdc.dead_letters", "cdc.pattern", "cdc.schema_json"),
+    ("cdc.types",),
     ("cdc.evolution.apply", "cdc.events"),
     (
         "cdc.options",
@@ -72,7 +73,6 @@ CONTRACTS = (
     "disk",
     "draft",
     "schema",
-    "evolution.certain",
     "evolution.dialect",
     "evolution.diff",
     "evolution.journal",
@@ -99,6 +99,10 @@ CONTRACTS = (
     "state.durable",
     "state.append_log",
     "timing",
+    "types.casts",
+    "types.certain",
+    "types.common",
+    "types.kinds",
 )
 """The modules of `cdc` that a connector may know."""
 
@@ -317,7 +321,7 @@ def test_modules_do_not_shadow_the_standard_library() -> None:
 
 
 PURE_EVOLUTION = (
-    "apply", "diff", "certain", "table", "steps", "operations", "rules", "dialect", "planner", "columns", "rebuild",
+    "apply", "diff", "table", "steps", "operations", "rules", "dialect", "planner", "columns", "rebuild",
     "beside",
 )  # fmt: skip
 
@@ -325,7 +329,13 @@ PURE_EVOLUTION = (
 @pytest.mark.parametrize("name", [f"cdc.evolution.{module}" for module in PURE_EVOLUTION])
 def test_schema_changes_are_planned_without_doing_anything(name: str) -> None:
     """Planning knows schemas and a dialect; what is read, executed and noted is in session, changes and journal."""
-    known = {"cdc.errors", "cdc.schema", *(f"cdc.evolution.{module}" for module in PURE_EVOLUTION)}
+    known = {
+        "cdc.errors",
+        "cdc.schema",
+        "cdc.types.certain",
+        "cdc.types.kinds",
+        *(f"cdc.evolution.{module}" for module in PURE_EVOLUTION),
+    }
     used = {imported for imported in imports(name) if within(imported, "cdc")}
     assert {item for item in used if item != "cdc.evolution"} <= known
 

@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.certain import RANGES, TEXTS, uncertain
-from cdc.evolution.merge import common_type, find
+from cdc.evolution.merge import find
 from cdc.evolution.renames import check_held_back, exchanged, exchanged_leniently, pairs
 from cdc.schema import (
     LAST,
@@ -45,6 +44,9 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.schema_json import change_name
+from cdc.types.certain import uncertain
+from cdc.types.common import common_type
+from cdc.types.kinds import RANGES, TEXTS
 
 
 class Behavior(StrEnum):

@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Generic
 
 from cdc.errors import ChangeRefused
-from cdc.evolution import certain
 from cdc.evolution import operations as op
-from cdc.evolution.certain import AnyValue, Uncertain, uncertain, uncertain_text_key
 from cdc.evolution.rebuild import not_in_place, rebuild
 from cdc.evolution.rules import NewColumn, TableRules
 from cdc.evolution.steps import Check, Remark, Step
 from cdc.evolution.table import ActualColumn, ActualTable, Layout, T, same
 from cdc.schema import LAST, AlterColumnType, Column, DataType, Position, TableId
+from cdc.types import certain
+from cdc.types.certain import AnyValue, Uncertain, uncertain, uncertain_text_key
+from cdc.types.kinds import TEXTS
 
 
 class ColumnPlanner(Generic[T]):
@@ -61,7 +62,7 @@ class ColumnPlanner(Generic[T]):
             yield from self._comment(table.id, column)
             return
         new = replace(there, type=rules.reached(there.type, rules.wanted(column.type, key=key)))
-        spelled = column.type.kind not in certain.TEXTS or rules.spells(old.type)
+        spelled = column.type.kind not in TEXTS or rules.spells(old.type)
         against = certain.not_kept(column.type, old.type) if spelled else AnyValue()
         if against is not None:
             reason = (

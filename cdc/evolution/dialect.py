@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from cdc.evolution import certain
 from cdc.evolution import operations as op
 from cdc.evolution.rules import TableRules
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, ActualTable, T, same
 from cdc.schema import DataType, TableId
+from cdc.types import certain
 
 
 class Dialect(TableRules[T]):

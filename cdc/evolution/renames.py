@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change
-from cdc.evolution.merge import common_type, find
+from cdc.evolution.merge import find
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -24,6 +24,7 @@ from cdc.schema import (
     TableId,
     TableSchema,
 )
+from cdc.types.common import common_type
 
 _SPARE = "_cdc_renamed"
 _ANEW = "or leave the table out (tables.exclude) for a run and take it in again: it is copied anew then"

@@ -11,9 +11,9 @@ from enum import Enum
 from typing import ClassVar, Generic, Self
 
 from cdc.errors import ChangeRefused
-from cdc.evolution import certain
 from cdc.evolution.table import ActualColumn, ActualTable, T
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.types.kinds import PLAIN, TEXTS
 
 
 class NewColumn(Enum):
@@ -109,7 +109,7 @@ class TableRules(ABC, Generic[T]):
 
     def is_text(self, actual: T) -> bool:
         """Whether the type holds any text."""
-        return self.data_type(actual).kind in certain.TEXTS
+        return self.data_type(actual).kind in TEXTS
 
     def stays(self, actual: T, new: DataType, old: DataType | None, *, key: bool) -> bool:
         """Whether a column's type, and every value, is left as it is when the source's type changes."""
@@ -128,8 +128,8 @@ class TableRules(ABC, Generic[T]):
         return True
 
     def spells(self, data_type: DataType) -> bool:
-        """Whether values become the text that `cdc.flow.casts` makes of them when their column becomes text."""
-        return data_type.kind in certain.PLAIN
+        """Whether values become the text that `cdc.types.casts` makes of them when their column becomes text."""
+        return data_type.kind in PLAIN
 
     def is_fixed(self, table: ActualTable[T], name: str) -> bool:
         """Whether the column cannot be dropped in place."""

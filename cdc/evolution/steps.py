@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc.evolution.certain import Rows, Uncertain
 from cdc.evolution.operations import Operation
 from cdc.schema import SchemaChange, TableId
+from cdc.types.certain import Rows, Uncertain
 
 
 @dataclass(frozen=True, slots=True)

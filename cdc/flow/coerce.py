@@ -16,9 +16,9 @@ import pyarrow as pa
 from cdc.block import ChangeBlock, arrow_schema, arrow_type
 from cdc.errors import SinkError
 from cdc.evolution.merge import column_index
-from cdc.flow.casts import Cast, cast_for
 from cdc.schema import TableSchema
 from cdc.source import Count
+from cdc.types.casts import Cast, cast_for
 
 
 @dataclass(frozen=True, slots=True)

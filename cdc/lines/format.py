@@ -48,6 +48,7 @@ import numpy as np
 from cdc.block import ChangeBlock, RowKind
 from cdc.schema import DataType, Kind, SchemaChange, TableId
 from cdc.schema_json import change_from_json, change_to_json, table_from_json, table_to_json
+from cdc.types.kinds import BLOBS, INTEGERS, REALS, TEXTS
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
@@ -230,14 +231,11 @@ def _instant_text(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
-_INTEGERS = tuple(kind for kind in Kind if kind.value.split()[0] in ("TINYINT", "SMALLINT", "INT", "BIGINT"))
-_BYTES = (Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY)
-
 _READ: dict[Kind, Callable[[Any, DataType], Any]] = {
-    **dict.fromkeys(_INTEGERS, _integer),
-    **dict.fromkeys((Kind.FLOAT, Kind.DOUBLE), _number),
-    **dict.fromkeys((Kind.CHAR, Kind.VARCHAR, Kind.STRING), _string),
-    **dict.fromkeys(_BYTES, _bytes),
+    **dict.fromkeys(INTEGERS, _integer),
+    **dict.fromkeys(REALS, _number),
+    **dict.fromkeys(TEXTS, _string),
+    **dict.fromkeys(BLOBS, _bytes),
     Kind.BOOLEAN: _boolean,
     Kind.DECIMAL: _decimal,
     Kind.JSON: _json,
@@ -248,7 +246,7 @@ _READ: dict[Kind, Callable[[Any, DataType], Any]] = {
     Kind.VECTOR: _vector,
 }
 _WRITE: dict[Kind, Callable[[Any], object]] = {
-    **dict.fromkeys(_BYTES, lambda value: base64.b64encode(value).decode()),
+    **dict.fromkeys(BLOBS, lambda value: base64.b64encode(value).decode()),
     Kind.DECIMAL: lambda value: f"{value:f}" if isinstance(value, Decimal) else value,
     Kind.DOUBLE: _number_text,
     Kind.FLOAT: _float_text,

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
-from cdc.evolution.merge import common_type, find
+from cdc.evolution.merge import find
 from cdc.flow.coerce import Coercion
 from cdc.lines.format import block_lines, change_line
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, Sink, TaskAttempt
+from cdc.types.common import common_type
 
 _COERCION = Coercion()
 

@@ -28,8 +28,9 @@ from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import ExpressionError, Mistake
 from cdc.transform.translate import Translator
 from cdc.transform.typed import Typed, columns
-from cdc.transform.types import FLOATS, kind_of
+from cdc.transform.types import kind_of
 from cdc.transform.user_types import arrow_of
+from cdc.types.kinds import REALS
 
 MOST_TYPED = 2_000
 """Schemas that a rule keeps its types for: more than tables usually are."""
@@ -260,7 +261,7 @@ def _chosen(node: Typed) -> bool:
         return all(map(_chosen, (*node.args[1::2], node.args[-1])))
     if node.op in ("COALESCE", "GREATEST", "LEAST"):
         return all(map(_chosen, node.args))
-    widened = node.op == "cast" and kind_of(node.args[0].type) in FLOATS and kind_of(node.type) is Kind.DOUBLE
+    widened = node.op == "cast" and kind_of(node.args[0].type) in REALS and kind_of(node.type) is Kind.DOUBLE
     return node.op in ("literal", "column") or (widened and _chosen(node.args[0]))
 
 

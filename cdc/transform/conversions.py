@@ -9,9 +9,6 @@ from __future__ import annotations
 from cdc.schema import DataType, Kind
 from cdc.transform.limits import in_range, is_json
 from cdc.transform.types import (
-    BINARIES,
-    FLOATS,
-    INTEGER_DIGITS,
     MOMENTS,
     Array,
     IntervalType,
@@ -26,6 +23,7 @@ from cdc.transform.types import (
     is_wide,
     kind_of,
 )
+from cdc.types.kinds import BINARIES, INTEGERS, REALS
 
 _NAMES = {
     Kind.BOOLEAN: "BOOLEAN", Kind.TINYINT: "TINYINT", Kind.SMALLINT: "SMALLINT", Kind.INT: "INTEGER",
@@ -173,11 +171,11 @@ def _guarded(sql: str, pattern: str, value: str, what: DataType, *, safe: bool) 
 def _from_text(sql: str, to: DataType, *, safe: bool) -> str:
     word = "TRY_CAST" if safe else "CAST"
     name, kind = engine_type(to), to.kind
-    if kind in INTEGER_DIGITS:
+    if kind in INTEGERS:
         return _guarded(sql, _WHOLE, f"{word}(trim({sql}) AS {name})", to, safe=safe)
     if kind is Kind.DECIMAL:
         return _guarded(sql, _NUMBER, f"{word}(trim({sql}) AS {name})", to, safe=safe)
-    if kind in FLOATS:
+    if kind in REALS:
         value = in_range(f"{word}(trim({sql}) AS {name})", to)
         return _guarded(sql, _NUMBER, f"TRY({value})" if safe else value, to, safe=safe)
     if kind is Kind.BOOLEAN:

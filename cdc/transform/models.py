@@ -28,20 +28,9 @@ from cdc.transform.syntax import Call, Literal, Mistake, Span
 from cdc.transform.texts import Model
 from cdc.transform.translate import engine_name
 from cdc.transform.typed import Typed, call, cast, columns, mistake, walk
-from cdc.transform.types import (
-    BINARIES,
-    BYTES,
-    FLOAT,
-    INT,
-    STRING,
-    Array,
-    NullType,
-    SqlType,
-    is_integer,
-    is_text,
-    kind_of,
-)
+from cdc.transform.types import BYTES, FLOAT, INT, STRING, Array, NullType, SqlType, is_integer, is_text, kind_of
 from cdc.transform.user_types import arrow_of
+from cdc.types.kinds import BINARIES
 
 if TYPE_CHECKING:
     from cdc.schema import TableSchema

@@ -17,7 +17,6 @@ from cdc.transform.types import (
     DIGITS,
     DOUBLE,
     FLOAT,
-    FLOATS,
     MOMENTS,
     STRING,
     Array,
@@ -36,6 +35,7 @@ from cdc.transform.types import (
     is_wide,
     kind_of,
 )
+from cdc.types.kinds import REALS
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 MOST_EXPONENT = 400
@@ -54,7 +54,7 @@ def compare(op: str, left: Typed, right: Typed, span: Span) -> Typed:
         return call(op, BOOLEAN, [cast(left, known), cast(right, known)], span, nullable=nullable)
     if is_number(left.type) and is_number(right.type):
         both = [left.type, right.type]
-        common = DOUBLE if any(kind_of(kind) in FLOATS for kind in both) else common_number(both)
+        common = DOUBLE if any(kind_of(kind) in REALS for kind in both) else common_number(both)
         if common is None:
             return call(f"wide {op}", BOOLEAN, [left, right], span, nullable=nullable, value=_wide_scale(left, right))
     else:
@@ -151,7 +151,7 @@ def arithmetic(op: str, left: Typed, right: Typed, span: Span) -> Typed:
     kinds = [side.type for side in (left, right) if not isinstance(side.type, NullType)] or [
         common_integer([decimal(1, 0)])
     ]
-    if any(kind_of(kind) in FLOATS for kind in kinds):
+    if any(kind_of(kind) in REALS for kind in kinds):
         small = all(kind_of(kind) is Kind.FLOAT or is_integer(kind) for kind in kinds)
         kind = FLOAT if small else DOUBLE
         return call(op, kind, [cast(left, kind), cast(right, kind)], span, fails=True)

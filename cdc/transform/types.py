@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cdc.schema import DataType, Kind
+from cdc.types.kinds import BINARIES, INTEGERS, REALS, TEXTS, TIMESTAMPS
+from cdc.types.kinds import digits as integer_digits
 
 DIGITS = 38
 """The most digits a decimal computes with; nothing is ever rounded to fit, a value that does not fit fails."""
@@ -66,18 +68,11 @@ BYTES, DATE, JSON = DataType(Kind.BYTES), DataType(Kind.DATE), DataType(Kind.JSO
 TIME, TIMESTAMP, LTZ = DataType(Kind.TIME, 6), DataType(Kind.TIMESTAMP, 6), DataType(Kind.TIMESTAMP_LTZ, 6)
 NULL = NullType()
 
-INTEGER_DIGITS = {
-    Kind.TINYINT: 3, Kind.TINYINT_UNSIGNED: 3, Kind.SMALLINT: 5, Kind.SMALLINT_UNSIGNED: 5, Kind.INT: 10,
-    Kind.INT_UNSIGNED: 10, Kind.BIGINT: 19, Kind.BIGINT_UNSIGNED: 20,
-}  # fmt: skip
 _SIGNED_BITS = {
     Kind.TINYINT: 8, Kind.TINYINT_UNSIGNED: 9, Kind.SMALLINT: 16, Kind.SMALLINT_UNSIGNED: 17, Kind.INT: 32,
     Kind.INT_UNSIGNED: 33, Kind.BIGINT: 64, Kind.BIGINT_UNSIGNED: 65,
 }  # fmt: skip
-TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
-BINARIES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})
-MOMENTS = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
-FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+MOMENTS = frozenset({Kind.DATE, *TIMESTAMPS})
 
 
 def kind_of(kind: SqlType) -> Kind | None:
@@ -87,7 +82,7 @@ def kind_of(kind: SqlType) -> Kind | None:
 
 def is_integer(kind: SqlType) -> bool:
     """TINYINT to BIGINT, signed or not."""
-    return kind_of(kind) in INTEGER_DIGITS
+    return kind_of(kind) in INTEGERS
 
 
 def is_exact(kind: SqlType) -> bool:
@@ -97,7 +92,7 @@ def is_exact(kind: SqlType) -> bool:
 
 def is_number(kind: SqlType) -> bool:
     """True for types that arithmetic takes."""
-    return is_exact(kind) or kind_of(kind) in FLOATS
+    return is_exact(kind) or kind_of(kind) in REALS
 
 
 def is_wide(kind: SqlType) -> bool:
@@ -120,7 +115,7 @@ def digits(kind: SqlType) -> tuple[int, int]:
     assert isinstance(kind, DataType)
     if kind.kind is Kind.DECIMAL:
         return kind.length or 10, kind.scale or 0
-    return INTEGER_DIGITS[kind.kind], 0
+    return integer_digits(kind.kind), 0
 
 
 def common_integer(kinds: Iterable[SqlType]) -> DataType:
@@ -133,7 +128,7 @@ def common_number(kinds: Sequence[SqlType]) -> DataType | None:
     """The type that holds the values of all: same type, wider integer, decimal, or DOUBLE; None beyond 38 digits."""
     if len(set(kinds)) == 1 and isinstance(kinds[0], DataType):
         return kinds[0]
-    if any(kind_of(kind) in FLOATS for kind in kinds):
+    if any(kind_of(kind) in REALS for kind in kinds):
         return DOUBLE
     if all(is_integer(kind) for kind in kinds):
         signed = [kind for kind in kinds if isinstance(kind, DataType)]

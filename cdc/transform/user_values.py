@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from cdc.schema import DataType, Kind
 from cdc.transform.limits import is_strict_json
-from cdc.transform.types import BINARIES, INTEGER_DIGITS, JSON, Array, Map, SqlType, digits, kind_of
+from cdc.transform.types import JSON, Array, Map, SqlType, digits, kind_of
 from cdc.transform.user_types import arrow_of
+from cdc.types.kinds import BINARIES, INTEGERS, TEXTS
 
 Give = Callable[[Any], Any]
 
@@ -49,7 +50,7 @@ def _giving(kind: SqlType) -> Give:
         return lambda value: [(key(name), item(each)) for name, each in _of(value, kind, Mapping).items()]
     assert isinstance(kind, DataType)
     found = _PLAIN.get(kind.kind)
-    if kind.kind in INTEGER_DIGITS:
+    if kind.kind in INTEGERS:
         bounds = np.iinfo(arrow_of(kind).to_pandas_dtype())
         return lambda value: _integer(value, kind, int(bounds.min), int(bounds.max))
     if kind.kind is Kind.DECIMAL:
@@ -153,17 +154,14 @@ def _short(value: Any, kind: SqlType) -> Any:
 
 
 def _longest(kind: SqlType) -> int | None:
-    return kind.length if isinstance(kind, DataType) and kind.kind in (*_TEXTS, *BINARIES) else None
-
-
-_TEXTS = (Kind.CHAR, Kind.VARCHAR, Kind.STRING)
+    return kind.length if isinstance(kind, DataType) and kind.kind in (*TEXTS, *BINARIES) else None
 
 
 _PLAIN: dict[Kind, Callable[[Any, SqlType], Any]] = {
     Kind.BOOLEAN: lambda value, kind: bool(_of(value, kind, bool, np.bool_)),
     Kind.FLOAT: _real, Kind.DOUBLE: _real, Kind.DATE: _date, Kind.TIMESTAMP: _moment, Kind.TIMESTAMP_LTZ: _moment,
     Kind.TIME: _span,
-    **dict.fromkeys(_TEXTS, _text),
+    **dict.fromkeys(TEXTS, _text),
     **dict.fromkeys(BINARIES, _bytes),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Texts of values as `cdc.flow.casts` spells them, in DuckDB's SQL. Pure, nothing is executed here."""
+"""Texts of values as `cdc.types.casts` spells them, in DuckDB's SQL. Pure, nothing is executed here."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from cdc.errors import ChangeRefused
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
+from cdc.types.kinds import BLOBS, TEXTS
 
 _DATES = "strict_date_optional_time||uuuu-MM-dd||uuuu-MM-dd'T'HH:mm:ss.SSSSSS||uuuu-MM-dd'T'HH:mm:ss.SSSSSSX"
 _LONGEST_NAME = 255
@@ -35,8 +36,6 @@ _LONG = frozenset(
         Kind.INT_UNSIGNED,
     }
 )  # fmt: skip
-_TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
-_BINARY = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +98,13 @@ class FieldRules:
             return {"type": "boolean"}
         if kind.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
             return {"type": "date", "format": _DATES, **malformed}
-        if kind.kind in _BINARY:
+        if kind.kind in BLOBS:
             return {"type": "binary"}
         if kind.kind is Kind.JSON:
             return self._json()
         if kind.kind is Kind.VECTOR:
             return {"type": "float", "index": False, "doc_values": False}
-        if kind.kind in _TEXTS:
+        if kind.kind in TEXTS:
             return self._text("text" if words else self.text_as)
         return self._keyword()
 

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from cdc.block import arrow_type
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
+from cdc.types.kinds import BLOBS
 from connectors.elasticsearch.client import Answer, Client, name_of
 from connectors.elasticsearch.documents import document_ids
 from connectors.shared.arrow_text.arrow_text import decimals
 
 _PAGE = 5_000
 _KEYS_AT_ONCE = 1_000
-_BYTES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
 
 
 class Documents:
@@ -97,7 +97,7 @@ def _value(value: Any, kind: Kind) -> Any:
         return None
     if kind is Kind.JSON:
         return _json(value) if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    return base64.b64decode(value) if kind in _BYTES else value
+    return base64.b64decode(value) if kind in BLOBS else value
 
 
 def _as(values: list[Any], kind: pa.DataType) -> pa.Array:

@@ -1,81 +1,9 @@
-"""The widening lattice: every pair of types, and schemas of several tables as one."""
+"""Schemas of several tables as one."""
 
 from __future__ import annotations
 
-from itertools import product
-
-import pytest
-
-from cdc.evolution.merge import common_type, merge_all, merged
+from cdc.evolution.merge import merge_all, merged
 from cdc.schema import Column, DataType, TableId, TableSchema
-
-ALL = [
-    DataType.parse(text)
-    for text in (
-        "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "TINYINT UNSIGNED", "SMALLINT UNSIGNED", "INT UNSIGNED",
-        "BIGINT UNSIGNED", "DECIMAL(10, 2)", "DECIMAL(5, 4)", "DECIMAL(65, 30)", "FLOAT", "DOUBLE", "CHAR(3)",
-        "CHAR(9)", "VARCHAR(5)", "VARCHAR(40)", "STRING", "JSON", "BINARY(4)", "VARBINARY(9)", "BYTES", "DATE",
-        "TIME(0)", "TIME(3)", "TIMESTAMP(0)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "GEOMETRY", "VECTOR(3)", "VECTOR(4)",
-    )
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "wide"),
-    [
-        ("TINYINT", "SMALLINT", "SMALLINT"),
-        ("INT", "BIGINT", "BIGINT"),
-        ("INT UNSIGNED", "INT", "BIGINT"),
-        ("TINYINT UNSIGNED", "SMALLINT UNSIGNED", "SMALLINT UNSIGNED"),
-        ("BIGINT UNSIGNED", "TINYINT", "DECIMAL(20, 0)"),
-        ("TINYINT", "DECIMAL(4, 2)", "DECIMAL(5, 2)"),
-        ("BIGINT", "DECIMAL(10, 2)", "DECIMAL(21, 2)"),
-        ("INT", "DECIMAL(20, 2)", "DECIMAL(20, 2)"),
-        ("DECIMAL(10, 2)", "DECIMAL(5, 4)", "DECIMAL(12, 4)"),
-        ("DECIMAL(38, 0)", "DECIMAL(38, 18)", "DECIMAL(56, 18)"),
-        ("DECIMAL(65, 0)", "DECIMAL(30, 30)", "STRING"),
-        ("SMALLINT", "FLOAT", "FLOAT"),
-        ("INT", "FLOAT", "DOUBLE"),
-        ("BIGINT", "DOUBLE", "DOUBLE"),
-        ("FLOAT", "DOUBLE", "DOUBLE"),
-        ("DECIMAL(10, 2)", "DOUBLE", "STRING"),
-        ("DECIMAL(10, 2)", "FLOAT", "STRING"),
-        ("VARCHAR(5)", "VARCHAR(40)", "VARCHAR(40)"),
-        ("CHAR(9)", "VARCHAR(5)", "VARCHAR(9)"),
-        ("CHAR(9)", "CHAR(5)", "CHAR(9)"),
-        ("VARCHAR(5)", "STRING", "STRING"),
-        ("JSON", "VARCHAR(5)", "STRING"),
-        ("INT", "VARCHAR(5)", "STRING"),
-        ("BINARY(4)", "VARBINARY(2)", "VARBINARY(4)"),
-        ("BINARY(4)", "BINARY(2)", "VARBINARY(4)"),
-        ("BINARY(4)", "BYTES", "BYTES"),
-        ("BYTES", "STRING", "STRING"),
-        ("BOOLEAN", "INT", "STRING"),
-        ("TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(3)"),
-        ("TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(6)"),
-        ("DATE", "TIMESTAMP(0)", "TIMESTAMP(6)"),
-        ("DATE", "TIMESTAMP_LTZ(0)", "TIMESTAMP_LTZ(6)"),
-        ("TIME(0)", "TIME(3)", "TIME(3)"),
-        ("TIME(0)", "TIMESTAMP(0)", "STRING"),
-        ("VECTOR(3)", "VECTOR(4)", "VECTOR"),
-    ],
-)
-def test_the_type_that_holds_both(left: str, right: str, wide: str) -> None:
-    assert str(common_type(DataType.parse(left), DataType.parse(right))) == wide
-
-
-def test_the_order_of_two_types_makes_no_difference() -> None:
-    for left, right in product(ALL, ALL):
-        assert common_type(left, right) == common_type(right, left), (left, right)
-
-
-def test_a_type_that_holds_both_is_not_widened_by_either() -> None:
-    for left, right in product(ALL, ALL):
-        wide = common_type(left, right)
-        assert common_type(wide, common_type(wide, left)) == common_type(wide, left) == common_type(left, wide)
-        if wide.kind not in (left.kind, right.kind):
-            continue
-        assert common_type(wide, left) == wide == common_type(wide, right), (left, right, wide)
 
 
 def schema(*columns: str, key: str = "id") -> TableSchema:

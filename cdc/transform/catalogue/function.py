@@ -16,7 +16,6 @@ from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, cast, mistake
 from cdc.transform.types import (
     BIGINT,
-    BINARIES,
     BOOLEAN,
     BYTES,
     DOUBLE,
@@ -34,6 +33,7 @@ from cdc.transform.types import (
     is_text,
     kind_of,
 )
+from cdc.types.kinds import BINARIES
 
 Nullability = Choice["any", "never", "always"]
 Sql = str | tuple[str, ...] | Callable[[list[str], Typed], str]

@@ -7,7 +7,8 @@ from cdc.transform.catalogue.text import limited
 from cdc.transform.conversions import convertible
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, cast, mistake
-from cdc.transform.types import BINARIES, BYTES, STRING, Array, Map, Row, is_text, kind_of
+from cdc.transform.types import BYTES, STRING, Array, Map, Row, is_text, kind_of
+from cdc.types.kinds import BINARIES
 
 _G = "Masking"
 _FLINK = "Flink CDC has no such function."

@@ -8,7 +8,8 @@ from cdc.transform.catalogue.function import Function, aliases
 from cdc.transform.conversions import failing
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, mistake
-from cdc.transform.types import BINARIES, BOOLEAN, BYTES, INT, STRING, SqlType, is_text, kind_of
+from cdc.transform.types import BOOLEAN, BYTES, INT, STRING, SqlType, is_text, kind_of
+from cdc.types.kinds import BINARIES
 
 _G = "Text"
 _FIND = (

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.schema import Column, DataType, Kind
+from cdc.types.kinds import BINARIES, TEXTS, TIMESTAMPS
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.encoding.mysql_types import parts_of
@@ -32,11 +33,9 @@ _INTEGERS: dict[Kind, tuple[int, str]] = {
     Kind.SMALLINT_UNSIGNED: (values.UINT16, "int32"),
     Kind.INT_UNSIGNED: (values.UINT32, "int64"),
 }
-_TEXTS = (Kind.CHAR, Kind.VARCHAR, Kind.STRING)
-_BINARIES = (Kind.BINARY, Kind.VARBINARY, Kind.BYTES)
 _MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
 _MILLI_DIGITS = 3
-_DATES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
+_DATES = (Kind.DATE, *TIMESTAMPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,9 @@ def encoded(column: Column, modes: Modes) -> Encoded:
         return _big_unsigned(name, modes)
     if kind is Kind.DECIMAL:
         return _decimal(name, column.type, modes)
-    if kind in _TEXTS:
+    if kind in TEXTS:
         return Encoded(Field(name, values.TEXT, quoted=True, room=2), _text_schema(column))
-    if kind in _BINARIES:
+    if kind in BINARIES:
         return _binary(column, modes)
     if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
         return _with_values(column, _temporal(name, column.type, modes))

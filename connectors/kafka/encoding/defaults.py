@@ -8,17 +8,13 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from cdc.schema import Column, Kind
+from cdc.types.kinds import INTEGERS, TEXTS
 from connectors.kafka.encoding.modes import Modes
 
-_INTEGERS = frozenset({
-    Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TINYINT_UNSIGNED, Kind.SMALLINT_UNSIGNED,
-    Kind.INT_UNSIGNED, Kind.BIGINT_UNSIGNED,
-})  # fmt: skip
 _MILLI_DIGITS = 3
 _CLOCK = r"(?P<h>\d+):(?P<m>\d+)(?::(?P<s>\d+)(?:\.(?P<f>\d+))?)?"
 _SPAN = re.compile(rf"(?P<sign>-)?{_CLOCK}")
 _MOMENT = re.compile(rf"(?P<year>\d+)-(?P<month>\d+)-(?P<day>\d+)(?:[ T]{_CLOCK})?")
-_TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
 
 
 def default_of(column: Column, modes: Modes) -> Any:
@@ -34,7 +30,7 @@ def default_of(column: Column, modes: Modes) -> Any:
     try:
         if kind is Kind.BIGINT_UNSIGNED:
             return decimal_base64(int(text)) if modes.unsigned == "precise" else _wrapped(int(text))
-        if kind in _INTEGERS:
+        if kind in INTEGERS:
             return int(text)
         if kind is Kind.DECIMAL and modes.decimal != "double":
             scale = column.type.scale or 0
@@ -48,7 +44,7 @@ def default_of(column: Column, modes: Modes) -> Any:
         return None
     if kind in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP):
         return _time_of(text, column, modes)
-    return text if kind in _TEXTS else None
+    return text if kind in TEXTS else None
 
 
 def _wrapped(number: int) -> int:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from cdc.schema import Column, Kind, TableSchema
+from cdc.types.kinds import TIMESTAMPS
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import Prepare
 from connectors.kafka.encoding.template import Field, json_text
@@ -33,7 +34,7 @@ _TEXTS: dict[Kind, tuple[int, int]] = {
     Kind.BYTES: (values.BASE64, 8), Kind.DATE: (values.DATE, 16), Kind.TIME: (values.SPAN, 32),
     Kind.TIMESTAMP: (values.MOMENT, 32), Kind.TIMESTAMP_LTZ: (values.MOMENT, 32), Kind.GEOMETRY: (values.TEXT, 2),
 }  # fmt: skip
-_MOMENTS = (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
+_MOMENTS = (Kind.TIME, *TIMESTAMPS)
 
 
 def fields_of(schema: TableSchema) -> tuple[Field, ...]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 
-from cdc.evolution.certain import RANGES, TEXTS
 from cdc.schema import DataType, Kind
+from cdc.types.kinds import RANGES, TEXTS
 from connectors.shared.ddl.statements import AddColumnClause, ColumnDefinition, DefaultKind, TypeSpec
 
 INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})

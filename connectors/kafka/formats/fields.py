@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from cdc.block import arrow_type
 from cdc.schema import DataType, Kind
+from cdc.types.kinds import BINARIES, BLOBS, INTEGERS, REALS, TEXTS, TIMESTAMPS
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.convert import BadValue
 from connectors.kafka.formats.scan import Cells, Tree
@@ -76,17 +77,10 @@ class Field:
         return self.encoding is not Encoding.NATURAL or self.type.kind in _NOT_PLAIN
 
 
-_INTEGERS = frozenset({
-    Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TINYINT_UNSIGNED, Kind.SMALLINT_UNSIGNED,
-    Kind.INT_UNSIGNED, Kind.BIGINT_UNSIGNED,
-})  # fmt: skip
-_MOMENTS = frozenset({Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
-_NOT_PLAIN = _MOMENTS | frozenset({
-    Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.BIGINT_UNSIGNED,
-})  # fmt: skip
-_NUMBERS = frozenset({Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL})
-_TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING, Kind.JSON})
-BINARIES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
+_MOMENTS = frozenset({Kind.DATE, Kind.TIME, *TIMESTAMPS})
+_NOT_PLAIN = frozenset({*_MOMENTS, *BINARIES, Kind.BIGINT_UNSIGNED})
+_NUMBERS = frozenset({*REALS, Kind.DECIMAL})
+_TEXTS = frozenset({*TEXTS, Kind.JSON})
 _REPLACED = "�".encode()
 
 
@@ -104,7 +98,7 @@ def decoded(field: Field, cells: Cells, target: DataType, count: Count) -> pa.Ar
 
 def _natural(field: Field, cells: Cells, count: Count) -> pa.Array:
     kind, arrow = field.type.kind, arrow_type(field.type)
-    if kind in _INTEGERS:
+    if kind in INTEGERS:
         return _unsigned(cells) if kind is Kind.BIGINT_UNSIGNED else convert.whole(cells, arrow)
     if kind in _NUMBERS:
         lost = convert.digits_beyond_a_double(cells) if kind is Kind.DOUBLE else 0
@@ -113,7 +107,7 @@ def _natural(field: Field, cells: Cells, count: Count) -> pa.Array:
         return convert.numbers(cells, arrow)
     if kind in _TEXTS:
         return _text(cells, count)
-    if kind in BINARIES:
+    if kind in BLOBS:
         return _bytes(field, cells)
     if kind is Kind.BOOLEAN:
         return convert.booleans(cells)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cdc.schema import Column, Kind
+from cdc.types.kinds import BINARIES
 from connectors.kafka.formats.fields import Encoding, Field
 
 DecimalMode = Literal["precise", "string", "double"]
@@ -13,7 +14,6 @@ TimeMode = Literal["adaptive", "adaptive_time_microseconds", "connect", "isostri
 BinaryMode = Literal["bytes", "base64", "hex"]
 
 _MILLI, _MICRO = 1000, 1
-_BINARY = (Kind.BINARY, Kind.VARBINARY, Kind.BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Modes:
         encoding = Encoding.NATURAL
         if kind is Kind.DECIMAL and self.decimal == "precise":
             encoding = Encoding.DECIMAL_BYTES
-        elif kind in _BINARY and self.binary == "hex":
+        elif kind in BINARIES and self.binary == "hex":
             encoding = Encoding.HEX
         elif kind is Kind.GEOMETRY:
             encoding = Encoding.GEOMETRY

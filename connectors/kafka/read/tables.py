@@ -10,9 +10,10 @@ import numpy as np
 from cdc.errors import SchemaUnknown
 from cdc.pattern import TablePattern
 from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.types.kinds import BLOBS
 from connectors.kafka.formats import infer
 from connectors.kafka.formats.blocks import Columns, Judge
-from connectors.kafka.formats.fields import BINARIES, Field
+from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import Format, Group, Images
 from connectors.kafka.read import schemas
 from connectors.kafka.read.history import Known
@@ -102,7 +103,7 @@ def _declared(field: Field, declared: DataType | None, found: Format) -> Field:
     """The field with what the pipeline file makes of it: the message says how its values are written."""
     if declared is None:
         return field
-    if field.type.kind in BINARIES and declared.kind in BINARIES:
+    if field.type.kind in BLOBS and declared.kind in BLOBS:
         return replace(field, type=declared)
     if field.says_how_written:
         return replace(field, becomes=declared)

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cdc.evolution.certain import RANGES
 from cdc.schema import TableId
+from cdc.types.kinds import RANGES
 from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.ddl.work import Work
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable, data_type

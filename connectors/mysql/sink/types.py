@@ -17,8 +17,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from cdc.evolution.certain import RANGES
 from cdc.schema import Column, DataType, Kind
+from cdc.types.kinds import RANGES
 from connectors.mysql.schema.table import MySqlColumn, data_type
 from connectors.mysql.server.column_type import parse_column_type
 

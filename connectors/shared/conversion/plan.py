@@ -9,6 +9,7 @@ import pyarrow as pa
 from cdc.block import arrow_type
 from cdc.errors import SinkError
 from cdc.schema import Column, DataType, Kind, TableSchema
+from cdc.types.kinds import BINARIES, INTEGERS, REALS, TEXTS, TIMESTAMPS
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 
 WHOLE = {
@@ -18,11 +19,6 @@ WHOLE = {
 
 TEXT = frozenset({TargetKind.CHAR, TargetKind.VARCHAR, TargetKind.STRING})
 APPROXIMATE = frozenset({TargetKind.FLOAT, TargetKind.DOUBLE})
-
-_CHARACTERS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING, Kind.JSON})
-_INTEGERS = frozenset(kind for kind in Kind if "INT" in kind.value)
-_MOMENTS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
-_FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +74,18 @@ def _related(source: DataType, column: TargetColumn) -> bool:
         longest = text_bytes(source)
         return longest is None or column.length is None or longest <= column.length
     if target is TargetKind.VARBINARY:
-        return kind in _CHARACTERS or kind in (Kind.BINARY, Kind.VARBINARY, Kind.BYTES)
+        return kind in TEXTS or kind is Kind.JSON or kind in BINARIES
     if target is TargetKind.JSON:
-        return kind is Kind.JSON or kind is Kind.VECTOR or kind in _INTEGERS or kind is Kind.BOOLEAN
+        return kind is Kind.JSON or kind is Kind.VECTOR or kind in INTEGERS or kind is Kind.BOOLEAN
     if target in WHOLE or target is TargetKind.BOOLEAN:
-        return kind in _INTEGERS or kind is Kind.BOOLEAN
+        return kind in INTEGERS or kind is Kind.BOOLEAN
     if target is TargetKind.DECIMAL:
-        return kind in _INTEGERS or (kind is Kind.DECIMAL and (source.length or 10) <= 38)
+        return kind in INTEGERS or (kind is Kind.DECIMAL and (source.length or 10) <= 38)
     if target in APPROXIMATE:
-        return kind in _FLOATS and not (kind is Kind.DOUBLE and target is TargetKind.FLOAT)
+        return kind in REALS and not (kind is Kind.DOUBLE and target is TargetKind.FLOAT)
     if target is TargetKind.DATE:
         return kind is Kind.DATE
-    return kind in _MOMENTS or kind is Kind.DATE
+    return kind in TIMESTAMPS or kind is Kind.DATE
 
 
 _WIDTHS = {
@@ -104,7 +100,7 @@ def text_bytes(source: DataType) -> int | None:
     digits = 6 if source.length is None else source.length
     if source.kind is Kind.TIME:
         return 11 + digits
-    if source.kind in _MOMENTS:
+    if source.kind in TIMESTAMPS:
         return 20 + digits
     if source.kind is Kind.DECIMAL and (source.length or 10) <= 38:
         return (source.length or 10) + 3

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.block import arrow_type
-from cdc.evolution.certain import BYTES, TEXTS
 from cdc.schema import DataType, Kind
+from cdc.types.kinds import BINARIES, REALS, TEXTS, TIMESTAMPS
 
 Cast = Callable[[pa.Array], pa.Array]
 """Raises ArrowInvalid, ValueError or ArithmeticError when one of the values does not fit."""
@@ -31,14 +31,13 @@ def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
     """How values get from one type to another; None when they are the same as they are."""
     if source == target:
         return None
-    kinds = (source.kind, target.kind)
     if target.kind in (*TEXTS, Kind.JSON):
         return _to_text(source)
     if target.kind is Kind.DECIMAL and arrow_type(target) == pa.string():
         return _decimal_text(target)
     if source.kind is Kind.DECIMAL and arrow_type(source) == pa.string():
         return _parsed(target)
-    if kinds in (_MOMENTS, _MOMENTS[::-1]):
+    if {source.kind, target.kind} == TIMESTAMPS:
         return _zoned(target, zone)
     if source.kind is Kind.DATE and target.kind is Kind.TIMESTAMP_LTZ:
         return lambda values: _zoned(target, zone)(values.cast(pa.timestamp("us")))
@@ -46,15 +45,12 @@ def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
         return None
     if target.kind is Kind.DECIMAL:
         return _to_decimal(target)
-    if target.kind is Kind.DATE and source.kind in _MOMENTS:
+    if target.kind is Kind.DATE and source.kind in TIMESTAMPS:
         return _day
-    if target.kind in BYTES and source.kind in TEXTS:
+    if target.kind in BINARIES and source.kind in TEXTS:
         return lambda values: values.cast(pa.binary())
     wanted = arrow_type(target)
     return lambda values: pc.cast(values, wanted, safe=True)
-
-
-_MOMENTS = (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
 
 
 def _day(values: pa.Array) -> pa.Array:
@@ -112,7 +108,7 @@ def _number(value: Any) -> Decimal | None:
 def _parsed(target: DataType) -> Cast:
     """Text of a long decimal as another number."""
     wanted = arrow_type(target)
-    if target.kind in (Kind.FLOAT, Kind.DOUBLE):
+    if target.kind in REALS:
         return lambda values: values.cast(wanted)
 
     def cast(values: pa.Array) -> pa.Array:
@@ -136,11 +132,11 @@ def _to_text(source: DataType) -> Cast | None:
         return None
     if kind is Kind.DECIMAL:
         return None if arrow_type(source) == pa.string() else _each(lambda value: f"{value:f}")
-    if kind in BYTES or kind is Kind.GEOMETRY:
+    if kind in BINARIES or kind is Kind.GEOMETRY:
         return _each(lambda value: base64.b64encode(value).decode())
     if kind is Kind.TIME:
         return _each(_span_text)
-    if kind in _MOMENTS:
+    if kind in TIMESTAMPS:
         return _moment_text("Z" if kind is Kind.TIMESTAMP_LTZ else "")
     if kind is Kind.VECTOR:
         return _each(json.dumps)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdc.evolution.certain import AnyValue, LongerBytes, condition, uncertain, uncertain_text_key
 from cdc.schema import DataType
+from cdc.types.certain import AnyValue, LongerBytes, condition, uncertain, uncertain_text_key
 
 CERTAIN = [
     ("INT", "BIGINT"), ("INT UNSIGNED", "BIGINT"), ("TINYINT", "DECIMAL(5, 2)"), ("INT", "VARCHAR(20)"),

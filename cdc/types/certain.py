@@ -21,24 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc.schema import DataType, Kind
+from cdc.types.kinds import BINARIES, BLOBS, RANGES, REALS, TEXTS, TIMESTAMPS
 
-TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
-BYTES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})
-REALS = frozenset({Kind.FLOAT, Kind.DOUBLE})
-_TIMED = frozenset({Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
-RANGES = {
-    Kind.TINYINT: (-(2**7), 2**7 - 1),
-    Kind.SMALLINT: (-(2**15), 2**15 - 1),
-    Kind.INT: (-(2**31), 2**31 - 1),
-    Kind.BIGINT: (-(2**63), 2**63 - 1),
-    Kind.TINYINT_UNSIGNED: (0, 2**8 - 1),
-    Kind.SMALLINT_UNSIGNED: (0, 2**16 - 1),
-    Kind.INT_UNSIGNED: (0, 2**32 - 1),
-    Kind.BIGINT_UNSIGNED: (0, 2**64 - 1),
-}
-"""Integer kinds with their smallest and largest value."""
-PLAIN = frozenset({*RANGES, *TEXTS, Kind.DECIMAL, Kind.DATE, Kind.JSON})
-"""Kinds whose values every system casts to the same text."""
+_TIMED = frozenset({Kind.DATE, Kind.TIME, *TIMESTAMPS})
 _LONGEST_DECIMAL = 38
 """Digits of the sinks' DECIMAL; more are kept as text, with all digits of the scale."""
 
@@ -98,7 +83,7 @@ def uncertain(new: DataType, old: DataType) -> Uncertain | None:
     """The rows that a change of type leaves uncertain; None when it is certain for all."""
     if old == new:
         return None
-    if old.kind in BYTES and new.kind in BYTES:
+    if old.kind in BINARIES and new.kind in BINARIES:
         return _of_bytes(new, old)
     if _converted(new, old):
         return Uncertain(AnyValue(), f"{old} values may come out differently as {new} in the source")
@@ -117,7 +102,7 @@ _EXACT_IN_DOUBLE = 2**53
 def not_kept(new: DataType, old: DataType) -> Rows | None:
     """The rows whose value no sink can keep when a column gets room for other values; None where all stay.
 
-    `new` holds every value of `old` (`cdc.evolution.merge.common_type`), but for large integers as DOUBLE.
+    `new` holds every value of `old` (`cdc.types.common.common_type`), but for large integers as DOUBLE.
     """
     if new.kind is Kind.DOUBLE and old.kind in RANGES:
         low, high = RANGES[old.kind]
@@ -168,8 +153,7 @@ def condition(column: str, rows: Rows, *, native_bytes: bool = True) -> str:
 
 def _converted(new: DataType, old: DataType) -> bool:
     """Whether the sink's text or number for an unchanged value would be another one, or the source may have rounded."""
-    binary = BYTES | {Kind.GEOMETRY}
-    if old.kind in binary or new.kind in binary:
+    if old.kind in BLOBS or new.kind in BLOBS:
         # The bytes of a text depend on its character set.
         return True
     if old.kind in _TIMED or new.kind in _TIMED:
