@@ -103,6 +103,7 @@ CONTRACTS = (
     "types.certain",
     "types.common",
     "types.kinds",
+    "types.text",
 )
 """The modules of `cdc` that a connector may know."""
 

@@ -5,10 +5,7 @@ Into text: numbers plain (`12.50`, never an exponent for decimals), times in ISO
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable
-from datetime import timedelta
 from decimal import Context, Decimal
 from typing import Any
 
@@ -17,6 +14,7 @@ import pyarrow.compute as pc
 
 from cdc.block import arrow_type
 from cdc.schema import DataType, Kind
+from cdc.types import text
 from cdc.types.kinds import BINARIES, REALS, TEXTS, TIMESTAMPS
 
 Cast = Callable[[pa.Array], pa.Array]
@@ -90,7 +88,7 @@ def _decimal_text(target: DataType) -> Cast:
     """Decimals of more than 38 digits travel as text with all digits of their scale."""
     places, whole = Decimal(1).scaleb(-(target.scale or 0)), (target.length or 10) - (target.scale or 0)
 
-    def text(value: Any) -> str | None:
+    def spelled(value: Any) -> str | None:
         number = _number(value)
         if number is None:
             return None
@@ -98,7 +96,7 @@ def _decimal_text(target: DataType) -> Cast:
             raise ValueError(value)
         return f"{number.quantize(places, context=_EXACT):f}"
 
-    return lambda values: pa.array([text(value) for value in values.to_pylist()], pa.string())
+    return lambda values: pa.array([spelled(value) for value in values.to_pylist()], pa.string())
 
 
 def _number(value: Any) -> Decimal | None:
@@ -128,44 +126,8 @@ def _whole(number: Decimal) -> int:
 
 def _to_text(source: DataType) -> Cast | None:
     kind = source.kind
-    if kind in TEXTS or kind is Kind.JSON:
+    if kind in TEXTS or kind is Kind.JSON or arrow_type(source) == pa.string():
         return None
-    if kind is Kind.DECIMAL:
-        return None if arrow_type(source) == pa.string() else _each(lambda value: f"{value:f}")
-    if kind in BINARIES or kind is Kind.GEOMETRY:
-        return _each(lambda value: base64.b64encode(value).decode())
-    if kind is Kind.TIME:
-        return _each(_span_text)
-    if kind in TIMESTAMPS:
-        return _moment_text("Z" if kind is Kind.TIMESTAMP_LTZ else "")
-    if kind is Kind.VECTOR:
-        return _each(json.dumps)
-    return lambda values: pc.cast(values, pa.string())
-
-
-def _each(text: Callable[[Any], str]) -> Cast:
-    def cast(values: pa.Array) -> pa.Array:
-        return pa.array([None if value is None else text(value) for value in values.to_pylist()], pa.string())
-
-    return cast
-
-
-def _moment_text(suffix: str) -> Cast:
-    def cast(values: pa.Array) -> pa.Array:
-        naive = values.cast(pa.timestamp("us", tz="UTC")).cast(pa.timestamp("us")) if suffix else values
-        text = _without_zeros(pc.replace_substring(naive.cast(pa.string()), " ", "T"))
-        return pc.binary_join_element_wise(text, pa.scalar(suffix), pa.scalar(""))
-
-    return cast
-
-
-def _without_zeros(text: pa.Array) -> pa.Array:
-    """The fraction without zeros at its end."""
-    return pc.replace_substring_regex(text, r"(\.\d*[1-9])0+$|\.0+$", r"\1")
-
-
-def _span_text(span: timedelta) -> str:
-    seconds, micros = divmod(abs(span) // timedelta(microseconds=1), 1_000_000)
-    fraction = f".{micros:06d}".rstrip("0") if micros else ""
-    sign = "-" if span < timedelta() else ""
-    return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"
+    if kind is Kind.TIME or kind in TIMESTAMPS:
+        return lambda values: text.without_zeros(text.plain(values))
+    return text.plain

@@ -15,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,7 @@ import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableId, TableSchema
-from connectors.shared.arrow_text.arrow_text import base64, decimals, escaped, not_finite, spans
+from cdc.types.text import Piece, escaped, joined, not_finite, plain
 
 LONGEST_ID = 512
 """Bytes of an id, as the servers limit it."""
@@ -56,7 +55,7 @@ def document_ids(rows: pa.RecordBatch, schema: TableSchema, key: Sequence[str]) 
     """The id of each row's document, a string array."""
     names = [name.lower() for name in rows.schema.names]
     columns = [rows.column(names.index(name.lower())) for name in key]
-    texts = [_plain(values) for values in columns]
+    texts = [plain(values) for values in columns]
     if len(texts) == 1:
         ids = texts[0]
         odd = pc.or_(pc.equal(ids, ""), pc.or_(pc.starts_with(ids, "["), pc.starts_with(ids, "sha256:")))
@@ -77,29 +76,13 @@ def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.nda
     """
     head = f'"_index":{json.dumps(place.alias)},"version":{place.version},"version_type":"external_gte","_id":"'
     clean_ids = escaped(ids, _ESCAPES)
-    made = _joined(
+    made = joined(
         [f'{{"index":{{"require_alias":true,{head}', clean_ids, '"}}\n', *_document(rows, schema, place), "\n"]
     )
     if gone.any():
-        deletes = _joined([f'{{"delete":{{{head}', clean_ids, '"}}\n'])
+        deletes = joined([f'{{"delete":{{{head}', clean_ids, '"}}\n'])
         made = pc.if_else(pa.array(gone), deletes, made)
     return made
-
-
-Piece: TypeAlias = "str | pa.Array"
-"""A part of each row's text: the same for all, or an array of texts without NULL."""
-
-
-def _joined(pieces: Sequence[Piece]) -> pa.Array:
-    """The pieces of each row one behind the other: one copy, whatever their number."""
-    found: list[Piece] = []
-    for piece in pieces:
-        last = found[-1] if found else None
-        if isinstance(piece, str) and isinstance(last, str):
-            found[-1] = last + piece
-        else:
-            found.append(piece)
-    return pc.binary_join_element_wise(*found, "")
 
 
 def _document(rows: pa.RecordBatch, schema: TableSchema, place: Place) -> list[Piece]:
@@ -120,41 +103,16 @@ def _value(values: pa.Array, name: str, kind: Kind, place: Place) -> tuple[pa.Ar
     """The JSON text of each value, and whether it stands in quotes."""
     if kind is Kind.JSON and name in place.objects:
         return values, False
-    if pa.types.is_boolean(values.type):
-        return pc.if_else(values, "true", "false"), False
     if pa.types.is_floating(values.type):
         bad = not_finite(values)
         if bad is not None:
             hint = "leave such rows out with a filter, or make them NULL with a projection"
             raise SinkError(f"{bad} is no JSON number", where=f"{place.table}.{name}", hint=hint)
-        return pc.cast(values, pa.string()), False
-    if pa.types.is_list(values.type):
-        texts = [None if item is None else json.dumps(item) for item in values.to_pylist()]
-        return pa.array(texts, pa.string()), False
-    if pa.types.is_integer(values.type) and name not in place.texts:
-        return pc.cast(values, pa.string()), False
-    plain = _plain(values)
-    return (escaped(plain, _ESCAPES) if pa.types.is_string(values.type) else plain), True
-
-
-def _plain(values: pa.Array) -> pa.Array:
-    """The text of each value: what ids are made of, and what stands in quotes."""
-    kind = values.type
-    if pa.types.is_string(kind):
-        return values
-    if pa.types.is_decimal(kind):
-        return decimals(values)
-    if pa.types.is_duration(kind):
-        return spans(values)
-    if pa.types.is_timestamp(kind):
-        text = pc.cast(values.cast(pa.timestamp("us")), pa.string())
-        text = pc.binary_replace_slice(text.cast(pa.binary()), start=10, stop=11, replacement=b"T").cast(pa.string())
-        return pc.binary_join_element_wise(text, "Z", "") if kind.tz is not None else text
-    if pa.types.is_binary(kind):
-        return base64(values)
-    if pa.types.is_boolean(kind):
-        return pc.if_else(values, "true", "false")
-    return pc.cast(values, pa.string())
+        return plain(values), False
+    number = pa.types.is_integer(values.type) and name not in place.texts
+    if number or pa.types.is_boolean(values.type) or pa.types.is_list(values.type):
+        return plain(values), False
+    return (escaped(values, _ESCAPES) if pa.types.is_string(values.type) else plain(values)), True
 
 
 def _quoted(text: pa.Array) -> pa.Array:

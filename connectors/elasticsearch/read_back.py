@@ -14,9 +14,9 @@ from cdc.block import arrow_type
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
 from cdc.types.kinds import BLOBS
+from cdc.types.text import decimals
 from connectors.elasticsearch.client import Answer, Client, name_of
 from connectors.elasticsearch.documents import document_ids
-from connectors.shared.arrow_text.arrow_text import decimals
 
 _PAGE = 5_000
 _KEYS_AT_ONCE = 1_000

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.errors import SinkError
+from cdc.types.text import Piece, escaped, hexadecimal, joined, joined_bytes, not_finite, spans
 from connectors.mysql.sink.types import ServerType
-from connectors.shared.arrow_text.arrow_text import escaped, hexadecimal, not_finite, spans, terminated
 from connectors.shared.sql.client import quoted
 
 _LOAD_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\0", "\\0"))
@@ -30,13 +30,13 @@ class TargetColumn:
 
 def load_body(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> bytes:
     """The rows as LOAD DATA reads them with `load_columns`: tabs between fields, a line feed behind each row."""
-    pieces: list[pa.Array | str] = []
+    pieces: list[Piece] = []
     for values, column in zip(rows.columns, columns, strict=True):
         text = _text(values, column)
         if not _is_hex(values.type):
             text = escaped(text, _LOAD_ESCAPES)
         pieces += ["\t", pc.fill_null(text, "\\N") if text.null_count else text]
-    return terminated(pieces[1:], "\n")
+    return joined_bytes([*pieces[1:], "\n"])
 
 
 def load_columns(columns: Sequence[TargetColumn], types: Sequence[pa.DataType]) -> str:
@@ -52,7 +52,7 @@ def load_columns(columns: Sequence[TargetColumn], types: Sequence[pa.DataType]) 
 
 def literals(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> list[str]:
     """The rows as SQL: `(1,'a',NULL)` for each."""
-    pieces: list[pa.Array | str] = []
+    pieces: list[Piece] = []
     for values, column in zip(rows.columns, columns, strict=True):
         text, before, behind = _text(values, column), "'", "'"
         if _is_hex(values.type):
@@ -66,7 +66,7 @@ def literals(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> list[str]
             before = behind = ""
         pieces += [f",{before}", text, behind]
     pieces[0] = f"({str(pieces[0])[1:]}"
-    found: list[str] = pc.binary_join_element_wise(*pieces, ")", "").to_pylist()
+    found: list[str] = joined([*pieces, ")"]).to_pylist()
     return found
 
 

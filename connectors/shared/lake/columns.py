@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
+from cdc.types.text import spans
 
 _DAY = 86_400_000_000
 
@@ -70,7 +71,7 @@ def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if values.type == wanted:
         return values
     if pa.types.is_duration(values.type):
-        return span_text(values) if pa.types.is_string(wanted) else pc.cast(values.view(pa.int64()), wanted)
+        return _span_text(values) if pa.types.is_string(wanted) else pc.cast(values.view(pa.int64()), wanted)
     if pa.types.is_list(values.type):
         return pc.cast(values, wanted)
     if pa.types.is_string(wanted) and pa.types.is_binary(values.type):
@@ -80,23 +81,6 @@ def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return pc.cast(values, wanted)
 
 
-def span_text(values: pa.Array) -> pa.Array:
-    """TIME values, durations in microseconds, as MySQL prints them: `-838:59:59`; a fraction where there is one."""
-    micros = values.view(pa.int64())
-    size = pc.abs(micros)
-    seconds = pc.divide(size, 1_000_000)
-    fraction = pc.subtract(size, pc.multiply(seconds, 1_000_000))
-    hours = _digits(pc.divide(seconds, 3600), 2)
-    minutes = _digits(_remainder(pc.divide(seconds, 60), 60), 2)
-    sign = pc.if_else(pc.less(micros, 0), "-", "")
-    point = pc.if_else(pc.equal(fraction, 0), "", pc.binary_join_element_wise("", _digits(fraction, 6), "."))
-    clock = pc.binary_join_element_wise(hours, minutes, _digits(_remainder(seconds, 60), 2), ":")
-    return pc.binary_join_element_wise(sign, clock, point, "")
-
-
-def _remainder(values: pa.Array, divisor: int) -> pa.Array:
-    return pc.subtract(values, pc.multiply(pc.divide(values, divisor), divisor))
-
-
-def _digits(values: pa.Array, number: int) -> pa.Array:
-    return pc.utf8_lpad(pc.cast(values, pa.string()), number, "0")
+def _span_text(values: pa.Array) -> pa.Array:
+    """TIME values as MySQL prints them: `-838:59:59`; a fraction of six digits where there is one."""
+    return pc.replace_substring_regex(spans(values), r"\.0+$", "")

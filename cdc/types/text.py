@@ -1,4 +1,4 @@
-"""Texts of values, column by column. Pure; NULL stays NULL.
+"""Values of Arrow columns as text, column by column. Pure; executor; NULL stays NULL.
 
 Arrays in, string arrays of the same length out.
 """
@@ -6,9 +6,10 @@ Arrays in, string arrays of the same length out.
 from __future__ import annotations
 
 import binascii
+import json
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +32,25 @@ def escaped(text: pa.Array, escapes: Sequence[tuple[str, str]]) -> pa.Array:
     return text
 
 
-def terminated(pieces: Sequence[pa.Array | str], end: str) -> bytes:
-    """The pieces of each row one behind the other, `end` behind each row; arrays without NULL."""
-    return _bytes(pc.binary_join_element_wise(*pieces, end, "")).tobytes()
+Piece: TypeAlias = pa.Array | str
+"""A part of each row's text: the same for all, or an array of texts without NULL."""
+
+
+def joined(pieces: Sequence[Piece]) -> pa.Array:
+    """The pieces of each row one behind the other: one copy, whatever their number."""
+    found: list[Piece] = []
+    for piece in pieces:
+        last = found[-1] if found else None
+        if isinstance(piece, str) and isinstance(last, str):
+            found[-1] = last + piece
+        else:
+            found.append(piece)
+    return pc.binary_join_element_wise(*found, "")
+
+
+def joined_bytes(pieces: Sequence[Piece]) -> bytes:
+    """The texts of all rows as `joined` makes them, one behind the other."""
+    return _bytes(joined(pieces)).tobytes()
 
 
 def _bytes(text: pa.Array) -> np.ndarray:
@@ -42,6 +59,36 @@ def _bytes(text: pa.Array) -> np.ndarray:
         return np.zeros(0, np.uint8)
     offsets = np.frombuffer(text.buffers()[1], np.int32)[text.offset : text.offset + len(text) + 1]
     return np.frombuffer(text.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """The text of each value: numbers with all digits, times in ISO form, bytes in base64, lists in JSON."""
+    kind = values.type
+    if pa.types.is_string(kind):
+        return values
+    if pa.types.is_decimal(kind):
+        return decimals(values)
+    if pa.types.is_duration(kind):
+        return spans(values)
+    if pa.types.is_timestamp(kind):
+        return moments(values)
+    if pa.types.is_binary(kind):
+        return base64(values)
+    if pa.types.is_list(kind):
+        return pa.array([None if item is None else json.dumps(item) for item in values.to_pylist()], pa.string())
+    return pc.cast(values, pa.string())
+
+
+def moments(values: pa.Array) -> pa.Array:
+    """`2024-02-29T01:02:03.000000` of timestamps in microseconds, with `Z` behind instants."""
+    text = pc.cast(values.cast(pa.timestamp("us")), pa.string())
+    text = pc.binary_replace_slice(text.cast(pa.binary()), start=10, stop=11, replacement=b"T").cast(pa.string())
+    return pc.binary_join_element_wise(text, "Z", "") if values.type.tz is not None else text
+
+
+def without_zeros(times: pa.Array) -> pa.Array:
+    """Texts of `spans` and `moments` without zeros at the end of the fraction, nor a fraction of none."""
+    return pc.replace_substring_regex(times, r"(?:(\.\d*[1-9])0+|\.0+)(Z?)$", r"\1\2")
 
 
 def spans(values: pa.Array) -> pa.Array:

@@ -1,1 +1,0 @@
-"""Values of Arrow columns as text, column by column, for sinks that send text."""
