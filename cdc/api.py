@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cdc.flow.progress import TableTotals
     from cdc.job.control import Control
     from cdc.planning import Plan
-    from cdc.spec.model import PipelineSpec, SpecWarning
+    from cdc.spec.model import Checked, PipelineSpec, SpecWarning
     from cdc.status.model import Status as Document
 
 _one_run = threading.Lock()
@@ -32,21 +32,40 @@ _one_run = threading.Lock()
 class Pipeline:
     """A pipeline that was read and checked. `warnings` is what its author should know; print them."""
 
-    spec: PipelineSpec = field(repr=False)
-    warnings: tuple[SpecWarning, ...] = ()
+    checked: Checked = field(repr=False)
 
     def __repr__(self) -> str:
-        return f"<Pipeline {self.name}: {self.spec.source.type} -> {self.spec.sink.type}>"
+        sinks = ", ".join(spec.sink.type for spec in self.specs)
+        return f"<Pipeline {self.name}: {self.specs[0].source.type} -> {sinks}>"
+
+    @property
+    def warnings(self) -> tuple[SpecWarning, ...]:
+        """The warnings for its author."""
+        return self.checked.warnings
+
+    @property
+    def specs(self) -> tuple[PipelineSpec, ...]:
+        """The pipeline with each of its sinks."""
+        return self.checked.specs
+
+    @property
+    def spec(self) -> PipelineSpec:
+        """The pipeline of a file with one sink. Raises SpecError for one that has several."""
+        return self.checked.spec
+
+    def with_sink(self, name: str) -> Pipeline:
+        """The same with one of its sinks. Raises SpecError when it has none of this name."""
+        return Pipeline(self.checked.with_sink(name))
 
     @property
     def name(self) -> str:
         """Its name: `pipeline.name`, else that of the file."""
-        return self.spec.name
+        return self.specs[0].name
 
     @property
     def file(self) -> str:
         """The file it was read from, as it was given."""
-        return self.spec.file
+        return self.specs[0].file
 
 
 class Validation(NamedTuple):
@@ -76,7 +95,7 @@ def load(file: str | Path, *, text: str | None = None, env: Mapping[str, str] | 
         checked = check_file(str(file), env=env)
     else:
         checked = check(str(file), text.encode(), env=os.environ if env is None else env)
-    return Pipeline(checked.spec, checked.warnings)
+    return Pipeline(checked)
 
 
 def validate(file: str | Path, *, text: str | None = None, env: Mapping[str, str] | None = None) -> Validation:
@@ -152,31 +171,41 @@ def run_here(
     metrics are served: host and port. After a failure it runs again where `pipeline.restart` says so. Raises CdcError.
     """
     from cdc.job.notifying import RunNotifying
+    from cdc.job.report import Reporter
     from cdc.job.restarting import run_again
     from cdc.job.run import run as run_job
+    from cdc.job.state_location import of_sink, state_location
 
     with ExitStack() as stack:
         stack.enter_context(_Turn())
-        listeners: list[Callable[[Document], None]] = [stack.enter_context(RunNotifying(pipeline.spec, log_format))]
-        if metrics is not None:
-            listeners.append(_metrics(stack, *metrics))
+        metrics_of = (lambda document: None) if metrics is None else _metrics(stack, *metrics)
+        notifying = {spec.label: stack.enter_context(RunNotifying(spec, log_format)) for spec in pipeline.specs}
 
         def seen(document: Document) -> None:
-            for listener in listeners:
-                listener(document)
+            notifying[document.name](document)
+            metrics_of(document)
 
-        run_once = partial(
-            run_job,
-            pipeline.spec,
-            until_caught_up=until_caught_up,
-            master=master,
-            state_dir=state_dir,
-            log_format=log_format,
-            background=background,
-            events=events,
-            seen=seen,
-        )
-        return run_again(pipeline.spec, lambda control: run_once(control=control), log_format)
+        def run_once(spec: PipelineSpec, control: Control) -> int:
+            return run_job(
+                spec,
+                until_caught_up=until_caught_up,
+                master=master,
+                state_dir=None if state_dir is None else Path(of_sink(state_dir, spec)),
+                log_format=log_format,
+                background=background,
+                events=events,
+                control=control,
+                seen=seen,
+            )
+
+        first = pipeline.specs[0]
+        if len(pipeline.specs) == 1:
+            return run_again(first, partial(run_once, first), Reporter(log_format))
+        from cdc.job.several_sinks import run_sinks
+
+        root = state_location(state_dir, first.model_copy(update={"sink_name": ""})).root
+        bounded = until_caught_up or first.pipeline.bounded
+        return run_sinks(pipeline.specs, run_once, root=root, master=master, log_format=log_format, bounded=bounded)
 
 
 State = Literal["running", "stopping", "ended", "failed"]

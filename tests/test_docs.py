@@ -101,12 +101,13 @@ def pipelines() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("where", "text"), [pytest.param(*found, id=found[0]) for found in pipelines()])
 def test_a_pipeline_that_is_shown_is_valid(where: str, text: str) -> None:
     file = str(ROOT / where.rpartition(":")[0]) if ":" in where else str(ROOT / where)
-    assert check(file, text.encode(), env=ENVIRONMENT).spec.source.type in registry.names("source")
+    specs = check(file, text.encode(), env=ENVIRONMENT).specs
+    assert all(spec.source.type in registry.names("source") for spec in specs)
 
 
 def test_lines_of_the_values_source_that_are_shown_can_be_read(tmp_path: Path) -> None:
-    checked = [check(str(tmp_path / "shown.yaml"), text.encode(), env=ENVIRONMENT).spec for _, text in pipelines()]
-    written = [spec.source for spec in checked if getattr(spec.source, "rows", None)]
+    checked = [check(str(tmp_path / "shown.yaml"), text.encode(), env=ENVIRONMENT) for _, text in pipelines()]
+    written = [each.specs[0].source for each in checked if getattr(each.specs[0].source, "rows", None)]
     assert written
     for options in written:
         assert options.build(Context("shown", LocalStore(tmp_path))).tables()

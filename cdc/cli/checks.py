@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc.background import give_way
 from cdc.cli.output import LONGEST, LONGEST_OF_PLAN
-from cdc.cli.root import EXIT_CODES, PipelineFile, StateDirOption, app
+from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app
 from cdc.printed import printed
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ def verify(
     repair: Annotated[bool, typer.Option("--repair", help="Ask for tables that differ to be copied anew.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     background: Annotated[bool, typer.Option("--background", help="Give way to everything else here.")] = False,
+    sink: OneSink = None,
     state_dir: StateDirOption = None,
 ) -> None:
     """Compare the sink's tables with the source's, running or not. Exit code 1: not all are equal."""
@@ -43,48 +46,62 @@ def verify(
 
     if background:
         give_way()
-    spec = _checked(file)
 
     def told(report: TableReport) -> None:
         for line in () if as_json else report.lines():
             print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
 
-    found = compare(spec, state_dir, Settings(tables, deep, wait), told)
-    if as_json:
-        print(json.dumps(found.to_json(), indent=2))
-    else:
-        print(found.summary)
-    if repair:
-        for line in mended(spec, found, state_dir):
+    documents, equal = [], True
+    for spec, place in _of_sinks(file, sink, state_dir, as_json=as_json):
+        found = compare(spec, place, Settings(tables, deep, wait), told)
+        documents.append({**found.to_json(), **_named(spec)})
+        equal = equal and found.equal
+        if not as_json:
+            print(found.summary)
+        for line in mended(spec, found, place) if repair else ():
             print(printed(line, longest=LONGEST), file=sys.stderr)
-    raise typer.Exit(0 if found.equal else 1)
+    if as_json:
+        print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
+    raise typer.Exit(0 if equal else 1)
 
 
 @app.command(epilog=EXIT_CODES)
 def doctor(
     file: PipelineFile,
+    sink: OneSink = None,
     state_dir: StateDirOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Look at the source, the sink and this machine, and say what to do about each thing that is missing."""
     from cdc.doctor.run import examine
 
-    spec = _checked(file)
-    found = []
-    for each in examine(spec, state_dir):
-        found.append(each)
-        for line in () if as_json else each.lines():
-            print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
+    found, documents = [], []
+    for spec, place in _of_sinks(file, sink, state_dir, as_json=as_json):
+        for each in examine(spec, place):
+            found.append(each)
+            documents.append({**each.to_json(), **_named(spec)})
+            for line in () if as_json else each.lines():
+                print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
     if as_json:
-        print(json.dumps({"findings": [each.to_json() for each in found]}, indent=2))
+        print(json.dumps({"findings": documents}, indent=2))
     raise typer.Exit(max((each.exit_code for each in found), default=0))
 
 
-def _checked(file: str) -> PipelineSpec:
-    """The pipeline, once its warnings are told."""
+def _of_sinks(
+    file: str, sink: str | None, state_dir: Path | None, *, as_json: bool
+) -> Iterator[tuple[PipelineSpec, Path | None]]:
+    """The pipeline with each sink, or with one, and the place of its state; warnings and names are printed."""
+    from cdc.job.state_location import of_sink
     from cdc.spec.check import check_file
 
     checked = check_file(file)
     for warning in checked.warnings:
         print(printed(warning, longest=LONGEST), file=sys.stderr)
-    return checked.spec
+    for spec in (checked if sink is None else checked.with_sink(sink)).specs:
+        if spec.sink_name and not as_json:
+            print(printed(f"sink {spec.sink_name}:"), flush=True)
+        yield spec, None if state_dir is None else Path(of_sink(state_dir, spec))
+
+
+def _named(spec: PipelineSpec) -> dict[str, str]:
+    return {"sink": spec.sink_name} if spec.sink_name else {}

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cdc.cli.output import LONGEST, LONGEST_OF_PLAN
-from cdc.cli.root import EXIT_CODES, PipelineFile, StateDirOption, app, shown_name, text_of
+from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app, shown_name, text_of
 from cdc.printed import printed
 
 AsJson = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
@@ -49,6 +49,7 @@ def validate(
 def plan(
     file: PipelineFile,
     as_json: AsJson = False,
+    sink: OneSink = None,
     state_dir: StateDirOption = None,
 ) -> None:
     """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing.
@@ -58,20 +59,27 @@ def plan(
     """
     import cdc
     from cdc.job.copying import under_way
-    from cdc.job.state_location import reading
+    from cdc.job.state_location import of_sink, reading
 
     pipeline = cdc.load(shown_name(file), text=text_of(file))
     for warning in pipeline.warnings:
         print(printed(warning, longest=LONGEST), file=sys.stderr)
-    found = cdc.plan(pipeline, state_dir=state_dir)
-    with reading(state_dir, pipeline.spec) as state:
-        copies = list(under_way(state.store))
-    if as_json:
-        print(json.dumps({**found.to_json(), "under_way": copies}, indent=2))
-    else:
-        for line in (*str(found).split("\n"), *(f"under way: {line}" for line in copies)):
+    names = [spec.sink_name for spec in pipeline.specs] if sink is None else [sink]
+    documents, plans = [], []
+    for one in (pipeline.with_sink(name) for name in names):
+        place = None if state_dir is None else of_sink(state_dir, one.spec)
+        found = cdc.plan(one, state_dir=place)
+        with reading(place, one.spec) as state:
+            copies = list(under_way(state.store))
+        plans.append(found)
+        documents.append({**found.to_json(), "under_way": copies})
+        heading = [f"sink {one.spec.sink_name}:"] if one.spec.sink_name else []
+        for line in () if as_json else (*heading, *str(found).split("\n"), *(f"under way: {line}" for line in copies)):
             print(printed(line, longest=LONGEST_OF_PLAN))
-    found.check()
+    if as_json:
+        print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
+    for found in plans:
+        found.check()
 
 
 @app.command(epilog=EXIT_CODES)

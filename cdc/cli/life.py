@@ -6,7 +6,7 @@ They ask a running `cdc serve`; a pipeline that `cdc run` runs is asked by a req
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc.cli.output import LONGEST
-from cdc.cli.root import EXIT_CODES, app
+from cdc.cli.root import EXIT_CODES, OneSink, app
 from cdc.printed import printed
 
 if TYPE_CHECKING:
@@ -60,16 +60,19 @@ class Target:
         return found if self.name in known else None
 
 
-def find(name_or_file: str, state_root: Path, state_dir: Path | None) -> Target:
-    """The pipeline that NAME or FILE means. Raises SpecError, StateError."""
-    from cdc.job.state_location import folder_name, root_of_states
+def find(name_or_file: str, state_root: Path, state_dir: Path | None, sink: str | None = None) -> list[Target]:
+    """The pipeline that NAME or FILE means, once for each of its sinks, or for one. Raises SpecError, StateError."""
+    from cdc.job.state_location import folder_name, of_sink, root_of_states
     from cdc.job.state_location import state_root as of_file
     from cdc.spec.check import check_file
 
     if name_or_file != "-" and not name_or_file.endswith((".yaml", ".yml")) and not Path(name_or_file).is_file():
-        return Target(name_or_file, root_of_states(state_root).absolute() / folder_name(name_or_file), None)
-    spec = check_file(name_or_file).spec
-    return Target(spec.name, of_file(state_dir, spec).absolute(), spec)
+        return [Target(name_or_file, root_of_states(state_root).absolute() / folder_name(name_or_file), None)]
+    checked = check_file(name_or_file)
+    return [
+        Target(spec.label, of_file(None if state_dir is None else of_sink(state_dir, spec), spec).absolute(), spec)
+        for spec in (checked if sink is None else checked.with_sink(sink)).specs
+    ]
 
 
 @app.command("list", epilog=EXIT_CODES)
@@ -96,22 +99,31 @@ def list_pipelines(
 @app.command(epilog=EXIT_CODES)
 def start(name: Annotated[str, typer.Argument(metavar="NAME")], state_root: StateRoot = ROOT) -> None:
     """Let `cdc serve` begin a run now, whatever the schedule says; failures before are forgotten."""
-    _ask(find(name, state_root, None), "start")
+    _ask(find(name, state_root, None)[0], "start")
 
 
 @app.command(epilog=EXIT_CODES)
 def stop(
     name_or_file: NameOrFile,
     drain: Annotated[bool, typer.Option("--drain", help="Commit what the source's log holds now first.")] = False,
+    sink: OneSink = None,
     state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
     """End the run of a pipeline after its running batch, and wait for its end. `cdc serve` begins no other."""
+    from cdc.status.file import read_status
+
+    targets = find(name_or_file, state_root, state_dir, sink)
+    running = [target for target in targets if (seen := read_status(target.root)) is not None and seen.alive]
+    for target in running or targets:
+        _stop(target, drain=drain)
+
+
+def _stop(target: Target, *, drain: bool) -> None:
     from cdc.job.seen import check_here
     from cdc.state.directory import StateDir
     from cdc.status.file import read_status
 
-    target = find(name_or_file, state_root, state_dir)
     server = target.server()
     if server is not None:
         server.post(target.name, "drain" if drain else "stop")
@@ -128,43 +140,57 @@ _ENDING = ("starting", "running", "stopping")
 
 
 @app.command(epilog=EXIT_CODES)
-def savepoint(name_or_file: NameOrFile, state_root: StateRoot = ROOT, state_dir: StateDirectory = None) -> None:
+def savepoint(
+    name_or_file: NameOrFile, sink: OneSink = None, state_root: StateRoot = ROOT, state_dir: StateDirectory = None
+) -> None:
     """Keep a copy of a pipeline's state, to start from later, and print its folder. A run goes on after it."""
     from cdc.job.savepoint import make_savepoint
 
-    target = find(name_or_file, state_root, state_dir)
-    server = target.server()
-    if server is not None:
-        print(printed(server.post(target.name, "savepoint"), longest=LONGEST))
-    elif target.spec is not None:
-        print(printed(make_savepoint(target.spec, target.root), longest=LONGEST))
-    else:
-        raise _unknown(target)
+    for target in find(name_or_file, state_root, state_dir, sink):
+        server = target.server()
+        if server is not None:
+            print(printed(server.post(target.name, "savepoint"), longest=LONGEST))
+        elif target.spec is not None:
+            print(printed(make_savepoint(target.spec, target.root), longest=LONGEST))
+        else:
+            raise _unknown(target)
 
 
 @app.command(epilog=EXIT_CODES)
 def pause(
-    name_or_file: NameOrFile, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None
+    name_or_file: NameOrFile,
+    table: Table,
+    sink: OneSink = None,
+    state_root: StateRoot = ROOT,
+    state_dir: StateDirectory = None,
 ) -> None:
     """Leave one table as it is in the sink, from the next batch on, until it is resumed."""
     from cdc.job.pausing import request_pause
 
-    _about_table(find(name_or_file, state_root, state_dir), "pause", table, request_pause)
+    _about_table(find(name_or_file, state_root, state_dir, sink), "pause", table, request_pause)
 
 
 @app.command(epilog=EXIT_CODES)
 def resume(
-    name_or_file: NameOrFile, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None
+    name_or_file: NameOrFile,
+    table: Table,
+    sink: OneSink = None,
+    state_root: StateRoot = ROOT,
+    state_dir: StateDirectory = None,
 ) -> None:
     """Copy a table that is paused anew, beside its rows, and go on with it."""
     from cdc.job.pausing import request_resume
 
-    _about_table(find(name_or_file, state_root, state_dir), "resume", table, request_resume)
+    _about_table(find(name_or_file, state_root, state_dir, sink), "resume", table, request_resume)
 
 
 @app.command(epilog=EXIT_CODES)
 def resync(
-    name_or_file: NameOrFile, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None
+    name_or_file: NameOrFile,
+    table: Table,
+    sink: OneSink = None,
+    state_root: StateRoot = ROOT,
+    state_dir: StateDirectory = None,
 ) -> None:
     """Copy one table anew, beside its rows. A running pipeline does it at once, another in its next run."""
     from cdc.job.resync import request_resync
@@ -173,20 +199,21 @@ def resync(
         request_resync(spec, table, root)
         return f"{table} will be copied anew."
 
-    _about_table(find(name_or_file, state_root, state_dir), "resync", table, request)
+    _about_table(find(name_or_file, state_root, state_dir, sink), "resync", table, request)
 
 
 def _about_table(
-    target: Target, action: str, table: str, request: Callable[[PipelineSpec, str, Path | None], str]
+    targets: Sequence[Target], action: str, table: str, request: Callable[[PipelineSpec, str, Path | None], str]
 ) -> None:
-    server = target.server()
-    if server is not None:
-        said = server.post(target.name, action, table=table)
-    elif target.spec is not None:
-        said = request(target.spec, table, target.root)
-    else:
-        raise _unknown(target)
-    print(printed(said, longest=LONGEST))
+    for target in targets:
+        server = target.server()
+        if server is not None:
+            said = server.post(target.name, action, table=table)
+        elif target.spec is not None:
+            said = request(target.spec, table, target.root)
+        else:
+            raise _unknown(target)
+        print(printed(said if len(targets) == 1 else f"{target.name}: {said}", longest=LONGEST))
 
 
 @app.command(epilog=EXIT_CODES)
@@ -200,7 +227,7 @@ def logs(
     """Show the last lines of a pipeline's log under `cdc serve`."""
     from cdc.serve.log_file import read_log
 
-    target = find(name_or_file, state_root, state_dir)
+    target = find(name_or_file, state_root, state_dir)[0]
     lines = read_log(target.root, last)
     if not lines:
         raise _unknown(target)

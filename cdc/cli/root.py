@@ -32,6 +32,9 @@ dev = typer.Typer(cls=DevGroup, no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(dev, name="dev", help="Servers on this machine, to try pipelines without a cluster.")
 
 StateDirOption = Annotated[Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")]
+OneSink = Annotated[
+    str | None, typer.Option("--sink", metavar="NAME", help="Only this one, of a file with several sinks.")
+]
 PipelineFile = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline file; - is standard input.")]
 
 

@@ -9,7 +9,7 @@ import typer
 
 from cdc.background import give_way
 from cdc.cli.output import errors_as, say
-from cdc.cli.root import EXIT_CODES, PipelineFile, StateDirOption, app, shown_name, text_of
+from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app, shown_name, text_of
 from cdc.printed import printed
 
 
@@ -49,7 +49,7 @@ def run(
         from cdc.api import load, run_here
 
         pipeline = load(shown_name(file), text=text_of(file))
-        if file == "-" and pipeline.spec.pipeline.name is None:
+        if file == "-" and pipeline.specs[0].pipeline.name is None:
             raise typer.BadParameter("a pipeline from standard input needs pipeline.name, which names its state")
         for warning in pipeline.warnings:
             say("warning", str(warning), log_format)
@@ -80,30 +80,32 @@ def compact(
         typer.Argument(metavar="[TABLE]...", help="Tables of the sink; default: all of the pipeline's."),
     ] = None,
     background: Annotated[bool, typer.Option("--background", help="Give way to everything else here.")] = False,
+    sink: OneSink = None,
     state_dir: StateDirOption = None,
 ) -> None:
     """Merge the files of lake tables and let old snapshots expire, beside a run of the pipeline or without one."""
     if background:
         give_way()
     from cdc.errors import SinkError
-    from cdc.job.state_location import reading
+    from cdc.job.state_location import of_sink, reading
     from cdc.schema import TableId
     from cdc.source import Context
     from cdc.spec.check import check_file
     from cdc.state.decisions import CommitLog
     from cdc.tables.log import TableLog
 
-    spec = check_file(file).spec
-    with reading(state_dir, spec) as state:
+    checked = check_file(file)
+    spec = (checked if sink is None else checked.with_sink(sink)).spec
+    with reading(None if state_dir is None else of_sink(state_dir, spec), spec) as state:
         pipeline = state.ran_pipeline(source=spec.source.type)
         known = TableLog(state.store).at(CommitLog(state.commits).committed()).sink
         chosen = [TableId.parse(name) for name in tables or ()] or sorted(known)
         unknown = [str(table) for table in chosen if table not in known]
         if unknown:
             raise SinkError(f"the pipeline has no such table: {', '.join(unknown)}", where=f"sink {spec.sink.type}")
-        sink = spec.sink.build(Context(pipeline, state.sink))
+        target = spec.sink.build(Context(pipeline, state.sink))
         for table in chosen:
-            done = sink.compact(table)
+            done = target.compact(table)
             if done is None:
                 hint = "only tables of a lake are compacted: Paimon, Iceberg"
                 raise SinkError("nothing is to be compacted", where=f"sink {spec.sink.type}", hint=hint)

@@ -10,7 +10,7 @@ import typer
 
 from cdc.cli.life import ROOT, StateRoot, find
 from cdc.cli.output import LONGEST
-from cdc.cli.root import EXIT_CODES, app
+from cdc.cli.root import EXIT_CODES, OneSink, app
 from cdc.printed import printed
 
 
@@ -25,6 +25,7 @@ def status(
     state_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the pipeline of FILE keeps its progress.")
     ] = None,
+    sink: OneSink = None,
     state_root: StateRoot = ROOT,
     as_json: Annotated[bool, typer.Option("--json", help="The whole status document as JSON.")] = False,
 ) -> None:
@@ -34,18 +35,24 @@ def status(
     from cdc.status.model import to_object
     from cdc.status.text import status_text
 
-    at = _place(place, state_root, state_dir)
-    seen = last_seen(at)
-    if seen is None:
+    places = _places(place, state_root, state_dir, sink)
+    found = {at: last_seen(at) for at in places}
+    if not any(found.values()):
         hint = "give the pipeline file or the --state-dir that it runs with"
-        raise StateError("no run has told its status here", where=str(at), hint=hint)
+        raise StateError("no run has told its status here", where=str(places[0]), hint=hint)
+    documents = [
+        {**to_object(seen.status), "state": seen.state, "alive": seen.alive}
+        for seen in found.values()
+        if seen is not None
+    ]
     if as_json:
-        print(json.dumps({**to_object(seen.status), "state": seen.state, "alive": seen.alive}, indent=2))
+        print(json.dumps(documents[0] if len(places) == 1 else documents, indent=2))
         return
-    for line in status_text(seen):
-        print(printed(line, longest=LONGEST))
+    for at, seen in found.items():
+        for line in status_text(seen) if seen is not None else (f"{at}: no run has told its status here",):
+            print(printed(line, longest=LONGEST))
 
 
-def _place(place: str, state_root: Path, state_dir: Path | None) -> str | Path:
+def _places(place: str, state_root: Path, state_dir: Path | None, sink: str | None) -> list[str | Path]:
     named = "://" in place or Path(place).is_dir()
-    return place if named else find(place, state_root, state_dir).root
+    return [place] if named else [target.root for target in find(place, state_root, state_dir, sink)]

@@ -21,7 +21,7 @@ class RunNotifying:
     """
 
     def __init__(self, spec: PipelineSpec, log_format: str) -> None:
-        self._name, self._target = spec.name, Target.of(spec.pipeline)
+        self._name, self._target = spec.label, Target.of(spec.pipeline)
         self._reporter = Reporter(log_format)
         self._notifier: Notifier | None = None
 

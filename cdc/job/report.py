@@ -20,12 +20,17 @@ _USUAL_WIDTH = 80
 
 
 class Reporter:
-    """Writes log lines to `err`, the summary to `out`. The status line appears only when `err` is a terminal."""
+    """Writes log lines to `err`, the summary to `out`. The status line appears only when `err` is a terminal.
 
-    def __init__(self, log_format: str, out: IO[str] | None = None, err: IO[str] | None = None) -> None:
-        self._json = log_format == "json"
+    `sink` is the name of one of several sinks: its lines have it, and there is no status line.
+    """
+
+    def __init__(
+        self, log_format: str, out: IO[str] | None = None, err: IO[str] | None = None, *, sink: str = ""
+    ) -> None:
+        self._json, self._sink = log_format == "json", sink
         self._out, self._err = out or sys.stdout, err or sys.stderr
-        self._live = self._err.isatty() and not self._json
+        self._live = self._err.isatty() and not self._json and not sink
         self._started = time.monotonic()
         self._shown = 0  # lines that stand below the log
         self._lock = threading.Lock()  # lines also come from the thread that reads what Spark prints
@@ -35,12 +40,14 @@ class Reporter:
         now = datetime.now(UTC)
         if self._json:
             told = printed_field({"message": message, **fields})
-            record = {"time": now.isoformat(timespec="milliseconds"), "level": level, **told}
+            of_sink = {"sink": self._sink} if self._sink else {}
+            record = {"time": now.isoformat(timespec="milliseconds"), "level": level, **of_sink, **told}
             text = json.dumps(record)
         else:
             tail = "".join(f" {name}={printed(value)}" for name, value in fields.items())
             mark = "" if level == "info" else f"{level}: "
-            text = f"{now.strftime('%H:%M:%S')} {mark}{printed(message)}{tail}"
+            of_sink_text = f"{self._sink}: " if self._sink else ""
+            text = f"{now.strftime('%H:%M:%S')} {of_sink_text}{mark}{printed(message)}{tail}"
         with self._lock:
             self._erase()
             self._err.write(text + "\n")
@@ -110,7 +117,8 @@ class Reporter:
                 **anew,
             )
             return
-        for text in _table(now):
+        lines = [f"sink {self._sink}:"] if self._sink else []
+        for text in (*lines, *_table(now)):
             self._out.write(printed(text) + "\n")
         self._out.write(f"{now.rows:,} changes in {now.batches:,} batches, {elapsed:.1f} s\n")
         if behavior:

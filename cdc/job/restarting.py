@@ -8,25 +8,32 @@ from collections.abc import Callable
 from cdc.errors import CdcError
 from cdc.job.control import Control
 from cdc.job.report import Reporter
-from cdc.restarts import Restarts
+from cdc.restarts import Restarts, Strategy
 from cdc.retry import RetryPolicy
 from cdc.spec.life import restart_policy
 from cdc.spec.model import PipelineSpec
 
 
 def run_again(
-    spec: PipelineSpec, run: Callable[[Control], int], log_format: str, retry: RetryPolicy | None = None
+    spec: PipelineSpec,
+    run: Callable[[Control], int],
+    reporter: Reporter,
+    retry: RetryPolicy | None = None,
+    control_of: Callable[..., Control] = Control,
+    *,
+    default: Strategy = "none",
 ) -> int:
     """Call `run` again after failures as `pipeline.restart` says, or once, and return its result.
 
-    Each run starts Java anew, as nothing is known of what the failed one has left. Raises the last CdcError.
+    `default` is the strategy of a file without one. Each run with a Spark session of its own starts Java anew, as
+    nothing is known of what the failed one has left. Raises the last CdcError.
     """
-    policy = restart_policy(spec.pipeline, "none")
+    policy = restart_policy(spec.pipeline, default)
     if policy.strategy == "none":
-        return run(Control())
+        return run(control_of())
     restarts, retry, again = Restarts(policy), retry or RetryPolicy(), False
     while True:
-        control = Control(guest=True, again=again)
+        control = control_of(guest=True, again=again)
         try:
             return run(control)
         except CdcError as error:
@@ -34,6 +41,6 @@ def run_again(
             delay_s = restarts.failed(error, batch=control.progress.running, committed=done, now_s=time.monotonic())
             if delay_s is None or control.stop.is_set():
                 raise
-            Reporter(log_format).line(f"failed, and is started again in {delay_s:.1f} s: {error}", level="warning")
+            reporter.line(f"failed, and is started again in {delay_s:.1f} s: {error}", level="warning")
             retry.wait(delay_s)
             again = True

@@ -101,9 +101,9 @@ def run(
     the next run with the same state directory continues there.
     """
     control = control or Control()
-    if control.shared is not None and spec.pipeline.spark:
+    if control.shared is not None and spec.pipeline.spark != control.shared.settings:
         raise own_settings(spec)
-    reporter = Reporter(log_format, out=control.log, err=control.log)
+    reporter = Reporter(log_format, out=control.log, err=control.log, sink=spec.sink_name)
     json_log = JsonLog(reporter.line, wanted=log_format == "json" and control.shared is None)
     found = state_location(state_dir, spec)
     lock = RunLock(found.root)
@@ -114,7 +114,7 @@ def run(
             stack.enter_context(log_records(reporter.line, only_here=control.shared is not None))
             stack.enter_context(json_log.of_python())
             state = stack.enter_context(found.held(retry, reporter.line))
-            pipeline = state.open(name=spec.name, source=spec.source.type)
+            pipeline = state.open(name=spec.label, source=spec.source.type)
             state.clear_control()
             master = chosen_master(master) if control.shared is None else control.shared.master
             mode = Mode(master, until_caught_up or spec.pipeline.bounded, background)
@@ -149,10 +149,10 @@ def _recording(
     seen: Callable[[Status], None] | None,
 ) -> Recording:
     first = first_status(
-        state.root, pipeline, name=spec.name, source=spec.source.type, sink=spec.sink.type, file=spec.file,
+        state.root, pipeline, name=spec.label, source=spec.source.type, sink=spec.sink.type, file=spec.file,
         behavior=str(middle.policy), bounded=mode.until_caught_up,
     )  # fmt: skip
-    file = None if events is None else EventFile(events, spec.name)
+    file = None if events is None else EventFile(events, spec.label)
     warn, held = partial(reporter.line, level="warning"), Held(state).tables
     return Recording(first, state.root, control.progress, warn, file, seen, held, _traces(spec, warn, control))
 
@@ -163,7 +163,7 @@ def _traces(spec: PipelineSpec, warn: Callable[[str], None], control: Control) -
     from cdc.status.traces import Traces
 
     options = spec.pipeline
-    return Traces(spec.name, spec.source.type, spec.sink.type, options.traces_endpoint, warn, guest=control.guest)
+    return Traces(spec.label, spec.source.type, spec.sink.type, options.traces_endpoint, warn, guest=control.guest)
 
 
 def _run_locked(

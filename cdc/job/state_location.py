@@ -221,8 +221,17 @@ def _shown(url: re.Match[str]) -> str:
 
 
 def default_state_dir(spec: PipelineSpec) -> Path:
-    """`.cdc/<pipeline name>` beside the pipeline file."""
-    return Path(spec.file).absolute().parent / ".cdc" / folder_name(spec.name)
+    """`.cdc/<pipeline name>` beside the pipeline file; of one sink of several `sinks/<name>` in it."""
+    return Path(of_sink(Path(spec.file).absolute().parent / ".cdc" / folder_name(spec.name), spec))
+
+
+def of_sink(given: str | Path, spec: PipelineSpec) -> str | Path:
+    """The place of one sink's state in that of its pipeline: the same where there is one sink."""
+    return f"{str(given).rstrip('/')}/{SINKS}/{spec.sink_name}" if spec.sink_name else given
+
+
+SINKS = "sinks"
+"""The folder of a pipeline's state with a state for each of its sinks."""
 
 
 OF_THE_ROOT = frozenset({"lock", "savepoints", "serve.json"})

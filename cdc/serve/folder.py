@@ -143,7 +143,13 @@ def _read(path: Path, digest: str) -> Version:
     from cdc.spec.check import check_file
 
     try:
-        spec = check_file(str(path)).spec
+        specs = check_file(str(path)).specs
+        if len(specs) > 1:
+            text = (
+                f"{path}: sink: has several sinks, which `cdc run` has, but `cdc serve` has not (write a file for each)"
+            )
+            return Version(path, digest, problems=(text,))
+        spec = specs[0]
         folder_of(spec)
     except SpecError as error:
         return Version(path, digest, problems=tuple(str(problem) for problem in error.problems))

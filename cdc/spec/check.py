@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -19,10 +19,10 @@ from cdc import registry
 from cdc.errors import Problem, SpecError
 from cdc.options import Block, OptionError, Options, Remark, SecretStr, SinkOptions, SourceOptions
 from cdc.registry import Role
-from cdc.spec import functions, models, patterns, reader, rules, schemas, tree
+from cdc.spec import functions, models, patterns, reader, rules, schemas, sinks, tree
 from cdc.spec.explain import Explainer, nearest, said
 from cdc.spec.files import read_regular
-from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
+from cdc.spec.model import Checked, PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.patterns import PlacedPattern
 from cdc.spec.substitute import variables
 from cdc.spec.tree import Node, Path, Scalar
@@ -36,13 +36,6 @@ LARGEST_SECRET = 64 << 10
 """Bytes of what `${file:...}` puts in."""
 
 AnyBlock = TypeVar("AnyBlock", bound=Block)
-
-
-class Checked(NamedTuple):
-    """A sound pipeline, and what its author should know."""
-
-    spec: PipelineSpec
-    warnings: tuple[SpecWarning, ...]
 
 
 def check_file(file: str, *, env: Mapping[str, str] | None = None) -> Checked:
@@ -79,14 +72,27 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
         raise SpecError([*problems, Problem(file, mark.line, mark.column, "", message, "start with `source:`")])
     if stand_ins:
         root = _filled(root, stand_ins)
-    checker = _Checker(file, root, folder, data)
-    spec = checker.run()
-    problems = [*checker.with_paths(problems), *checker.problems]
-    if problems or spec is None:
-        raise SpecError(sorted(set(problems), key=lambda problem: (problem.line, problem.column, problem.path)))
-    return Checked(
-        spec, tuple(sorted(checker.warnings, key=lambda warning: (warning.line, warning.column, warning.path)))
-    )
+    trees, listed = sinks.of_each_sink(file, root)
+    found, warnings, specs = [*_with_paths(root, problems), *listed], set[SpecWarning](), list[PipelineSpec]()
+    for each in trees:
+        checker = _Checker(file, each.root, folder, data)
+        spec = checker.run(each.name)
+        found += map(each.problem, checker.problems)
+        warnings.update(map(each.warning, checker.warnings))
+        specs += [] if spec is None else [spec]
+    found += [] if found else sinks.same_targets(root, specs)
+    if found or not specs:
+        raise SpecError(sorted(set(found), key=lambda problem: (problem.line, problem.column, problem.path)))
+    placed = sorted(warnings, key=lambda warning: (warning.line, warning.column, warning.path))
+    return Checked(tuple(specs), tuple(placed))
+
+
+def _with_paths(root: tree.Mapping, problems: Sequence[Problem]) -> Iterator[Problem]:
+    """The reader's problems, with the path of the value they stand at."""
+    paths = {tree.mark_of(root, path): path for path in broken(root, ())}
+    for problem in problems:
+        path = paths.get(tree.Mark(problem.line, problem.column), ())
+        yield dataclasses.replace(problem, path=tree.dotted(path))
 
 
 def _filled(root: tree.Mapping, stand_ins: bytes) -> tree.Mapping:
@@ -116,8 +122,8 @@ class _Checker:
         self.wrong = Wrong(broken(root, ()))
         self.foreign: set[Path] = set()  # `type` of connectors of other packages, which pipeline.json cannot know
 
-    def run(self) -> PipelineSpec | None:
-        """The spec, None when there were problems."""
+    def run(self, sink_name: str = "") -> PipelineSpec | None:
+        """The spec, None when there were problems. `sink_name`: of a list."""
         source_class, sink_class = self._connector("source"), self._connector("sink")
         self._hold_against(schemas.load("pipeline.json"))
         source = self._block(("source",), source_class) if source_class else None
@@ -137,6 +143,7 @@ class _Checker:
             file=self.file,
             source=source,
             sink=sink,
+            sink_name=sink_name,
             route=tuple(rule for rule in routes if rule is not None),
             transform=tuple(rule for rule in transforms if rule is not None),
             rules=written,
@@ -173,13 +180,6 @@ class _Checker:
             node = tree.find(self.root, (*path, field.alias or name))
             if isinstance(node, Scalar) and SecretStr in (field.annotation, *get_args(field.annotation)):
                 yield from variables(node.written)
-
-    def with_paths(self, problems: Sequence[Problem]) -> Iterator[Problem]:
-        """The reader's problems, with the path of the value they stand at."""
-        paths = {tree.mark_of(self.root, path): path for path in broken(self.root, ())}
-        for problem in problems:
-            path = paths.get(tree.Mark(problem.line, problem.column), ())
-            yield dataclasses.replace(problem, path=tree.dotted(path))
 
     def _report(self, path: Path, problem: Problem) -> None:
         if not self.wrong.covers(path):

@@ -40,7 +40,7 @@ def pipeline_schema() -> dict[str, Any]:
         "type": "object",
         "properties": {
             "source": _connector_schema("source"),
-            "sink": _connector_schema("sink"),
+            "sink": _sinks_schema(),
             "route": {"description": "Which sink table a source table goes to.", **rules},
             "transform": {
                 "description": "Projections and filters.",
@@ -116,6 +116,19 @@ def _connector_schema(role: Role) -> dict[str, Any]:
             for name in names
         ],
     }
+
+
+def _sinks_schema() -> dict[str, Any]:
+    """One sink, or a list of named ones, each with options of its connector."""
+    one = _connector_schema("sink")
+    kind = one["properties"]["type"]
+    named = {
+        "type": "object",
+        "properties": {"name": {"description": "What the sink is known by.", "type": "string"}, "type": kind},
+        "required": ["name", "type"],
+    }
+    listed = {"type": "array", "items": named, "minItems": 1}
+    return {"description": one["description"], "if": {"type": "array"}, "then": listed, "else": one}
 
 
 def _json(schema: dict[str, Any]) -> str:

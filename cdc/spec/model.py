@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, InstanceOf, SerializeAsAny
 
+from cdc.errors import Problem, SpecError
 from cdc.options import (
     AnyCase,
     AtLeast,
@@ -262,6 +263,7 @@ class PipelineSpec(BaseModel):
     Attributes:
         file: path of the file, as the user gave it.
         source, sink: options of the two connectors, each of its own class.
+        sink_name: what the sink is known by in a file with a list of them, else empty.
         patterns: every table pattern of the file.
         rules, rule_settings: `transform` with the places of its texts, and what all rules share.
         secret_variables: environment variables that passwords come from; processes that a run starts do not get them.
@@ -272,6 +274,7 @@ class PipelineSpec(BaseModel):
     file: str
     source: SerializeAsAny[Options]
     sink: SerializeAsAny[Options]
+    sink_name: str = ""
     route: tuple[RouteRule, ...] = ()
     transform: tuple[TransformRule, ...] = ()
     patterns: tuple[InstanceOf[PlacedPattern], ...] = ()
@@ -297,3 +300,33 @@ class PipelineSpec(BaseModel):
         import os.path
 
         return self.pipeline.name or os.path.splitext(os.path.basename(self.file))[0]
+
+    @property
+    def label(self) -> str:
+        """The name for people, with that of the sink where there are several: `shop/lake`."""
+        return f"{self.name}/{self.sink_name}" if self.sink_name else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A sound pipeline file, and what its author should know. `specs`: the pipeline with each of its sinks."""
+
+    specs: tuple[PipelineSpec, ...]
+    warnings: tuple[SpecWarning, ...] = ()
+
+    @property
+    def spec(self) -> PipelineSpec:
+        """The pipeline of a file with one sink. Raises SpecError for one that has several."""
+        if len(self.specs) > 1:
+            names = ", ".join(spec.sink_name for spec in self.specs)
+            hint = f"name one with --sink where the command has it: {names}"
+            raise SpecError([Problem(self.specs[0].file, 1, 1, "sink", "has several sinks, one is needed here", hint)])
+        return self.specs[0]
+
+    def with_sink(self, name: str) -> Checked:
+        """The pipeline with one of its sinks. Raises SpecError when it has none of this name."""
+        found = tuple(spec for spec in self.specs if spec.sink_name == name)
+        if not found:
+            names = ", ".join(spec.sink_name for spec in self.specs if spec.sink_name) or "one, without a name"
+            raise SpecError([Problem(self.specs[0].file, 1, 1, "sink", f"has no sink {name!r}", f"there is: {names}")])
+        return Checked(found, self.warnings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -98,14 +98,14 @@ class MetricsServer:
     """
 
     def __init__(self, most_tables: int = MOST_TABLES) -> None:
-        self._seen: Sequence[Seen] = ()
+        self._seen: dict[str, Seen] = {}
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(Collected(lambda: self._seen, most_tables))
+        self._registry.register(Collected(lambda: [*self._seen.values()], most_tables))
         self._server: WSGIServer | None = None
 
     def __call__(self, status: Status) -> None:
-        """A new document of this run, which lives."""
-        self._seen = (Seen(status, alive=status.state not in ("ended", "failed")),)
+        """A new document of a run of this process, which lives."""
+        self._seen[status.name] = Seen(status, alive=status.state not in ("ended", "failed"))
 
     def start(self, host: str, port: int) -> int:
         """Listen; the port, which was chosen when it is 0. Raises EngineError when that cannot be."""

@@ -23,7 +23,7 @@ from cdc.errors import CdcError, Problem, SpecError
 from cdc.schema import TableId, TableSchema
 from cdc.schema_json import schema_from_json
 
-KEYS = ("name", "pipeline", "input", "sink_tables", "variables", "now")
+KEYS = ("name", "pipeline", "sink", "input", "sink_tables", "variables", "now")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Case:
         sink_tables: tables that the sink has before.
         variables: where `${NAME}` looks.
         now: the moment of every batch; None for the clock.
+        sink: the name of one of several sinks that the case is about; empty where there is one.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Case:
     sink_tables: Mapping[TableId, TableSchema] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     now: datetime | None = None
+    sink: str = ""
 
 
 class Result(dict[str, Any]):
@@ -87,7 +89,9 @@ def case_from(value: object, number: int) -> Case:
     problems = [_problem(str(key), "a case has no such key", f"known: {', '.join(KEYS)}")
                 for key in value if key not in KEYS]  # fmt: skip
     read = _Reader(value, problems)
-    case = Case(name, read.pipeline(), tuple(read.input()), read.sink_tables(), read.variables(), read.now())
+    case = Case(
+        name, read.pipeline(), tuple(read.input()), read.sink_tables(), read.variables(), read.now(), read.sink()
+    )
     if problems:
         raise SpecError(problems)
     return case
@@ -186,6 +190,13 @@ class _Reader:
             self._wrong("now", f"must be a moment such as 2026-01-01T00:00:00Z, got {_shown(text)}")
             return None
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+    def sink(self) -> str:
+        name = self._value.get("sink") or ""
+        if isinstance(name, str):
+            return name
+        self._wrong("sink", f"must be the name of a sink, got {_shown(name)}")
+        return ""
 
     def _wrong(self, key: str, message: str, hint: str = "") -> None:
         self._problems.append(_problem(key, message, hint))

@@ -31,7 +31,7 @@ logging.getLogger("cdc").addHandler(logging.NullHandler())
 def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[Result]:
     """Run each case by itself, from an empty state; the results in the same order.
 
-    A case is a mapping: `name`, `pipeline` (YAML text), `input` (list of lines), and optionally `sink_tables`,
+    A case is a mapping: `name`, `pipeline` (YAML text), `input` (list of lines), and optionally `sink`, `sink_tables`,
     `variables` and `now`; a result has `name`, `output`, `schemas` and `error`. docs/testing.md says exactly what each
     is. Whatever is wrong with a case, its pipeline or its lines is in the `error` of its result: nothing is raised.
     """
@@ -43,7 +43,8 @@ def run_case(case: Case, sink: LineSink, file: str = "pipeline.yaml", *, dead_le
 
     Raises CdcError.
     """
-    spec = check(file, case.pipeline.encode(), env=case.variables, stand_ins=STAND_INS).spec
+    checked = check(file, case.pipeline.encode(), env=case.variables, stand_ins=STAND_INS)
+    spec = (checked.with_sink(case.sink) if case.sink else checked).spec
     source, between = CaseSource(case.input), middle(spec, dead_letters=dead_letters)
     tables = source.first_tables()
     between.routes.check(tables)

@@ -31,7 +31,7 @@ from cdc.testing.case import Case, case_from
 VERSION = 1
 SUFFIX = ".test.yaml"
 _EXPECTED = ("output", "schemas", "error")
-_TEST_KEYS = ("name", "now", "sink_tables", "input", *_EXPECTED)
+_TEST_KEYS = ("name", "sink", "now", "sink_tables", "input", *_EXPECTED)
 ERROR_KEYS = ("type", "message", "where")
 
 

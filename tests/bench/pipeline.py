@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from workload import DATABASE, LogEnd
 
 from cdc_services.server import StartedServer
 
-Sink = Mapping[str, Any] | None
+Sink = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+"""One sink, or a list of them; None for a DuckDB file."""
 Middle = Mapping[str, Any] | None
 """`transform` and `route` of a pipeline file; a rule may name `op_ts`."""
 CDC = str(Path(sys.executable).with_name("cdc"))
@@ -140,7 +141,9 @@ def _startup(start: LogEnd | None) -> dict[str, Any]:
     return {"scan.startup.mode": "specific-offset", f"{prefix}.file": start.file, f"{prefix}.pos": start.position}
 
 
-def _block(fields: Mapping[str, Any]) -> str:
+def _block(fields: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
+    if isinstance(fields, Sequence):
+        return "\n".join(f"- {json.dumps(each)}" for each in fields)
     return "\n".join(f"  {key}: {json.dumps(value)}" for key, value in fields.items())
 
 

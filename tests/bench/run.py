@@ -32,6 +32,7 @@ from loads import loads  # noqa: E402
 from readers import Bench, decode, described  # noqa: E402
 from rules import ruled_tables, rules  # noqa: E402
 from served import beside_verify, serving  # noqa: E402
+from several import several_sinks  # noqa: E402
 from snapshot import snapshot  # noqa: E402
 from spend import kill_all  # noqa: E402
 from whole import WholeTool, memory  # noqa: E402
@@ -42,7 +43,7 @@ from cdc_services.server import StartedServer  # noqa: E402
 
 STEPS = {
     "decode": 3.5, "whole": 5.0, "memory": 3.0, "live": 1.5, "tables": 1.0, "rules": 4.0, "kafka": 8.0, "loads": 6.0,
-    "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5, "first": 6.0,
+    "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5, "first": 6.0, "sinks": 4.0,
 }  # fmt: skip
 """Minutes that each takes on two cores."""
 PEERS = 9.0
@@ -163,6 +164,8 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
     if "rules" in options.steps:
         record("rules", lambda: _rules(bench, generator, options))
         record("ruled_tables", lambda: ruled_tables(bench, generator, max(10, int(1000 * options.factor))))
+    if "sinks" in options.steps:
+        record("several_sinks", lambda: several_sinks(bench, *_inserts(generator, options)))
     if "kafka" in options.steps:
         record("kafka", lambda: kafka(bench, generator, options.factor, 10 if options.quick else 20))
     if "loads" in options.steps:

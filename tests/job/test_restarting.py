@@ -7,6 +7,7 @@ import pytest
 import cdc
 from cdc.errors import EngineError, SourceUnavailable
 from cdc.job.control import Control
+from cdc.job.report import Reporter
 from cdc.job.restarting import run_again
 from cdc.retry import RetryPolicy
 
@@ -29,7 +30,7 @@ class Attempts:
 
 def run(attempts: Attempts, more: str) -> int:
     spec = cdc.load("p.yaml", text=FILE + more + "}\n").spec
-    return run_again(spec, attempts, "text", RetryPolicy(sleep=lambda seconds: None))
+    return run_again(spec, attempts, Reporter("text"), RetryPolicy(sleep=lambda seconds: None))
 
 
 def test_it_runs_again_as_the_file_says_and_tells(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,5 +56,5 @@ def test_a_run_that_was_asked_to_stop_is_not_started_again() -> None:
         raise AWAY
 
     with pytest.raises(SourceUnavailable):
-        run_again(cdc.load("p.yaml", text=FILE + ", restart: fixed-delay}\n").spec, fail, "text")
+        run_again(cdc.load("p.yaml", text=FILE + ", restart: fixed-delay}\n").spec, fail, Reporter("text"))
     assert len(attempts.controls) == 1

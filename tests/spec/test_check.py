@@ -11,8 +11,9 @@ from cdc.errors import SpecError
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.options import Field, SecretStr, SinkOptions
 from cdc.schema import TableId
-from cdc.spec.check import Checked, check, check_file
+from cdc.spec.check import check, check_file
 from cdc.spec.compiled import compiled
+from cdc.spec.model import Checked
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.mysql.options import BinlogFilesSourceOptions, MySqlSourceOptions
 
@@ -50,7 +51,8 @@ def warned(text: str) -> list[str]:
 
 
 def test_a_sound_file_becomes_typed_values() -> None:
-    spec, warnings = checked(SOURCE + SINK + PIPELINE)
+    found = checked(SOURCE + SINK + PIPELINE)
+    spec, warnings = found.spec, found.warnings
     assert warnings == ()
     assert isinstance(spec.source, MySqlSourceOptions)
     assert isinstance(spec.sink, DuckDbSinkOptions)

@@ -7,8 +7,9 @@ import pytest
 from cdc.errors import SpecError
 from cdc.planning import check_patterns
 from cdc.schema import TableId
-from cdc.spec.check import Checked, check
+from cdc.spec.check import check
 from cdc.spec.compiled import compiled
+from cdc.spec.model import Checked
 
 MYSQL = "{type: mysql, hostname: 127.0.0.1, username: u, password: p, tables: 'TABLES'MORE}"
 KAFKA = "{type: kafka, properties.bootstrap.servers: 'h:1', topics: aMORE}"

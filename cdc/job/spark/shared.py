@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,12 +44,19 @@ class SharedSpark:
         master: the Spark master; None for all cores of this machine.
         secret_variables: environment variables that Java and Spark's workers do not get.
         line: where log lines go.
+        settings: of Spark, by name.
     """
 
     def __init__(
-        self, root: Path, master: str | None, secret_variables: Sequence[str], line: Callable[[str, str], None]
+        self,
+        root: Path,
+        master: str | None,
+        secret_variables: Sequence[str],
+        line: Callable[[str, str], None],
+        *,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.master = chosen_master(master)
+        self.master, self.settings = chosen_master(master), dict(settings or {})
         self._lock, self._secrets, self._line = RunLock(root), secret_variables, line
         self._stack = contextlib.ExitStack()
         self._turn, self._loading = threading.Lock(), threading.Lock()
@@ -84,7 +91,9 @@ class SharedSpark:
                 self._forks = Forks(scratch)
                 self._stack.callback(self._forks.stop)
                 self._forks.start()
-            self._spark = start_session("cdc serve", self.master, self._java, scratch, _idle_workers(self.master))
+            self._spark = start_session(
+                "cdc", self.master, self._java, scratch, {**_idle_workers(self.master), **self.settings}
+            )
         self._stack.callback(self._end)
         jvm: Any = self._spark.sparkContext._jvm
         self._lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))

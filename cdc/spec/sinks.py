@@ -1,0 +1,135 @@
+"""A list of sinks: each is checked, and run, as if it were the one sink of the file.
+
+    sink:
+    - {name: duck, type: duckdb, path: shop.duckdb}
+    - {name: search, type: elasticsearch, ..., route: [...], schema.change.behavior: evolve}
+
+`name` is what a sink is known by, in the state directory too: its place in the list does not matter. `route` and
+`schema.change.behavior` of a sink take the place of the file's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from cdc.errors import Problem
+from cdc.options import SinkOptions
+from cdc.spec import tree
+from cdc.spec.model import PipelineSpec, SpecWarning
+from cdc.spec.tree import Listing, Mapping, Mark, Node, Scalar
+
+BEHAVIOR = "schema.change.behavior"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+_HINT = "up to 40 letters, digits, `-` and `_`, such as `lake`"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkTree:
+    """The file with one of its sinks.
+
+    Attributes:
+        root: the file's tree with this sink alone, its `route` and behavior in their places.
+        name: of the sink; empty where the file has one without a list.
+        place: in the list.
+        own: keys of `root` that come from the sink's block.
+    """
+
+    root: Mapping
+    name: str = ""
+    place: int | None = None
+    own: frozenset[str] = frozenset()
+
+    def placed(self, path: str) -> str:
+        """The path in the file of a path in `root`."""
+        if self.place is None:
+            return path
+        at = f"sink[{self.place}]"
+        if path == "sink" or path.startswith("sink."):
+            return at + path.removeprefix("sink")
+        if path.startswith("route") and "route" in self.own:
+            return f"{at}.{path}"
+        if path == f"pipeline.{BEHAVIOR}" and BEHAVIOR in self.own:
+            return f"{at}.{BEHAVIOR}"
+        return path
+
+    def problem(self, problem: Problem) -> Problem:
+        """A problem of `root` at its path in the file."""
+        return replace(problem, path=self.placed(problem.path))
+
+    def warning(self, warning: SpecWarning) -> SpecWarning:
+        """A warning of `root` at its path in the file."""
+        return replace(warning, path=self.placed(warning.path))
+
+
+def of_each_sink(file: str, root: Mapping) -> tuple[Sequence[SinkTree], Sequence[Problem]]:
+    """The file once for each of its sinks, and what is wrong with the list."""
+    listed = root.items.get("sink")
+    if not isinstance(listed, Listing):
+        return (SinkTree(root),), ()
+    problems = list(_problems(file, root, listed))
+    if problems:
+        return (), problems
+    return [_tree(root, item, place) for place, item in enumerate(listed.items) if isinstance(item, Mapping)], ()
+
+
+def _problems(file: str, root: Mapping, listed: Listing) -> Iterator[Problem]:
+    def problem(mark: Mark, path: str, message: str, hint: str) -> Problem:
+        return Problem(file, mark.line, mark.column, path, message, hint)
+
+    if not listed.items:
+        yield problem(root.keys["sink"], "sink", "is an empty list", "name a sink: `- {name: ..., type: ...}`")
+    seen: dict[str, int] = {}
+    for place, item in enumerate(listed.items):
+        if not isinstance(item, Mapping):
+            yield problem(item.mark, f"sink[{place}]", "must be a mapping (`key: value`)", "start with `name:`")
+            continue
+        path, node = f"sink[{place}].name", item.items.get("name")
+        name = node.text if isinstance(node, Scalar) else ""
+        if node is None:
+            yield problem(item.mark, path, "is missing: a sink of a list is known by it", _HINT)
+        elif not _NAME.fullmatch(name):
+            yield problem(node.mark, path, f"cannot be the name of a sink: {name!r}", _HINT)
+        elif name.lower() in seen:
+            yield problem(node.mark, path, f"is the name of sink[{seen[name.lower()]}] too", "give each another name")
+        else:
+            seen[name.lower()] = place
+
+
+def _tree(root: Mapping, item: Mapping, place: int) -> SinkTree:
+    own = frozenset({"route", BEHAVIOR} & item.items.keys())
+    sink = _without(item, {"name", *own})
+    items, keys = {**root.items, "sink": sink}, dict(root.keys)
+    if "route" in own:
+        items["route"], keys["route"] = item.items["route"], item.keys["route"]
+    if BEHAVIOR in own:
+        pipeline = items.get("pipeline", Mapping(item.mark, {}, {}))
+        if isinstance(pipeline, Mapping):
+            with_own = {**pipeline.items, BEHAVIOR: item.items[BEHAVIOR]}
+            items["pipeline"] = Mapping(pipeline.mark, with_own, {**pipeline.keys, BEHAVIOR: item.keys[BEHAVIOR]})
+            keys.setdefault("pipeline", item.mark)
+    name = item.items["name"]
+    assert isinstance(name, Scalar), "names were looked at"
+    return SinkTree(Mapping(root.mark, items, keys), name.text, place, own)
+
+
+def _without(block: Mapping, left_out: set[str]) -> Mapping:
+    items: dict[str, Node] = {key: node for key, node in block.items.items() if key not in left_out}
+    return Mapping(block.mark, items, {key: block.keys[key] for key in items})
+
+
+def same_targets(root: Mapping, specs: Sequence[PipelineSpec]) -> Iterator[Problem]:
+    """Sinks that would write the same tables of one target."""
+    for first, second in combinations(specs, 2):
+        if first.sink.type != second.sink.type or first.route != second.route:
+            continue
+        places = [each.sink.places() if isinstance(each.sink, SinkOptions) else () for each in (first, second)]
+        if not {*places[0]} & {*places[1]}:
+            continue
+        index = specs.index(second)
+        mark = tree.mark_of(root, ("sink", index))
+        hint = "give one of them another target, or a `route` to other tables"
+        message = f"writes the same tables as {first.sink_name}, in {places[0][0]}"
+        yield Problem(second.file, mark.line, mark.column, f"sink[{index}]", message, hint)

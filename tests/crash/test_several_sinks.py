@@ -1,0 +1,118 @@
+"""One pipeline into several sinks: each is at its own pace, whatever becomes of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cdc_process import Pipeline, ended, mysql_pipeline, wait_for
+from load_pipeline import LoadPipeline, own_standin, sink_of
+from small_workload import SmallWorkload
+
+from cdc_services.server import MySqlServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
+
+
+@dataclass
+class Several(Pipeline):
+    """A pipeline with DuckDB files as sinks, by name, and others. Queries go to the file `shown`."""
+
+    files: list[str] = field(default_factory=list)
+    others: list[dict[str, Any]] = field(default_factory=list)
+    shown: str = "one"
+
+    @property
+    def database(self) -> Path:
+        return self.folder / f"{self.shown}.duckdb"
+
+    def write(self) -> None:
+        """The pipeline file."""
+        ducks = [
+            {"name": name, "type": "duckdb", "path": f"{name}.duckdb", "lock-timeout": "60 s"} for name in self.files
+        ]
+        settings = {"name": "proof", "schema.change.behavior": "evolve", **self.settings}
+        document = {"source": self.source, "sink": [*ducks, *self.others], "pipeline": settings}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(yaml.safe_dump(document), encoding="utf-8")
+
+
+def several(folder: Path, server: MySqlServer, work: SmallWorkload, *files: str, **options: Any) -> Several:
+    made = mysql_pipeline(folder, server, work.pattern, **options)
+    return Several(made.folder, made.source, made.password, files=list(files))
+
+
+def assert_equal(pipeline: Several, work: SmallWorkload, *files: str) -> None:
+    for name in files:
+        pipeline.shown = name
+        work.assert_equal(pipeline)
+
+
+def test_a_sink_that_is_away_for_long_stops_no_other_and_catches_up(mysql_server: MySqlServer, tmp_path: Path) -> None:
+    work = SmallWorkload.on(mysql_server)
+    work.round(50)
+    with own_standin("doris") as standin:
+        pipeline = several(tmp_path, mysql_server, work, "one", "two")
+        away = {"sink.keyless-changes": "skip", "retry-timeout": "1 s"}
+        pipeline.others = [{"name": "third", **sink_of(standin, **away)}]
+        pipeline.settings = {"retry-timeout": "1 s", "restart.exponential-delay.max-backoff": "2 s"}
+        in_doris = LoadPipeline(tmp_path / "doris", pipeline.source, pipeline.password, standin=standin)
+        with ended(pipeline):
+            run = pipeline.start()
+            number = work.round()
+            run.shows(work.seen(number), "a round in DuckDB")
+            wait_for("a round in Doris", lambda: in_doris.holds(work.seen(number)) or not run.alive)
+            standin.kill()
+            number = work.round()
+            run.says("third: warning: failed, and is started again")
+            for pipeline.shown in ("one", "two"):
+                run.shows(work.seen(number), "a round while Doris is away")
+            standin.restart()
+            number = work.round()
+            wait_for("Doris catching up", lambda: in_doris.holds(work.seen(number)) or not run.alive)
+            run.stop()
+            pipeline.catch_up()
+            assert_equal(pipeline, work, "one", "two")
+            names = "id, round, note, amount"
+            there = in_doris.query(f"SELECT {names} FROM {work.database}.keyed")
+            assert sorted(there) == sorted(mysql_server.execute(f"SELECT {names} FROM {work.database}.keyed"))
+
+
+@pytest.mark.parametrize("point", ["before-prepare:1", "after-decide:1", "mid-commit:1"])
+def test_a_process_that_dies_at_a_point_of_one_sink_loses_and_doubles_nothing(
+    mysql_server: MySqlServer, tmp_path: Path, point: str
+) -> None:
+    work = SmallWorkload.on(mysql_server)
+    pipeline = several(tmp_path, mysql_server, work, "one", "two", **work.beginning)
+    work.round(50)
+    with ended(pipeline):
+        run = pipeline.start(env={"CDC_CRASH_AT": point})
+        wait_for("the crash", lambda: not run.alive or (work.round() and False))
+        run.kill_all()
+        pipeline.catch_up()
+        assert_equal(pipeline, work, "one", "two")
+
+
+def test_a_sink_is_added_taken_out_and_put_back(mysql_server: MySqlServer, tmp_path: Path) -> None:
+    work = SmallWorkload.on(mysql_server)
+    pipeline = several(tmp_path, mysql_server, work, "one")
+    work.round()
+    with ended(pipeline):
+        pipeline.catch_up()
+        pipeline.files = ["two", "one"]
+        work.change_columns()
+        work.round()
+        pipeline.catch_up()
+        assert_equal(pipeline, work, "one", "two")
+        pipeline.files = ["two"]
+        work.round()
+        pipeline.catch_up()
+        pipeline.files = ["one", "two"]
+        work.change_columns()
+        work.round()
+        output = pipeline.catch_up().output
+        assert "one: " in output
+        assert_equal(pipeline, work, "one", "two")
