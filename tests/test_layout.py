@@ -104,6 +104,7 @@ CONTRACTS = (
     "types.common",
     "types.kinds",
     "types.text",
+    "units",
 )
 """The modules of `cdc` that a connector may know."""
 

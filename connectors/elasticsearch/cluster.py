@@ -11,6 +11,7 @@ from typing import Any
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
+from cdc.units import parse_duration
 from connectors.elasticsearch.client import Answer, Client, name_of
 from connectors.elasticsearch.indexes import Index, Request, highest_numbers, index_of, is_of
 from connectors.elasticsearch.mapping import Names
@@ -101,7 +102,8 @@ class Cluster:
             )
             for name, one in self.client.ask("GET", path).items():
                 texts = {**one.get("defaults", {}), **one["settings"]}
-                found[name] = _seconds(texts["index.gc_deletes"])
+                kept = texts["index.gc_deletes"]
+                found[name] = 0.0 if kept.startswith("-") else parse_duration(kept)
         return found
 
     def carry_out(self, request: Request) -> None:
@@ -150,13 +152,6 @@ class Cluster:
         except Answer as error:
             hint = "end the other run of this pipeline" if error.status == 409 else ""
             raise SinkError(str(error), where=COMMITS, hint=hint) from None
-
-
-def _seconds(text: str) -> float:
-    """A span of time as the servers write it: `60s`, `7d`, `500ms`; `-1` is 0."""
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    units = {"": 1e-3, "nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-    return max(0, int(number)) * units[text[len(number) :]]
 
 
 def _with_keywords(body: Any) -> Any:

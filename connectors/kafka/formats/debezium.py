@@ -33,7 +33,7 @@ from connectors.kafka.formats.groups import (
 from connectors.kafka.formats.log_positions import NOWHERE, PLACES, LogPositions, places_of
 from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
-from connectors.kafka.formats.schema_changes import schema_change, unsigned_columns
+from connectors.kafka.formats.schema_changes import schema_change, table_changes, unsigned_columns
 from connectors.kafka.formats.tombstones import lone_tombstones, with_deletes
 from connectors.kafka.formats.wrapped import Opener, Unwrapper, by_key, key_object
 from connectors.kafka.kernels import NULL, OBJECT, STRING
@@ -121,8 +121,9 @@ class DebeziumFormat:
             reading.unreadable[number] = scan.fault(place)
         elif scan.cells("ddl").kinds[place] >= STRING:
             try:
-                reading.statements += schema_change(scan, place, number)
-                reading.unsigned |= unsigned_columns(scan, place)
+                tables = table_changes(scan, place)
+                reading.statements += schema_change(scan, place, number, tables)
+                reading.unsigned |= unsigned_columns(tables)
             except convert.BadValue as error:
                 reading.unreadable[number] = str(error)
         elif scan.cells("op").raw(place) == b"m":

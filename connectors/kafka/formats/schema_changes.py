@@ -23,27 +23,36 @@ _UNSIGNED = re.compile(r"\s*BIGINT\s+UNSIGNED\b", re.IGNORECASE)
 _ID = re.compile(r'"((?:[^"]|"")*)"')
 
 
-def schema_change(scan: Scan, row: int, number: int) -> list[Statement]:
-    """The statement of a message with `ddl`; none of the snapshot's. `number` is that of the message."""
+def table_changes(scan: Scan, row: int) -> Any:
+    """The member `tableChanges` of a message with `ddl`, parsed; empty without one, None when it is no JSON."""
+    cells = scan.cells("tableChanges")
+    try:
+        return json.loads(cells.raw(row)) if cells.kinds[row] == ARRAY else []
+    except ValueError:
+        return None
+
+
+def schema_change(scan: Scan, row: int, number: int, tables: Any) -> list[Statement]:
+    """The statement of a message with `ddl`; none of the snapshot's.
+
+    `number` is that of the message, `tables` are its `table_changes`.
+    """
     own = PLACES.scan(scan.texts.take([row]))
     if of_snapshot(own, 0):
         return []
     ddl, database = (convert.text(scan.cells(name).take([row]))[0].as_py() or "" for name in _TEXTS)
-    cells = scan.cells("tableChanges")
     try:
-        changes = json.loads(cells.raw(row)) if cells.kinds[row] == ARRAY else []
-        found = _changes(ddl, database, changes)
+        found = () if tables is None else _changes(ddl, database, tables)
     except (ValueError, LookupError, TypeError):  # not as Debezium writes them: told as a statement not understood
         found = ()
     return [Statement(number, database, ddl, found, place_of(own, 0))]
 
 
-def unsigned_columns(scan: Scan, row: int) -> dict[TableId, frozenset[str]]:
-    """The columns that a message with `ddl`, also one of the snapshot, says to be BIGINT UNSIGNED, by table."""
-    cells, found = scan.cells("tableChanges"), dict[TableId, frozenset[str]]()
+def unsigned_columns(tables: Any) -> dict[TableId, frozenset[str]]:
+    """The columns that `table_changes`, also of the snapshot, say to be BIGINT UNSIGNED, by table."""
+    found = dict[TableId, frozenset[str]]()
     try:
-        changes = json.loads(cells.raw(row)) if cells.kinds[row] == ARRAY else []
-        for change in changes:
+        for change in tables:
             table = _table(str(change["id"]))
             columns = (change.get("table") or {}).get("columns", ())
             names = (str(each["name"]) for each in columns if _UNSIGNED.match(str(each.get("typeName", ""))))
