@@ -91,7 +91,7 @@ def test_random_changes_end_as_in_the_source(
     )
     sink, lives = harness.sink(), Lives(schema, 7)
     sink.apply(0, [CreateTable(TABLE, schema)])
-    for batch in range(12):
+    for batch in range(8):
         handles = list[Prepared]()
         for partition_number in range(2):
             blocks = [_block(schema, lives.changes(5)) for _ in range(2)]
