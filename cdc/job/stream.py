@@ -51,7 +51,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPlan:
+class StreamParts:
     """The parts that stream reader and executors need. Travels sealed in the data source class, never as an option.
 
     `source` and `state` are those of the driver's machine, where batches are planned. `side` is the
@@ -65,16 +65,16 @@ class StreamPlan:
     side: Side
 
 
-class SealedPlan:
-    """Hands a StreamPlan from process to process as bytes, and makes it an object again only where it is used: half of
+class SealedParts:
+    """Hands a StreamParts from process to process as bytes, and makes it an object again only where it is used: half of
     the processes that Spark starts just pass it on, and loading a source with all it imports takes each half a second.
     """
 
-    def __init__(self, plan: StreamPlan | None = None, pickled: bytes = b"") -> None:
+    def __init__(self, plan: StreamParts | None = None, pickled: bytes = b"") -> None:
         self._plan, self._pickled = plan, pickled
 
     @property
-    def plan(self) -> StreamPlan:
+    def plan(self) -> StreamParts:
         """The plan, one object per process, which from then on makes Arrow values and has no use for pandas."""
         if self._plan is None:
             from cdc.without_pandas import keep_pandas_out
@@ -85,7 +85,7 @@ class SealedPlan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         pickled = self._pickled or cloudpickle.dumps(self._plan)  # type: ignore[no-untyped-call]
-        return SealedPlan, (None, pickled)
+        return SealedParts, (None, pickled)
 
 
 class SplitPartition(InputPartition):
@@ -99,14 +99,14 @@ class SplitPartition(InputPartition):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches: forwards to the Source, stores the first offset, honours stop requests."""
 
-    def __init__(self, sealed: SealedPlan) -> None:
+    def __init__(self, sealed: SealedParts) -> None:
         self._sealed = sealed
         self._noticed = 0
         self._begun = -1
         self._tables: TableLog | None = None
 
     @property
-    def _plan(self) -> StreamPlan:
+    def _plan(self) -> StreamParts:
         return self._sealed.plan
 
     @crossing
@@ -237,7 +237,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _SplitSource(DataSource):
-    sealed: SealedPlan
+    sealed: SealedParts
 
     @classmethod
     def name(cls) -> str:
@@ -250,7 +250,7 @@ class _SplitSource(DataSource):
         return StreamReader(self.sealed)
 
 
-def data_source(plan: StreamPlan) -> type[DataSource]:
+def data_source(plan: StreamParts) -> type[DataSource]:
     """A data source class that carries the plan. Made at run time, so that Spark pickles it by value with the plan:
     options would show in Spark's plans, and a plan holds passwords."""
-    return type("CdcDataSource", (_SplitSource,), {"sealed": SealedPlan(plan), "__module__": "__main__"})
+    return type("CdcDataSource", (_SplitSource,), {"sealed": SealedParts(plan), "__module__": "__main__"})

@@ -7,8 +7,8 @@ import io
 import pytest
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
+from cdc.job.pipeline_run import finished_earlier
 from cdc.job.report import Reporter
-from cdc.job.run import finished_earlier
 from cdc.job.watch import Signals
 
 

@@ -24,7 +24,7 @@ def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -
     def full(*_: Any) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(run_module, "_run_locked", full)
+    monkeypatch.setattr(run_module.PipelineRun, "go", full)
     with pytest.raises(StateError) as failed:
         run(spec, state_dir=tmp_path / "state")
     assert (failed.value.where, failed.value.exit_code) == (str(tmp_path / "state"), 5)

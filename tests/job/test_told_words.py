@@ -23,7 +23,7 @@ def test_the_status_file_names_what_a_server_has(tmp_path: Path, monkeypatch: py
     def fail(*_: Any) -> None:
         raise SinkError("the table was dropped", hint="restore it, or start with a new --state-dir")
 
-    monkeypatch.setattr(run_module, "_run_locked", fail)
+    monkeypatch.setattr(run_module.PipelineRun, "go", fail)
     with pytest.raises(SinkError) as failed:
         run(check_file(str(file)).spec, state_dir=tmp_path / "state", control=Control(words=for_a_server, guest=True))
     seen = read_status(tmp_path / "state")
