@@ -35,6 +35,7 @@ from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from function_model import differing as functions_differing
 from lake_lives import live
 from middle_model import differing
+from operated_lives import differing_life
 from random_pairs import SINKS, differing_pairs
 from rule_runs import differing_world
 from servers import FLAVORS, own_servers
@@ -67,6 +68,9 @@ LAKES = 100
 SERVERS = 20
 """Lives of tables into Elasticsearch, OpenSearch and databases that are killed, so many of each (`server_lives`)."""
 
+OPERATED = 12
+"""Lives of a live server's tables under all that an operator does, in this process (`operated_lives`)."""
+
 PAIRS = 8
 """Columns made into other types, 120 a seed (`random_pairs`)."""
 
@@ -92,6 +96,7 @@ def main() -> None:
         live_debezium.run(options.connect, first)
     _worlds(first, 1 if options.seed is not None else WORLDS)
     _pairs(first, 1 if options.seed is not None else PAIRS)
+    _operated(first, 1 if options.seed is not None else OPERATED)
     _altered(first, 1 if options.seed is not None else ALTERED)
     _brokers(first, 1 if options.seed is not None else BROKERS)
     _topics(first, 1 if options.seed is not None else TOPICS)
@@ -133,6 +138,18 @@ def _pairs(first: int, count: int) -> None:
             with tempfile.TemporaryDirectory(prefix="cdc-pairs-") as folder:
                 if found := differing_pairs(servers[seed % 2], sink, seed, Path(folder)):
                     raise SystemExit(f"seed {seed}, {servers[seed % 2].flavor} into {sink}\n{found}")
+
+
+def _operated(first: int, count: int) -> None:
+    """Tables that are paused, re-snapshotted, excluded and routed elsewhere while they change. Exit code 1."""
+    print(f"tables under an operator's hands, seeds {first} to {first + count - 1}", flush=True)
+    with own_servers() as make:
+        servers = [make(flavor) for flavor in FLAVORS]
+        for seed in range(first, first + count):
+            with tempfile.TemporaryDirectory(prefix="cdc-operated-") as folder:
+                if found := differing_life(servers[seed % 2], seed, Path(folder)):
+                    told = (Path(folder) / "life.txt").read_text(encoding="utf-8")
+                    raise SystemExit(f"{told}\nseed {seed}, {servers[seed % 2].flavor}: {found}")
 
 
 def _altered(first: int, count: int) -> None:
