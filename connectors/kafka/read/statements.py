@@ -112,12 +112,22 @@ def _early(messages: Messages, statement: Statement, around: Around) -> Entry | 
 
 
 def _unsure(statement: Statement, known: Known) -> str:
-    """The warning about added columns whose values nothing tells."""
+    """The warning about values of rows that are there and that nothing tells."""
     match statement.changes:
-        case (Altered(table) as change,) if change.unsure and table in known.schemas:
-            names = ", ".join(item.name for item in change.unsure)
-            return f"rows that are there get NULL in {table}, column {names} ({change.unsure[0].unsure})"
+        case (Altered(table) as change,) if table in known.schemas:
+            return "; ".join(_unsure_values(change, known.schemas[table].primary_key))
     return ""
+
+
+def _unsure_values(change: Altered, key: Sequence[str]) -> Iterator[str]:
+    if change.unsure:
+        names = ", ".join(item.name for item in change.unsure)
+        yield f"rows that are there get NULL in {change.table}, column {names} ({change.unsure[0].unsure})"
+    if names := ", ".join(name for name in change.not_null if name not in key):
+        yield (
+            f"NULLs that are there stay NULL in {change.table}, column {names}: the source has other values for them "
+            "if the session of this statement was not strict"
+        )
 
 
 def place_of(messages: Messages, statement: Statement) -> tuple[str, int]:

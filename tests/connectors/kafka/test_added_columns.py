@@ -188,6 +188,23 @@ def test_a_value_that_is_not_certain_is_told_and_counted(tmp_path: Path) -> None
     assert found.counts == {"ddl-not-carried-out t": 4}
 
 
+def test_nulls_of_a_column_that_becomes_not_null_are_told(tmp_path: Path) -> None:
+    """A session that is not strict makes other values of them, and no message has the session's `sql_mode`."""
+    log = TopicLog(t=1)
+    log.write(
+        "t",
+        canal("INSERT", data=[{"id": "1", "n": None, "m": None}], n="int", m="int"),
+        alter("modify n bigint not null, change m k int not null"),
+        alter("modify n bigint null"),
+    )
+    found = Follower(log, tmp_path)
+    follow(found)
+    assert [notice.partition(": alter")[0] for notice in found.notices] == [
+        "t-0@1: NULLs that are there stay NULL in shop.a, column n, k: the source has other values for them if the "
+        "session of this statement was not strict",
+    ]
+
+
 def test_a_default_that_does_not_fit_the_type_of_the_messages_is_told(tmp_path: Path) -> None:
     log = TopicLog(**{"srv": 1, TOPIC: 1})
     log.write("srv", ddl(20, "alter table orders add d date default '2026-01-02'", "id", "d"))
