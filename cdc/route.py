@@ -127,14 +127,21 @@ class PlainRule:
 class RouteTable:
     """`route` with a pipeline's rules; picklable, answers are remembered. Driver and executors.
 
-    `namespaces` says whether ids may be `namespace.schema.table`; `file` is the pipeline file, for messages.
+    `namespaces` says whether ids may be `namespace.schema.table`; `file` is the pipeline file, for messages. `rivals`
+    are the routes of other sinks of the file that write into the same target, by the sinks' names.
     """
 
     def __init__(
-        self, rules: Iterable[Rule] = (), *, first_match: bool = False, namespaces: bool = False, file: str = ""
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        first_match: bool = False,
+        namespaces: bool = False,
+        file: str = "",
+        rivals: Mapping[str, RouteTable] | None = None,
     ) -> None:
         self._rules, self._first_match, self._namespaces = tuple(rules), first_match, namespaces
-        self._file = file
+        self._file, self._rivals = file, rivals or {}
         self._known: dict[TableId, tuple[Target, ...]] = {}
 
     def __call__(self, table: TableId) -> tuple[TableId, ...]:
@@ -149,9 +156,20 @@ class RouteTable:
         return self._known[table]
 
     def check(self, tables: Iterable[TableId]) -> None:
-        """Raise SpecError when the names of two sink tables of these source tables differ only in case."""
+        """Raise SpecError when the names of two sink tables of these source tables differ only in case, or when
+        another sink of the file writes one of them.
+        """
+        tables = sorted(tables)
         hint = "sinks may take such names for the same: write them alike to merge the tables, or tell them apart"
         problems = [Problem(self._file, 1, 1, "route", text, hint) for text in collisions(tables, self)]
+        own = {sink_table for table in tables for sink_table in self(table)}
+        for name, rival in self._rivals.items():
+            both = sorted(own & {sink_table for table in tables for sink_table in rival(table)})
+            if both:
+                text = f"{_listed(both)} would be written by the sink {name} too, in the same target"
+                problems.append(
+                    Problem(self._file, 1, 1, "sink", text, "give one of the sinks a `route` to other tables")
+                )
         if problems:
             raise SpecError(problems)
 

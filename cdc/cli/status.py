@@ -54,5 +54,8 @@ def status(
 
 
 def _places(place: str, state_root: Path, state_dir: Path | None, sink: str | None) -> list[str | Path]:
+    of_sinks = sorted(Path(place, "sinks").glob("*/")) if Path(place).is_dir() else []
+    if of_sinks:
+        return [at for at in of_sinks if sink is None or at.name == sink]
     named = "://" in place or Path(place).is_dir()
     return [place] if named else [target.root for target in find(place, state_root, state_dir, sink)]

@@ -84,7 +84,7 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
     if found or not specs:
         raise SpecError(sorted(set(found), key=lambda problem: (problem.line, problem.column, problem.path)))
     placed = sorted(warnings, key=lambda warning: (warning.line, warning.column, warning.path))
-    return Checked(tuple(specs), tuple(placed))
+    return Checked(tuple(sinks.with_rivals(specs)), tuple(placed))
 
 
 def _with_paths(root: tree.Mapping, problems: Sequence[Problem]) -> Iterator[Problem]:

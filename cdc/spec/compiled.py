@@ -25,8 +25,13 @@ def compiled(spec: PipelineSpec, pipeline: str = "") -> Middle:
     if isinstance(sink, SinkOptions):
         include, exclude = _names(sink.include_schema_changes), _names(sink.exclude_schema_changes)
     exact = behavior in (Behavior.EVOLVE, Behavior.EXCEPTION)
+    first_match = options.route_mode == "first_match"
+    rivals = {
+        name: RouteTable(rules, first_match=first_match, namespaces=namespaces) for name, rules in spec.rivals.items()
+    }
+    routes = RouteTable(spec.route, first_match=first_match, namespaces=namespaces, file=spec.file, rivals=rivals)
     return Middle(
-        RouteTable(spec.route, first_match=options.route_mode == "first_match", namespaces=namespaces, file=spec.file),
+        routes,
         Policy(behavior, include, exclude),
         Coercion(_lost(options, exact), _zone(options.local_time_zone)),
         made_rules(spec, pipeline),

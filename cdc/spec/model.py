@@ -264,6 +264,7 @@ class PipelineSpec(BaseModel):
         file: path of the file, as the user gave it.
         source, sink: options of the two connectors, each of its own class.
         sink_name: what the sink is known by in a file with a list of them, else empty.
+        rivals: the routes of other sinks that write into the same target, by their names.
         patterns: every table pattern of the file.
         rules, rule_settings: `transform` with the places of its texts, and what all rules share.
         secret_variables: environment variables that passwords come from; processes that a run starts do not get them.
@@ -275,6 +276,7 @@ class PipelineSpec(BaseModel):
     source: SerializeAsAny[Options]
     sink: SerializeAsAny[Options]
     sink_name: str = ""
+    rivals: dict[str, tuple[RouteRule, ...]] = {}
     route: tuple[RouteRule, ...] = ()
     transform: tuple[TransformRule, ...] = ()
     patterns: tuple[InstanceOf[PlacedPattern], ...] = ()

@@ -121,15 +121,26 @@ def _without(block: Mapping, left_out: set[str]) -> Mapping:
 
 
 def same_targets(root: Mapping, specs: Sequence[PipelineSpec]) -> Iterator[Problem]:
-    """Sinks that would write the same tables of one target."""
+    """Sinks that would write the same tables of one target, whatever tables there are."""
     for first, second in combinations(specs, 2):
-        if first.sink.type != second.sink.type or first.route != second.route:
-            continue
-        places = [each.sink.places() if isinstance(each.sink, SinkOptions) else () for each in (first, second)]
-        if not {*places[0]} & {*places[1]}:
-            continue
-        index = specs.index(second)
-        mark = tree.mark_of(root, ("sink", index))
-        hint = "give one of them another target, or a `route` to other tables"
-        message = f"writes the same tables as {first.sink_name}, in {places[0][0]}"
-        yield Problem(second.file, mark.line, mark.column, f"sink[{index}]", message, hint)
+        if first.route == second.route and (shared := _shared(first, second)):
+            index = specs.index(second)
+            mark = tree.mark_of(root, ("sink", index))
+            hint = "give one of them another target, or a `route` to other tables"
+            message = f"writes the same tables as {first.sink_name}, in {shared}"
+            yield Problem(second.file, mark.line, mark.column, f"sink[{index}]", message, hint)
+
+
+def with_rivals(specs: Sequence[PipelineSpec]) -> Iterator[PipelineSpec]:
+    """Each with the routes of those that write into the same target: which tables that are is known from the source."""
+    for spec in specs:
+        rivals = {other.sink_name: other.route for other in specs if other is not spec and _shared(spec, other)}
+        yield spec.model_copy(update={"rivals": rivals}) if rivals else spec
+
+
+def _shared(first: PipelineSpec, second: PipelineSpec) -> str:
+    """The target that both write into; empty for none."""
+    if first.sink.type != second.sink.type:
+        return ""
+    places = (each.sink.places() if isinstance(each.sink, SinkOptions) else () for each in (first, second))
+    return min(set[str].intersection(*map(set, places)), default="")
