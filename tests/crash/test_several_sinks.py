@@ -81,15 +81,15 @@ def test_a_sink_that_is_away_for_long_stops_no_other_and_catches_up(mysql_server
             assert sorted(there) == sorted(mysql_server.execute(f"SELECT {names} FROM {work.database}.keyed"))
 
 
-@pytest.mark.parametrize("point", ["before-prepare:1", "after-decide:1", "mid-commit:1"])
-def test_a_process_that_dies_at_a_point_of_one_sink_loses_and_doubles_nothing(
-    mysql_server: MySqlServer, tmp_path: Path, point: str
+def test_a_process_that_dies_between_decision_and_commit_of_one_sink_loses_and_doubles_nothing(
+    mysql_server: MySqlServer, tmp_path: Path
 ) -> None:
+    """Whichever sink comes there first; the other one is anywhere then."""
     work = SmallWorkload.on(mysql_server)
     pipeline = several(tmp_path, mysql_server, work, "one", "two", **work.beginning)
     work.round(50)
     with ended(pipeline):
-        run = pipeline.start(env={"CDC_CRASH_AT": point})
+        run = pipeline.start(env={"CDC_CRASH_AT": "after-decide:1"})
         wait_for("the crash", lambda: not run.alive or (work.round() and False))
         run.kill_all()
         pipeline.catch_up()
