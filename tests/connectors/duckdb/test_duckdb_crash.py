@@ -133,7 +133,7 @@ def test_schema_changes_killed_at_any_statement_are_whole_after_a_repeat(forks: 
     _, statements = forks.step(tmp_path / "whole", "apply", 0)
     expected = [table(tmp_path / "whole", name) for name in ("orders", "log")]
     assert expected == [[(7, None)] * 3, [(number, "old", 5) for number in range(3)]]
-    for kill_at in range(1, statements + 1, 2):
+    for kill_at in range(1, statements + 1, 3):
         folder = tmp_path / str(kill_at)
         shutil.copytree(tmp_path / "before", folder)
         assert forks.step(folder, "apply", kill_at)[0] == -9

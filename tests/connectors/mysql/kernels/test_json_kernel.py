@@ -151,7 +151,7 @@ def mutants(seed: int, count: int) -> list[bytes]:
 
 def test_damaged_documents_get_the_twins_answer_whatever_lies_around_them() -> None:
     refused = 0
-    for document in mutants(1, 6_000):
+    for document in mutants(1, 2_000):
         low, high = (np.concatenate([np.full(70_000, fill, np.uint8), np.frombuffer(document, np.uint8),
                      np.full(70_000, fill, np.uint8)]) for fill in (0, 0xFF))  # fmt: skip
         out = np.zeros(json_text_bound(len(document)), np.uint8)
@@ -167,7 +167,7 @@ def test_damaged_documents_get_the_twins_answer_whatever_lies_around_them() -> N
             if "twice" in error.message or "on top of each other" in error.message:
                 continue  # the kernel does not look for these; it prints them, or stops at the longest sound text
         assert answers[0] == expected
-    assert refused > 1_000
+    assert refused > 300
 
 
 @pytest.mark.slow
@@ -203,7 +203,7 @@ def test_integers_as_text() -> None:
 
 
 @given(finite)
-@settings(max_examples=trials(2_000), deadline=None)
+@settings(max_examples=trials(1_000), deadline=None)
 def test_doubles_as_text(value: float) -> None:
     out = np.zeros(double_kernel.DOUBLE_TEXT_BYTES, np.uint8)
     bits = np.uint64(struct.unpack("<Q", struct.pack("<d", value))[0])

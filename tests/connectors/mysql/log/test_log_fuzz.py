@@ -135,7 +135,7 @@ def mutated_logs(count: int, seed: int) -> None:
 
 
 def test_mutated_logs_stay_inside() -> None:
-    mutated_logs(300, 1)
+    mutated_logs(100, 1)
 
 
 @pytest.mark.slow

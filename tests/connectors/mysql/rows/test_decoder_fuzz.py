@@ -13,11 +13,11 @@ _ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "rounds"), [(1, 200), (2, 1_000)])
-def test_damaged_events_between_guard_pages(seed: int, rounds: int) -> None:
+def test_damaged_events_between_guard_pages() -> None:
+    rounds = 500
     script = Path(__file__).parents[1] / "fuzz_rows.py"
     run = subprocess.run(
-        [sys.executable, str(script), str(seed), str(rounds)],
+        [sys.executable, str(script), "1", str(rounds)],
         cwd=_ROOT,
         env={"PYTHONPATH": str(_ROOT), "PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "PYTHONFAULTHANDLER": "1"},
         capture_output=True,
