@@ -34,8 +34,15 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("unhurried"), max_examples=30)
 """For the fast tier; all tests together try as many as hypothesis does by itself."""
 
-_WITH_A_BROKER = ("test_kafka_source.py", "test_kafka_round_trip.py")
-"""Files outside of `connectors/kafka` whose tests ask the session's Kafka broker."""
+_ONE_PROCESS = {
+    "kafka": ("test_kafka_source.py", "test_kafka_sink.py", "test_kafka_round_trip.py"),
+    "sinks": (
+        "test_elasticsearch_sink.py", "test_elasticsearch_documents.py", "test_server_lives.py", "test_mysql_sink.py",
+        "test_mysql_sink_tables.py",
+    ),
+}  # fmt: skip
+"""Files that share servers which take as long to start as many of their tests: the Kafka broker, with all of
+`connectors/kafka`; OpenSearch, Elasticsearch, OceanBase and the databases for sinks."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,18 +55,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """As `--dist loadfile` does, but all that asks the broker goes to one process: each has a broker of its own, and
-    to start one takes as long as most of those files."""
+    """As `--dist loadfile` does, but files that share a slow server go to one process: each has servers of its own."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class OneBroker(LoadFileScheduling):
+    class OneProcess(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = Path(super()._split_scope(nodeid))
-            return "kafka" if file.name in _WITH_A_BROKER or file.parts[-3:-1] == ("connectors", "kafka") else str(file)
+            if file.parts[-3:-1] == ("connectors", "kafka"):
+                return "kafka"
+            return next((name for name, files in _ONE_PROCESS.items() if file.name in files), str(file))
 
-    return OneBroker(config, log)
+    return OneProcess(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

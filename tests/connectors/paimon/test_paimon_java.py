@@ -76,7 +76,7 @@ KEYS: dict[str, tuple[tuple[str, ...], Callable[[random.Random], Row]]] = {
 
 @pytest.mark.parametrize(
     ("kind", "partition"),
-    [*((kind, "") for kind in KEYS), ("INT", "shop.orders:day"), ("VARCHAR(9)", "shop.orders:day")],
+    [(kind, "shop.orders:day" if kind in ("INT", "VARCHAR(9)") else "") for kind in KEYS],
 )
 def test_a_random_history(tmp_path: Path, kind: str, partition: str) -> None:
     lake = PaimonHarness(tmp_path, {"sink.buckets": "2", "partition.key": partition, "sink.flush-size": "1 mb"})
@@ -92,7 +92,7 @@ def test_a_random_history(tmp_path: Path, kind: str, partition: str) -> None:
     chance, model, number = random.Random(f"{kind}{partition}"), dict[tuple[Any, ...], Row](), 0
     lake.sink().apply(0, [CreateTable(T, schema)])
     with Judge({"warehouse": lake.options.catalog_options()["warehouse"]}) as judge:
-        for batch in range(6):
+        for batch in range(5):
             prepared = []
             for part in range(3):
                 blocks = [_changes(chance, schema, make, model, number := number + 1) for _ in range(2)]

@@ -72,7 +72,7 @@ def test_operations_are_those_of_sets(one: GtidSet, two: GtidSet) -> None:
 
 
 @pytest.mark.mysql
-@settings(max_examples=trials(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=trials(50), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(pairs=st.lists(st.tuples(gtid_sets, gtid_sets), min_size=20, max_size=20))
 def test_the_server_agrees(mysql_server: MySqlServer, pairs: list[tuple[GtidSet, GtidSet]]) -> None:
     tests = [

@@ -110,18 +110,18 @@ def test_a_planned_part_of_a_snapshot_is_valid_or_planned_anew(
 
 @pytest.mark.parametrize("name", EDITS)
 def test_a_planned_part_of_a_re_snapshot_is_valid_or_planned_anew(
-    any_server: MySqlServer, tmp_path: Path, name: str
+    mysql_server: MySqlServer, tmp_path: Path, name: str
 ) -> None:
     """A table that is followed no further keeps the rows that it had, and nothing is left beside it."""
-    database = filled(any_server)
+    database = filled(mysql_server)
     table = TableId(database, "t")
-    steps = Steps(any_server, database, tmp_path, **{"scan.incremental.snapshot.chunk.size": 20})
-    steps.finish(any_server)
+    steps = Steps(mysql_server, database, tmp_path, **{"scan.incremental.snapshot.chunk.size": 20})
+    steps.finish(mysql_server)
     steps.ask(table)
     steps.step_until(lambda: CreateShadow(table) in steps.changes, SMALL)
-    found = edited(steps, any_server, name)
-    steps.finish(any_server)
-    steps.assert_equal(any_server, *found.equal)
+    found = edited(steps, mysql_server, name)
+    steps.finish(mysql_server)
+    steps.assert_equal(mysql_server, *found.equal)
     assert steps.sink.tables <= {TableId(database, each) for each in "tuvx"}
     if found.left:
         assert len(steps.sink.rows(table)) == ROWS
