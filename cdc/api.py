@@ -179,13 +179,12 @@ def run_here(
     with ExitStack() as stack:
         stack.enter_context(_Turn())
         metrics_of = (lambda document: None) if metrics is None else _metrics(stack, *metrics)
-        notifying = {spec.label: stack.enter_context(RunNotifying(spec, log_format)) for spec in pipeline.specs}
 
-        def seen(document: Document) -> None:
-            notifying[document.name](document)
-            metrics_of(document)
+        def run_once(spec: PipelineSpec, notifying: RunNotifying, control: Control) -> int:
+            def seen(document: Document) -> None:
+                notifying(document)
+                metrics_of(document)
 
-        def run_once(spec: PipelineSpec, control: Control) -> int:
             return run_job(
                 spec,
                 until_caught_up=until_caught_up,
@@ -200,7 +199,8 @@ def run_here(
 
         first = pipeline.specs[0]
         if len(pipeline.specs) == 1:
-            return run_again(first, partial(run_once, first), Reporter(log_format))
+            notifying = stack.enter_context(RunNotifying(first, log_format))
+            return run_again(first, partial(run_once, first, notifying), Reporter(log_format))
         from cdc.job.several_sinks import run_sinks
 
         root = state_location(state_dir, first.model_copy(update={"sink_name": ""})).root

@@ -36,16 +36,25 @@ def log_records(line: Lines, *, only_here: bool = False) -> Iterator[None]:
     run = object() if only_here else None
     token = _run.set(run)
     handler = _Handler(line, run)
-    ours = [] if only_here else [logging.getLogger(name) for name in _OURS]
+    with contextlib.nullcontext() if only_here else from_info_on():
+        logging.getLogger().addHandler(handler)
+        try:
+            yield
+        finally:
+            _run.reset(token)
+            logging.getLogger().removeHandler(handler)
+
+
+@contextlib.contextmanager
+def from_info_on() -> Iterator[None]:
+    """While the block runs, our loggers make records from INFO on; for whoever starts runs that are `only_here`."""
+    ours = [logging.getLogger(name) for name in _OURS]
     levels = [logger.level for logger in ours]
     for logger in ours:
         logger.setLevel(logging.INFO)
-    logging.getLogger().addHandler(handler)
     try:
         yield
     finally:
-        _run.reset(token)
-        logging.getLogger().removeHandler(handler)
         for logger, level in zip(ours, levels, strict=True):
             logger.setLevel(level)
 

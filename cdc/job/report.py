@@ -118,15 +118,10 @@ class Reporter:
             )
             return
         lines = [f"sink {self._sink}:"] if self._sink else []
-        for text in (*lines, *_table(now)):
-            self._out.write(printed(text) + "\n")
-        self._out.write(f"{now.rows:,} changes in {now.batches:,} batches, {elapsed:.1f} s\n")
-        if behavior:
-            self._out.write(f"schema changes: {behavior}{_held_back(now)}\n")
-        for reason, number in sorted(now.counts.items()):
-            self._out.write(printed(f"counted: {reason}: {number:,}") + "\n")
-        for text in copied:
-            self._out.write(printed(text) + "\n")
+        lines += [*_table(now), f"{now.rows:,} changes in {now.batches:,} batches, {elapsed:.1f} s"]
+        lines += [f"schema changes: {behavior}{_held_back(now)}"] if behavior else []
+        lines += [f"counted: {reason}: {number:,}" for reason, number in sorted(now.counts.items())]
+        self._out.write("".join(f"{printed(text)}\n" for text in (*lines, *copied)))  # at once: others may end now
         self._out.flush()
 
     def _erase(self) -> None:

@@ -12,27 +12,71 @@ sink that is added later begins with a snapshot of its own, and one that is take
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
-from cdc.errors import CdcError
+from cdc.errors import CdcError, EngineError, StateError
 from cdc.flow.commits import known
 from cdc.job.control import Control
 from cdc.job.json_log import JsonLog
+from cdc.job.log_records import from_info_on
+from cdc.job.notifying import RunNotifying
 from cdc.job.report import Reporter
 from cdc.job.restarting import run_again
 from cdc.job.spark.shared import SharedSpark
+from cdc.job.state_location import SINKS
 from cdc.job.watch import Signals
+from cdc.restarts import Strategy
 from cdc.retry import RetryPolicy
 from cdc.spec.model import PipelineSpec
+from cdc.state.directory import StateDir
 
-RunSink = Callable[[PipelineSpec, Control], int]
-"""One run into one sink. Raises CdcError."""
+RunSink = Callable[[PipelineSpec, RunNotifying, Control], int]
+"""One run into one sink, with what is to see its status documents. Raises CdcError."""
 
 _LOOK_S = 0.2
+
+
+@dataclass
+class _Lane:
+    """The runs into one sink, one after the other. `stop` ends them, `error` is what has ended the last one."""
+
+    spec: PipelineSpec
+    reporter: Reporter
+    notifying: RunNotifying
+    shared: SharedSpark
+    log: IO[str] | None
+    stop: threading.Event = field(default_factory=threading.Event)
+    error: CdcError | None = None
+
+    def work(self, run: RunSink, default: Strategy) -> None:
+        """Run until the end, or until a failure that no run follows. Raises nothing."""
+        retry = RetryPolicy(stopping=self.stop.is_set)
+        try:
+            with self.notifying:
+                run_again(self.spec, lambda control: self._once(run, control), self.reporter, retry, self._control,
+                          default=default)  # fmt: skip
+        except Exception as error:  # noqa: BLE001 - one sink's failure is no other's: raised once all have ended
+            self.error = known(error)
+            self.reporter.line(f"the run into this sink has ended, others go on: {error}", level="error")
+
+    def _control(self, *, guest: bool = False, again: bool = False) -> Control:
+        return Control(stop=self.stop, log=self.log, guest=guest, again=again, shared=self.shared)
+
+    def _once(self, run: RunSink, control: Control) -> int:
+        try:
+            return run(self.spec, self.notifying, control)
+        except CdcError as error:
+            if self.shared.alive():
+                raise
+            self.stop.set()  # another run would have no Spark either
+            hint = "run the pipeline again: each sink goes on after its last committed batch"
+            raise EngineError(f"Spark has ended: {error}", hint=hint) from error
 
 
 def run_sinks(
@@ -43,49 +87,52 @@ def run_sinks(
     `specs` is the pipeline with each sink; `root` the folder of its state, `bounded` whether runs end at the present
     end of the log. Raises the first error that has ended a run, when all have ended.
     """
+    _check_progress(specs, root)
     reporter, stop = Reporter(log_format), threading.Event()
     json_log = JsonLog(reporter.line, wanted=log_format == "json")
     secrets = sorted({name for spec in specs for name in spec.secret_variables})
     settings = specs[0].pipeline.spark
     shared = SharedSpark(root, master, secrets, lambda text, level: reporter.line(text, level=level), settings=settings)
-    errors: dict[str, CdcError] = {}
+    log = sys.stderr if log_format == "json" else None  # before `of_python` makes lines of what is written there
+    lanes = [
+        _Lane(spec, Reporter(log_format, err=log, sink=spec.sink_name), RunNotifying(spec, log_format), shared, log)
+        for spec in specs
+    ]
     with ExitStack() as stack:
         stack.enter_context(Signals(stop).installed())
+        stack.enter_context(from_info_on())
         stack.enter_context(json_log.of_python())
         with json_log.of_children():
             shared.start()
         stack.callback(shared.stop)
         reporter.line(f"Spark is up for {len(specs)} sinks: {', '.join(spec.sink_name for spec in specs)}")
-        common = (run, shared, stop, log_format, bounded, errors)
-        threads = [threading.Thread(target=_run_one, args=(spec, *common), name=spec.label) for spec in specs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(_LOOK_S)  # a signal is handled between two
-    failed = [spec.sink_name for spec in specs if spec.sink_name in errors]
-    if failed:
-        raise errors[failed[0]]
+        _all(lanes, lambda lane: lane.work(run, "none" if bounded else "exponential-delay"), stop)
+    for lane in lanes:
+        if lane.error is not None:
+            raise lane.error
     return 0
 
 
-def _run_one(
-    spec: PipelineSpec,
-    run: RunSink,
-    shared: SharedSpark,
-    stop: threading.Event,
-    log_format: str,
-    bounded: bool,
-    errors: dict[str, CdcError],
-) -> None:
-    """The runs into one sink; the error that has ended the last one is in `errors`."""
-    control = partial(Control, stop=stop, shared=shared)
-    retry = RetryPolicy(stopping=stop.is_set)
-    reporter = Reporter(log_format, sink=spec.sink_name)
-    try:
-        run_again(
-            spec, partial(run, spec), reporter, retry, control, default="none" if bounded else "exponential-delay"
-        )
-    except Exception as error:  # noqa: BLE001 - one sink's failure is no other's: raised once all have ended
-        errors[spec.sink_name] = known(error)
-        reporter.line(f"the run into this sink has ended, others go on: {error}", level="error")
+def _all(lanes: Sequence[_Lane], work: Callable[[_Lane], None], stop: threading.Event) -> None:
+    """Let each lane work in a thread of its own until the last one has ended; `stop` stops all of them."""
+    threads = [threading.Thread(target=work, args=(lane,), name=lane.spec.label) for lane in lanes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(_LOOK_S)  # a signal is handled between two
+            for lane in lanes if stop.is_set() else ():
+                lane.stop.set()
+
+
+def _check_progress(specs: Sequence[PipelineSpec], root: Path) -> None:
+    """Raise StateError where the pipeline has run with one sink, outside a list: nobody would go on from there."""
+    if StateDir(root).pipeline(source=specs[0].source.type) is None:
+        return
+    of_one = root / SINKS / specs[0].sink_name
+    raise StateError(
+        "the progress here is of a run with one sink, and those of a list have each their own",
+        where=str(root),
+        hint=f"to go on from it, move all of it into the folder of its sink, such as {of_one}; or choose another "
+        "--state-dir, and the tables are copied anew",
+    )
