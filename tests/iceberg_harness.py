@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from paimon_harness import span
+from paimon_harness import plain
 
 from cdc.schema import TableId
 from cdc.source import Context
@@ -38,14 +37,4 @@ class IcebergHarness:
         found = Tables(self.catalog).find(table)
         if found is None:
             return None
-        return [_plain(item) for item in found.library.scan().to_arrow().to_pylist()]
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Of the suite's table of types: TIME is text in the lake, BIGINT UNSIGNED a decimal number without a scale."""
-    found = dict(row)
-    if isinstance(found.get("c22"), str):
-        found["c22"] = span(found["c22"])
-    if isinstance(found.get("c8"), Decimal):
-        found["c8"] = int(found["c8"])
-    return found
+        return [plain(item) for item in found.library.scan().to_arrow().to_pylist()]

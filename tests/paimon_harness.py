@@ -37,11 +37,11 @@ class PaimonHarness:
         if found is None:
             return None
         names = [column.name for column in found.columns]
-        return [_plain(item) for rows in read_rows(self.catalog, found, names) for item in rows.to_pylist()]
+        return [plain(item) for rows in read_rows(self.catalog, found, names) for item in rows.to_pylist()]
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Of the suite's table of types: TIME is text in the lake, BIGINT UNSIGNED a decimal number without a scale."""
+def plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a lake as the suite has it: TIME is text there, BIGINT UNSIGNED a decimal number without a scale."""
     found = dict(row)
     if isinstance(found.get("c22"), str):
         found["c22"] = span(found["c22"])

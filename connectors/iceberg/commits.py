@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from cdc.errors import CommitFailed, SinkError
+from cdc.errors import CommitFailed
 from cdc.faults import reached
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
@@ -31,6 +30,8 @@ from connectors.iceberg.parquet import read_keys, write_deletes
 from connectors.iceberg.places import Files, find
 from connectors.iceberg.snapshots import Change, delete_quietly, publish
 from connectors.iceberg.tables import BATCH, LakeTable, Tables
+from connectors.shared.lake.keys import quoted
+from connectors.shared.lake.two_phase import by_table, check_identity
 
 log = logging.getLogger(__name__)
 
@@ -56,11 +57,7 @@ class Commits:
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every table's handles; may repeat. Raises CommitFailed, CommitUnknown, SinkError, SinkUnavailable."""
-        work: dict[TableId, list[Prepared]] = {}
-        for handle in prepared:
-            work.setdefault(handle.table, []).append(handle)
-        with ThreadPoolExecutor(min(self.threads, max(1, len(work))), thread_name_prefix="cdc-commit") as pool:
-            list(pool.map(lambda item: self._table(batch, *item), work.items()))
+        by_table(prepared, self.threads, lambda *work: self._table(batch, *work))
 
     def _table(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
         self.retry.call(lambda: self._until_in(batch, table, handles), f"the commit of batch {batch} to {table}")
@@ -70,9 +67,8 @@ class Commits:
         reason = ""
         for number in range(_TRIES):
             table = self.tables.find(name)
-            if table is None or any(handle.handle["id"] != table.identity for handle in handles):
-                reason = "the table that the rows were prepared for is not there any more: it was dropped or made anew"
-                raise SinkError(reason, where=str(name), hint="`cdc resync` makes the table anew")
+            check_identity(name, None if table is None else table.identity, handles)
+            assert table is not None
             flushes = [flush for handle in handles for flush in unpacked(table.library, handle.payload)]
             if table.batch(self.pipeline) >= batch:
                 log.info("%s: batch %d is in already", name, batch)
@@ -159,7 +155,7 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
             .append_column("cdc_flush", pa.repeat(pa.scalar(number, pa.int32()), keys.num_rows))
         )
     rows = pa.concat_tables(parts)
-    names = ", ".join('"' + name.replace('"', '""') + '"' for name in table.key)
+    names = ", ".join(map(quoted, table.key))
     if len(flushes) == 1:  # a flush has each key once
         return ChangedKeys(rows.select(list(table.key)), _there(rows), {})
     with duckdb.connect() as connection:

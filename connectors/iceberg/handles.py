@@ -29,10 +29,10 @@ class Flush:
     keys: str
 
 
-def packed(table: Any, flushes: Sequence[Flush]) -> str:
-    """The flushes of one table of one task as text. `table` is the library's."""
+def packed(table: Any, flushes: Sequence[Flush]) -> bytes:
+    """The flushes of one table of one task as a payload. `table` is the library's."""
     found = [{"keys": flush.keys, "files": [_to_json(table, file) for file in flush.files]} for flush in flushes]
-    return json.dumps(found)
+    return json.dumps(found).encode()
 
 
 def unpacked(table: Any, payload: bytes) -> list[Flush]:

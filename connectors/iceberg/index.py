@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from connectors.iceberg.places import Files, key_columns
 from connectors.iceberg.tables import LakeTable
+from connectors.shared.lake.keys import quoted
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +171,7 @@ def _stored(keys: pa.Table) -> list[Any]:
         return list(keys.column(0).to_pylist())
     parts = []
     for field in keys.schema:
-        name = '"' + field.name.replace('"', '""') + '"'
+        name = quoted(field.name)
         text = f"hex({name})" if pa.types.is_binary(field.type) else f"CAST({name} AS VARCHAR)"
         parts.append(f"strlen({text}) || ':' || {text}")
     with duckdb.connect() as connection:

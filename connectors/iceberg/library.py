@@ -14,7 +14,7 @@ from typing import Any
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
-from connectors.shared.lake.errors import is_away
+from connectors.shared.lake.errors import first_line, is_away
 
 _AWAY = frozenset({
     "ConnectionError", "ConnectTimeout", "ReadTimeout", "ServerError", "ServiceUnavailableError",
@@ -95,7 +95,7 @@ class Catalog:
 
     def guard(self, where: str) -> AbstractContextManager[None]:
         """Turns errors of the library into this tool's, without what the properties keep secret."""
-        return _boundary(where, [self.properties[name] for name in self.secrets if self.properties.get(name)])
+        return _boundary(where, [self.properties.get(name, "") for name in self.secrets])
 
 
 _opened: dict[tuple[tuple[str, str], ...], Any] = {}
@@ -115,9 +115,7 @@ def _boundary(where: str, secrets: list[str]) -> Iterator[None]:
     except (CdcError, HeadMoved):
         raise
     except Exception as error:
-        text = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
-        for secret in secrets:
-            text = text.replace(secret, "***")
+        text = first_line(error, secrets)
         name = type(error).__name__
         if name == "CommitFailedException":
             raise HeadMoved(text) from error

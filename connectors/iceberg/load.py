@@ -21,14 +21,15 @@ from connectors.iceberg.handles import Flush, packed
 from connectors.iceberg.parquet import write_keys, write_rows
 from connectors.iceberg.partitions import split
 from connectors.iceberg.tables import LakeTable, Tables
-from connectors.shared.lake.columns import as_stored, check_columns
-from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
+from connectors.shared.lake.columns import as_stored
+from connectors.shared.lake.two_phase import check_source, last_images
+from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import Written
 
 
 @dataclass(frozen=True)
 class Loader:
-    """Begins loads for `connectors.shared.sending.sender.send`. Thread safe.
+    """Begins loads for `connectors.shared.lake.two_phase.prepare`. Thread safe.
 
     Args:
         pipeline: part of the names of files.
@@ -45,10 +46,7 @@ class Loader:
         """Open the table. Raises SinkError when it is not one that can be written to."""
         table = self.tables.get(first.table)
         table.check()
-        check_columns(first.table, first.schema, table.columns)
-        if table.key and not first.schema.primary_key:
-            hint = "`cdc resync` makes the table anew"
-            raise SinkError("the table has a key, its source has none", where=str(first.table), hint=hint)
+        check_source(first, table.columns, table.key)
         attempt = f"p{task.partition}-a{task.attempt}-g{task.generation}-l{part}"
         return Load(self, table, f"{table.file_prefix(self.pipeline)}-b{task.batch}-{attempt}")
 
@@ -63,7 +61,7 @@ class Load:
 
     def write(self, blocks: Sequence[ChangeBlock]) -> Written:
         """Write a flush as files. Raises SinkError."""
-        left = self._left(joined(blocks))
+        left = last_images(blocks, self._table.key, self._loader.keyless)
         rows = as_stored(self._table.id, left.rows, self._table.columns)
         delete = left.delete.astype(bool)
         there = rows.filter(pa.array(~delete)) if delete.any() else rows
@@ -75,18 +73,12 @@ class Load:
         return Written(size, left.inserts, left.updates, left.deletes, dict(left.counts))
 
     def finish(self) -> Any:
-        """`{"id": the table's UUID, "flushes": text}`: the sink makes a payload of the flushes."""
-        return {"id": self._table.identity, "flushes": packed(self._table.library, self._flushes)}
+        """The handle `{"id": the table's UUID}`, and the flushes as its payload."""
+        return {"id": self._table.identity}, packed(self._table.library, self._flushes)
 
     def cancel(self) -> None:
         """Let go of what is written: its paths are noted."""
         self._cancelled.set()
-
-    def _left(self, block: ChangeBlock) -> Images:
-        if not self._table.key:
-            return every_insert(block, self._loader.keyless)
-        names = {name.casefold(): name for name in block.schema.names}
-        return images(block, [names[key.casefold()] for key in self._table.key])
 
     def _write(self, rows: pa.RecordBatch, gone: pa.RecordBatch) -> tuple[Flush, int]:
         library, number = self._table.library, len(self._flushes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
@@ -11,7 +10,7 @@ from pydantic import AfterValidator, ValidationInfo
 from cdc.options import AnyCase, Duration, Field, Line, OptionError, Remark, SecretStr, Size
 from cdc.schema import TableId
 from connectors.iceberg.partitions import parsed
-from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions
+from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder
 from connectors.shared.partitions.partition_key import partition_keys
 
 _DECIDED = {
@@ -39,10 +38,9 @@ def _check_partitions(text: str) -> str:
 
 
 def _from_folder(text: str, info: ValidationInfo) -> str:
-    """A folder starts at the folder of the pipeline file; a REST catalog's warehouse is a name."""
-    if "://" in text or info.data.get("catalog_type") == "rest":
-        return text
-    return "file://" + os.path.abspath(os.path.join((info.context or {}).get("folder") or "", os.path.expanduser(text)))
+    found = from_folder(text, info, "catalog_type")
+    is_name = "://" in found or info.data.get("catalog_type") == "rest"
+    return found if is_name else f"file://{found}"
 
 
 class IcebergSinkOptions(LakeSinkOptions):

@@ -21,6 +21,7 @@ from cdc.errors import SinkError
 from connectors.iceberg.parquet import PATH_ID, read_columns, read_deletes
 from connectors.iceberg.snapshots import live_entries
 from connectors.iceberg.tables import LakeTable
+from connectors.shared.lake.keys import quoted
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def _matching(connection: duckdb.DuckDBPyConnection, rows: pa.Table, names: Sequ
     if rows.num_rows == 0:
         return np.zeros(0, np.int64)
     connection.register("rows", rows)
-    using = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    using = ", ".join(map(quoted, names))
     found = connection.sql(f"SELECT pos FROM rows SEMI JOIN keys USING ({using})").to_arrow_table()
     connection.unregister("rows")
     return np.sort(found["pos"].to_numpy())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
@@ -23,8 +22,9 @@ from connectors.iceberg.session import IcebergSession
 from connectors.iceberg.snapshots import delete_quietly
 from connectors.iceberg.tables import Tables
 from connectors.iceberg.upkeep import Upkeep
+from connectors.shared.lake.turns import Turns
+from connectors.shared.lake.two_phase import prepare
 from connectors.shared.last_image.last_image import KeylessChanges
-from connectors.shared.sending.sender import SendLimits, send
 
 
 class IcebergSink(TableSink[str]):
@@ -41,9 +41,8 @@ class IcebergSink(TableSink[str]):
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
         folder = context.store.bulk("keys")
         self._commits = Commits(self._tables, self._pipeline, options.threads, retry, folder)
-        self._upkeep = Upkeep(
-            self._tables, self._pipeline, options.compact_files, options.snapshots, options.snapshot_age_s, folder
-        )
+        files, kept = options.compact_files, (options.snapshots, options.snapshot_age_s)
+        self._upkeep = Upkeep(self._tables, self._pipeline, files, *kept, folder, Turns(files))
 
     def check(self) -> None:
         """The library is there, and the catalog answers. Driver."""
@@ -58,11 +57,7 @@ class IcebergSink(TableSink[str]):
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the rows as data files that no snapshot names. Executor."""
         loader = Loader(self._tables, self._pipeline, KeylessChanges(self._options.keyless), task.note)
-        size = self._options.flush_size
-        limits = SendLimits(
-            flush_bytes=size, waiting_bytes=2 * size, open_loads=1 << 20, idle_s=1e9, threads=self._options.threads
-        )
-        return [_with_payload(handle) for handle in send(task, blocks, loader, limits)]
+        return prepare(task, blocks, loader, flush_bytes=self._options.flush_size, threads=self._options.threads)
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """One snapshot per table. Driver."""
@@ -126,9 +121,3 @@ def file_io(catalog: Catalog) -> Any:
 
     opened = catalog.open()
     return load_file_io({**opened.properties}, catalog.properties.get("warehouse"))
-
-
-def _with_payload(prepared: Prepared) -> Prepared:
-    """The handle with its files as payload: thousands of files do not fit into a line of JSON."""
-    payload = str(prepared.handle["flushes"]).encode()
-    return replace(prepared, handle={"id": prepared.handle["id"]}, payload=payload)

@@ -15,6 +15,7 @@ from cdc.schema import TableId
 from connectors.iceberg.library import Catalog
 from connectors.iceberg.types import VECTOR, arrow_type
 from connectors.shared.lake.columns import Column
+from connectors.shared.lake.errors import existing
 
 BATCH = "cdc.batch."
 
@@ -91,8 +92,4 @@ class Tables:
 
     def get(self, table: TableId) -> LakeTable:
         """The table, as `find`. Raises SinkError when there is none."""
-        found = self.find(table)
-        if found is None:
-            hint = "it was dropped or renamed in the lake; `cdc resync` makes it anew"
-            raise SinkError("the table does not exist", where=str(table), hint=hint)
-        return found
+        return existing(table, self.find(table))

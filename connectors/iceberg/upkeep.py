@@ -1,16 +1,11 @@
-"""Upkeep of a table behind commits: small files and delete files are merged, old snapshots and their files go. Driver.
-
-What goes wrong here fails no batch: it is logged, and tried again at the next turn.
-"""
+"""Upkeep of a table: small files and delete files are merged, old snapshots and their files go. Driver."""
 
 from __future__ import annotations
 
-import logging
 import time
-import zlib
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +17,7 @@ from connectors.iceberg.places import Files
 from connectors.iceberg.rewrite import rewritten
 from connectors.iceberg.snapshots import Change, commit, delete_quietly, entries_of, publish
 from connectors.iceberg.tables import LakeTable, Tables
-
-log = logging.getLogger(__name__)
+from connectors.shared.lake.turns import Turns
 
 _SMALL_BYTES = 32 << 20
 """A data file below this size is small; at most four times as much becomes one file."""
@@ -47,9 +41,10 @@ class Upkeep:
     """Looks after the tables of a pipeline.
 
     Args:
-        files: so many small files or delete files are merged; a table is looked at once in so many commits.
+        files: so many small files or delete files are merged.
         folder: where the indexes of keys are.
         snapshots, age_s: as many snapshots are kept, and those that are younger.
+        turns: when a table is looked after.
     """
 
     tables: Tables
@@ -58,36 +53,29 @@ class Upkeep:
     snapshots: int
     age_s: float
     folder: Path
-    _commits: dict[TableId, int] = field(default_factory=dict)
+    turns: Turns
 
     def after_commit(self, committed: Sequence[TableId]) -> None:
         """Look after those of the tables whose turn it is; never raises for a table."""
-        for name in committed:
-            # Tables begin at different counts, so that not all have their turn at one commit.
-            start = zlib.crc32(str(name).encode()) % self.files
-            self._commits[name] = count = self._commits.get(name, start) + 1
-            if count % self.files:
-                continue
-            try:
-                table = self.tables.find(name)
-                done = Done() if table is None else self._done(table, self.files)
-                if done != Done():
-                    log.info("%s: %s", name, done)
-            except (SinkError, HeadMoved) as error:
-                log.warning("%s is not compacted now: %s", name, error)
+        self.turns.after_commit(committed, self._look_after)
 
     def compact(self, name: TableId) -> str:
         """Merge all that can be merged, and say what was done. Raises SinkError."""
-        try:
-            return str(self._done(self.tables.get(name), 2))
-        except HeadMoved as error:
-            hint = "try it again when less is written"
-            raise SinkError(f"another commit came first: {error}", where=str(name), hint=hint) from error
+        return str(self._done(self.tables.get(name), 2))
+
+    def _look_after(self, name: TableId) -> str:
+        table = self.tables.find(name)
+        done = Done() if table is None else self._done(table, self.files)
+        return "" if done == Done() else str(done)
 
     def _done(self, table: LakeTable, least: int) -> Done:
-        with self.tables.catalog.guard(str(table.id)):
-            merged = self._merged(table, least)
-            return Done(merged, self._expired(self.tables.get(table.id) if merged else table))
+        try:
+            with self.tables.catalog.guard(str(table.id)):
+                merged = self._merged(table, least)
+                return Done(merged, self._expired(self.tables.get(table.id) if merged else table))
+        except HeadMoved as error:
+            hint = "try it again when less is written"
+            raise SinkError(f"another commit came first: {error}", where=str(table.id), hint=hint) from error
 
     def _merged(self, table: LakeTable, least: int) -> int:
         """One `replace` snapshot, the same rows in fewer files; how many files went."""

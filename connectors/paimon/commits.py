@@ -7,10 +7,8 @@ for, in the oldest snapshot that is left and in the newest. Driver.
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +17,10 @@ from cdc.faults import reached
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared
+from connectors.paimon.handles import Files
 from connectors.paimon.library import Catalog, native
 from connectors.paimon.tables import LakeTable, Tables, live_files
+from connectors.shared.lake.two_phase import by_table, check_identity
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +41,8 @@ class Commits:
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every table's handles; may repeat. Raises LoadsLost, CommitFailed, SinkUnavailable."""
-        work: dict[TableId, list[Prepared]] = {}
-        for handle in prepared:
-            work.setdefault(handle.table, []).append(handle)
-        with ThreadPoolExecutor(min(self.threads, max(1, len(work))), thread_name_prefix="cdc-commit") as pool:
-            lost = [found for found in pool.map(lambda item: self._table(batch, *item), work.items()) if found]
-        if lost:
+        found = by_table(prepared, self.threads, lambda *work: self._table(batch, *work))
+        if lost := list(filter(None, found)):
             raise _together(lost)
 
     def _table(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> LoadsLost | None:
@@ -62,18 +58,17 @@ class Commits:
 
         found = self.tables.find(table)
         first = min(handle.partition for handle in handles)
-        if found is None or any(handle.handle["id"] != found.identity for handle in handles):
-            reason = "the table that the rows were prepared for is not there any more: it was dropped or made anew"
-            raise SinkError(reason, where=str(table), hint="`cdc resync` copies the table anew")
+        check_identity(table, None if found is None else found.identity, handles)
+        assert found is not None
         if is_in(self.tables.catalog, found, self.user, handles):
             log.info("%s: batch %d is in already", table, batch)
             return
         try:
             with self.tables.catalog.guard(str(table)):
                 messages = [
-                    CommitMessage.deserialize(base64.b64decode(text), version=handle.handle["version"])
+                    CommitMessage.deserialize(message, version=handle.handle["version"])
                     for handle in handles
-                    for text in handle.handle["messages"]
+                    for message in Files.of(handle).messages
                 ]
                 builder = native(found.library).new_stream_write_builder().with_commit_user(self.user)
                 builder.new_commit().filter_and_commit({batch: messages})
@@ -106,7 +101,7 @@ def is_in(catalog: Catalog, table: LakeTable, user: str, handles: Sequence[Prepa
             oldest = snapshot
     if oldest.id == 1:
         return False
-    names = {path.rsplit("/", 1)[1] for handle in handles for path in handle.handle["files"]}
+    names = set[str]().union(*(Files.of(handle).names for handle in handles))
     there = {entry.file.file_name for one in (newest, oldest) for entry in live_files(catalog, table, one)}
     return bool(names & there)
 

@@ -26,6 +26,7 @@ from connectors.paimon.types import (
     is_text,
     paimon_type,
 )
+from connectors.shared.lake.keys import quoted
 
 RESERVED = ("_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND", "_ROW_ID", "rowkind", "_LEVEL")
 """Beginnings of names that Paimon keeps for itself."""
@@ -77,7 +78,7 @@ class PaimonDialect(Dialect[str]):
 
     def quoted(self, name: str) -> str:
         """In double quotes: conditions are looked at with DuckDB."""
-        return '"' + name.replace('"', '""') + '"'
+        return quoted(name)
 
     def literal(self, text: str) -> str:
         """In single quotes."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from cdc.errors import CdcError, SinkError, SinkUnavailable
 from cdc.schema import TableId
-from connectors.shared.lake.errors import is_away
+from connectors.shared.lake.errors import first_line, is_away
 from connectors.shared.lake.options import is_secret
 
 VERSIONS = {"pypaimon": "2.1.0", "pypaimon-rust": "0.4.0"}
@@ -93,7 +93,7 @@ class Catalog:
 
     def guard(self, where: str) -> AbstractContextManager[None]:
         """Turns errors of the packages into this tool's, without what the options keep secret."""
-        return boundary(where, self.options)
+        return _boundary(where, self.options)
 
 
 _opened: dict[tuple[tuple[str, str], ...], Any] = {}
@@ -122,27 +122,14 @@ def native(table: Any) -> Any:
 
 
 @contextmanager
-def boundary(where: str, options: Mapping[str, str] | None = None) -> Iterator[None]:
+def _boundary(where: str, options: Mapping[str, str]) -> Iterator[None]:
     """Turn an error of the packages into SinkUnavailable, where trying again may help, or SinkError."""
     try:
         yield
     except CdcError:
         raise
     except Exception as error:
-        text = hidden(_told(error), options or {})
+        text = first_line(error, [value for name, value in options.items() if is_secret(name)])
         if is_away(error, _AWAY, _UNREACHABLE):
             raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
         raise SinkError(f"Paimon refused: {text}", where=where) from error
-
-
-def hidden(text: str, options: Mapping[str, str]) -> str:
-    """The text without what options keep secret."""
-    for name, value in options.items():
-        if is_secret(name) and value:
-            text = text.replace(value, "***")
-    return text
-
-
-def _told(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:500]

@@ -1,12 +1,11 @@
 """A task's rows into data files that no snapshot names yet. Executor.
 
 A load is one table of one task: each flush is folded to the last image of each key, split by partition and bucket, and
-written as a file for each. The handle has the commit messages of Paimon, as bytes: version 14 of its own format.
+written as a file for each. The handle's payload has the commit messages of Paimon: version 14 of its own format.
 """
 
 from __future__ import annotations
 
-import base64
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,18 +19,18 @@ from cdc.errors import SinkError
 from cdc.sink import TaskAttempt
 from connectors.paimon.buckets import groups
 from connectors.paimon.file_writer import sequence_number, write_files
+from connectors.paimon.handles import Files
 from connectors.paimon.tables import LakeTable, Tables
-from connectors.shared.lake.columns import as_stored, check_columns
+from connectors.shared.lake.columns import as_stored
 from connectors.shared.lake.durable import synced
-from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
+from connectors.shared.lake.two_phase import check_source, last_images
+from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import Written
-
-MESSAGE_VERSION = 14
 
 
 @dataclass(frozen=True)
 class Loader:
-    """Begins loads for `connectors.shared.sending.sender.send`. Thread safe.
+    """Begins loads for `connectors.shared.lake.two_phase.prepare`. Thread safe.
 
     Args:
         pipeline: part of the names of files, and of the option with the table's sequence base.
@@ -50,10 +49,7 @@ class Loader:
         if table.identity:  # of a pipeline before this one, such as that of a savepoint
             table = self.tables.take(table, self.pipeline)
         table.check()
-        check_columns(first.table, first.schema, table.columns)
-        if table.keys and not first.schema.primary_key:
-            hint = "`cdc resync` makes the table anew"
-            raise SinkError("the table has a key, its source has none", where=str(first.table), hint=hint)
+        check_source(first, table.columns, table.keys)
         return Load(self, table, task, self.note)
 
 
@@ -80,7 +76,7 @@ class Load:
 
     def write(self, blocks: Sequence[ChangeBlock]) -> Written:
         """Write a flush as files. Raises SinkError."""
-        left = self._left(joined(blocks))
+        left = last_images(blocks, self._table.keys, self._keyless)
         rows = as_stored(self._table.id, left.rows, self._columns)
         delete = left.delete.astype(bool)
         sequence = sequence_number(self._base, self._task.batch, self._task.partition, self._flushes)
@@ -95,21 +91,12 @@ class Load:
         return Written(size, left.inserts, left.updates, left.deletes, dict(left.counts))
 
     def finish(self) -> Any:
-        """The handle: `{"id": the table's identity, "version": 14, "messages": [base64], "files": [path]}`."""
-        messages = [base64.b64encode(message).decode() for message in self._messages]
-        return {
-            "id": self._table.identity, "version": MESSAGE_VERSION, "messages": messages, "files": self._files,
-        }  # fmt: skip
+        """The handle and its payload, see `connectors.paimon.handles`."""
+        return Files(self._messages, self._files).handle(self._table.identity)
 
     def cancel(self) -> None:
         """Let go of what is written: `abort` finds it by its name."""
         self._cancelled.set()
-
-    def _left(self, block: ChangeBlock) -> Images:
-        if not self._table.keys:
-            return every_insert(block, self._keyless)
-        names = {name.casefold(): name for name in block.schema.names}
-        return images(block, [names[key.casefold()] for key in self._table.keys])
 
     def _write(
         self, partition: tuple[Any, ...], bucket: int, rows: pa.RecordBatch, delete: np.ndarray, sequence: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
@@ -10,7 +9,7 @@ from pydantic import AfterValidator, ValidationInfo
 
 from cdc.options import AnyCase, Field, Line, OptionError, Remark, Size
 from cdc.schema import TableId
-from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions
+from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder
 from connectors.shared.partitions.partition_key import partition_keys
 
 _DECIDED = {
@@ -34,10 +33,7 @@ def _check_partitions(text: str) -> str:
 
 
 def _from_folder(text: str, info: ValidationInfo) -> str:
-    """A folder starts at the folder of the pipeline file; a REST catalog's warehouse is a name."""
-    if "://" in text or info.data.get("metastore") == "rest":
-        return text
-    return os.path.abspath(os.path.join((info.context or {}).get("folder") or "", os.path.expanduser(text)))
+    return from_folder(text, info, "metastore")
 
 
 class PaimonSinkOptions(LakeSinkOptions):

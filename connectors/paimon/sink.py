@@ -17,14 +17,16 @@ from cdc.source import Context
 from connectors.paimon.attempts import Attempts
 from connectors.paimon.commits import Commits, leftover_files
 from connectors.paimon.dialect import PaimonDialect
+from connectors.paimon.handles import Files
 from connectors.paimon.library import VERSIONS, Catalog, check_versions, load
 from connectors.paimon.load import Loader
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.schemas import PaimonSchemas
 from connectors.paimon.tables import Tables
 from connectors.paimon.upkeep.upkeep import Upkeep
+from connectors.shared.lake.turns import Turns
+from connectors.shared.lake.two_phase import prepare
 from connectors.shared.last_image.last_image import KeylessChanges
-from connectors.shared.sending.sender import SendLimits, send
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +46,8 @@ class PaimonSink(TableSink[str]):
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
         self._commits = Commits(self._tables, self._user, options.threads, retry)
         self._attempts = Attempts(context.store)
-        self._upkeep = Upkeep(self._tables, self._pipeline, self._user, options.compact_files)
+        files = options.compact_files
+        self._upkeep = Upkeep(self._tables, self._pipeline, self._user, files, Turns(files))
 
     def check(self) -> None:
         """The packages are there, and the catalog answers. Driver."""
@@ -72,17 +75,14 @@ class PaimonSink(TableSink[str]):
         """Write the rows as data files that no snapshot names. Executor."""
         keyless = KeylessChanges(self._options.keyless)
         loader = Loader(self._tables, self._pipeline, keyless, self._attempts.note(task))
-        size = self._options.flush_size
-        limits = SendLimits(
-            flush_bytes=size, waiting_bytes=2 * size, open_loads=1 << 20, idle_s=1e9, threads=self._options.threads
-        )
-        return send(task, blocks, loader, limits)
+        return prepare(task, blocks, loader, flush_bytes=self._options.flush_size, threads=self._options.threads)
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """One snapshot per table. Driver."""
         self._commits.commit(batch, prepared)
-        keep = frozenset(path.rsplit("/", 1)[1] for handle in prepared for path in handle.handle["files"])
-        self._remove(self._attempts.repeated(batch), f"cdc-{self._pipeline}-b{batch}-", keep)
+        if repeated := self._attempts.repeated(batch):
+            keep = frozenset[str]().union(*(Files.of(handle).names for handle in prepared))
+            self._remove(repeated, f"cdc-{self._pipeline}-b{batch}-", keep)
         self._attempts.forget(0, batch)
         if self._options.compaction == "own":
             self._upkeep.after_commit(list(dict.fromkeys(handle.table for handle in prepared)))

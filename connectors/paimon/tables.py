@@ -22,6 +22,7 @@ from connectors.paimon.library import Catalog, identifier
 from connectors.paimon.options import property_problems
 from connectors.paimon.types import arrow_type, spelled
 from connectors.shared.lake.columns import Column
+from connectors.shared.lake.errors import existing
 
 TABLE_ID, SEQUENCE_BASE, FILL, SWAP = "cdc.table-id", "cdc.sequence-base.", "cdc.fill.", "cdc.swap"
 
@@ -101,11 +102,7 @@ class Tables:
 
     def get(self, table: TableId) -> LakeTable:
         """The table, as `find`. Raises SinkError when there is none."""
-        found = self.find(table)
-        if found is None:
-            hint = "it was dropped or renamed in the lake; `cdc resync` copies it anew"
-            raise SinkError("the table does not exist", where=str(table), hint=hint)
-        return found
+        return existing(table, self.find(table))
 
     def take(self, table: LakeTable, pipeline: str) -> LakeTable:
         """Note that the pipeline writes to a table: its rows are numbered above those that are there.

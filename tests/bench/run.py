@@ -27,6 +27,7 @@ from cli_times import cli_times  # noqa: E402
 from cluster import cluster  # noqa: E402
 from first_minutes import first_minutes  # noqa: E402
 from kafka_both import kafka  # noqa: E402
+from lakes import lakes  # noqa: E402
 from live import freshness_and_idle, many_tables  # noqa: E402
 from loads import loads  # noqa: E402
 from readers import Bench, decode, described  # noqa: E402
@@ -43,7 +44,7 @@ from cdc_services.server import StartedServer  # noqa: E402
 
 STEPS = {
     "decode": 3.5, "whole": 5.0, "memory": 3.0, "live": 1.5, "tables": 1.0, "rules": 4.0, "kafka": 8.0, "loads": 6.0,
-    "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5, "first": 6.0, "sinks": 4.0,
+    "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5, "first": 6.0, "sinks": 4.0, "lakes": 20.0,
 }  # fmt: skip
 """Minutes that each takes on two cores."""
 PEERS = 9.0
@@ -174,6 +175,9 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
         record("snapshot", lambda: snapshot(bench, generator, options.factor))
     if "cluster" in options.steps:
         record("cluster", lambda: cluster(bench, *_inserts(generator, options)))
+    if "lakes" in options.steps:
+        sizes = [_thousands(size * options.factor) for size in (1_000_000, 5_000, 10_000_000)]
+        record("lakes", lambda: lakes(bench.folder, bench.say, *sizes))
     if "serve" in options.steps:
         record("serve", lambda: serving(bench, generator, 10 if options.quick else 100))
     if "verify" in options.steps:

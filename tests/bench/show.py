@@ -17,7 +17,7 @@ def tables(results: Figures) -> Iterator[str]:
     yield f"{found['cpu']}, {found['cores']} cores, {found['memory_gb']} GB; MySQL {found.get('mysql', '-')}"
     parts = {
         "decode": _decode, "whole": _whole, "rules": _rules, "ruled_tables": _ruled_tables, "kafka": _kafka,
-        "loads": _loads, "snapshot": _snapshot, "cluster": _cluster,
+        "loads": _loads, "snapshot": _snapshot, "cluster": _cluster, "lakes": _lakes,
     }  # fmt: skip
     for name, part in parts.items():
         if name in results:
@@ -138,6 +138,14 @@ def _snapshot(found: Figures) -> Iterator[str]:
     text += f", {writers['p99_beside_select_ms']} ms beside one plain SELECT"
     text += f", {writers['p99_beside_background_ms']} ms beside it with --background"
     yield f"a writer of 2,000 rows/s: {text}; {writers['lock_waits']} lock waits"
+
+
+def _lakes(found: Figures) -> Iterator[str]:
+    for name, figures in found.items():
+        heads = list(dict.fromkeys(head for run in figures.values() for head in run))
+        rows = [(of, *(str(run.get(head, "")) for head in heads)) for of, run in figures.items()]
+        yield ""
+        yield from _lines((f"sinks of lakes: {name}", *heads), rows)
 
 
 def _cluster(found: Figures) -> Iterator[str]:

@@ -1,17 +1,11 @@
-"""When a table is looked after, and what is done then: behind commits of the pipeline, or all at once. Driver.
-
-What goes wrong here fails no batch: it is told, and tried again at the next turn.
-"""
+"""Upkeep of a table, behind commits of the pipeline or all at once. Driver."""
 
 from __future__ import annotations
 
-import logging
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.paimon.library import Catalog
 from connectors.paimon.tables import LakeTable, Tables, live_files
@@ -19,8 +13,7 @@ from connectors.paimon.upkeep.manifests import MOST_MANIFESTS, expire_snapshots,
 from connectors.paimon.upkeep.merging import merged
 from connectors.paimon.upkeep.publishing import COMPACT, NO_IDENTIFIER, committer
 from connectors.paimon.upkeep.tiers import LEVELS, Merge, chosen, small_files
-
-log = logging.getLogger(__name__)
+from connectors.shared.lake.turns import Turns
 
 
 @dataclass
@@ -29,36 +22,27 @@ class Upkeep:
 
     Args:
         user: commit user of the pipeline's batches.
-        files: how many files of about one size a bucket may have; a table is looked at once in so many commits.
+        files: how many files of about one size a bucket may have.
+        turns: when a table is looked after.
     """
 
     tables: Tables
     pipeline: str
     user: str
     files: int
-    _commits: dict[TableId, int] = field(default_factory=dict)
+    turns: Turns
 
     def after_commit(self, committed: Sequence[TableId]) -> None:
         """Look after those of the tables whose turn it is; never raises for a table."""
-        for table in committed:
-            # Tables begin at different counts, so that not all have their turn at one commit.
-            start = zlib.crc32(str(table).encode()) % self.files
-            self._commits[table] = count = self._commits.get(table, start) + 1
-            if count % self.files == 0:
-                self._look_after(table)
+        self.turns.after_commit(committed, self._look_after)
 
     def compact(self, table: TableId) -> str:
         """Merge all that can be merged, and say what was done. Raises SinkError."""
         return self._done(self.tables.get(table), least=1, whole=True, manifests=2)
 
-    def _look_after(self, name: TableId) -> None:
-        try:
-            table = self.tables.find(name)
-            if table is not None:
-                done = self._done(table, least=self.files, whole=False, manifests=MOST_MANIFESTS)
-                log.info("%s: %s", name, done)
-        except SinkError as error:
-            log.warning("%s is not compacted now: %s", name, error)
+    def _look_after(self, name: TableId) -> str:
+        table = self.tables.find(name)
+        return "" if table is None else self._done(table, least=self.files, whole=False, manifests=MOST_MANIFESTS)
 
     def _done(self, table: LakeTable, *, least: int, whole: bool, manifests: int) -> str:
         catalog = self.tables.catalog

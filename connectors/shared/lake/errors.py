@@ -1,8 +1,14 @@
-"""Errors of lake libraries: which of them may pass."""
+"""Errors of lakes: which of their libraries' may pass, what of them is shown, and tables that are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeVar
+
+from cdc.errors import SinkError
+from cdc.schema import TableId
+
+T = TypeVar("T")
 
 
 def is_away(error: BaseException | None, names: Collection[str], words: Collection[str]) -> bool:
@@ -18,3 +24,19 @@ def is_away(error: BaseException | None, names: Collection[str], words: Collecti
             return True
         error = error.__cause__
     return False
+
+
+def first_line(error: BaseException, secrets: Collection[str]) -> str:
+    """The beginning of an error's text, without these texts."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "***")
+    return text
+
+
+def existing(table: TableId, found: T | None) -> T:
+    """The table as it was found. Raises SinkError for none."""
+    if found is None:
+        hint = "it was dropped or renamed in the lake; `cdc resync` makes it anew"
+        raise SinkError("the table does not exist", where=str(table), hint=hint)
+    return found

@@ -1,8 +1,13 @@
-"""Rows by their keys."""
+"""Rows by their keys, and names of keys in queries."""
 
 from __future__ import annotations
 
 import pyarrow as pa
+
+
+def quoted(name: str) -> str:
+    """A column's name in a query of DuckDB."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def matching(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:

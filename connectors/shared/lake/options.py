@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os.path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import ValidationInfo, model_validator
 
 from cdc.options import AnyCase, Duration, Field, SecretStr, SinkOptions
 
@@ -15,6 +16,16 @@ _SECRET = ("secret", "password", "token", "access-key", "accesskey", "credential
 def is_secret(name: str) -> bool:
     """Whether a property of that name holds something that is not to be shown."""
     return any(word in name.lower() for word in _SECRET)
+
+
+def from_folder(text: str, info: ValidationInfo, kind: str) -> str:
+    """A warehouse: a folder from that of the pipeline file on; a URL, or a name in a REST catalog, as it is.
+
+    `kind` is the field with the kind of the catalog.
+    """
+    if "://" in text or info.data.get(kind) == "rest":
+        return text
+    return os.path.abspath(os.path.join((info.context or {}).get("folder") or "", os.path.expanduser(text)))
 
 
 class LakeSinkOptions(SinkOptions):

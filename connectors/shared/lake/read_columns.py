@@ -1,0 +1,37 @@
+"""The columns that `cdc verify` reads of a table in a lake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from cdc.errors import SinkError
+from cdc.schema import TableId, TableSchema
+from connectors.shared.lake.columns import Column, converted
+
+
+class ReadColumns:
+    """The schema's columns as the table names them; `arrow` is their schema, by the schema's names."""
+
+    def __init__(self, table: TableId, schema: TableSchema, columns: Sequence[Column]) -> None:
+        """Raises SinkError when the table lacks a column of the schema."""
+        there = {column.name.casefold(): column for column in columns}
+        missing = [name for name in schema.names if name.casefold() not in there]
+        if missing:
+            hint = "was it changed by somebody else? `cdc resync` makes the table anew"
+            raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
+        found = [there[name.casefold()] for name in schema.names]
+        self.names = [column.name for column in found]
+        fields = zip(schema.names, found, strict=True)
+        self.arrow = pa.schema([pa.field(name, column.arrow or pa.string()) for name, column in fields])
+
+    def chosen(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """These columns of rows as the table has them."""
+        pairs = zip(self.names, self.arrow, strict=True)
+        return pa.RecordBatch.from_arrays([rows.column(name).cast(field.type) for name, field in pairs], self.arrow)
+
+    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The source's rows in the columns' own types."""
+        pairs = zip(rows.columns, self.arrow, strict=True)
+        return pa.RecordBatch.from_arrays([converted(values, field.type) for values, field in pairs], schema=self.arrow)

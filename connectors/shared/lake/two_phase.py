@@ -1,0 +1,68 @@
+"""Both phases of a batch, as sinks of lakes share them: tables of a task into handles, handles of a batch by table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeVar
+
+from cdc.block import ChangeBlock
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from cdc.sink import Prepared, TaskAttempt
+from connectors.shared.lake.columns import Column, check_columns
+from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
+from connectors.shared.sending.sender import Loader, SendLimits, send
+
+T = TypeVar("T")
+
+
+def prepare(
+    task: TaskAttempt, blocks: Iterator[ChangeBlock], loader: Loader, *, flush_bytes: int, threads: int
+) -> list[Prepared]:
+    """Write all blocks; one handle for each table. Executor. Raises SinkError.
+
+    The loader's loads end with `(handle, payload)`: names of thousands of files do not fit into a line of JSON.
+    """
+    limits = SendLimits(
+        flush_bytes=flush_bytes, waiting_bytes=2 * flush_bytes, open_loads=1 << 20, idle_s=1e9, threads=threads
+    )
+    made = []
+    for prepared in send(task, blocks, loader, limits):
+        handle, payload = prepared.handle
+        made.append(replace(prepared, handle=handle, payload=payload))
+    return made
+
+
+def check_source(first: ChangeBlock, columns: Sequence[Column], key: Sequence[str]) -> None:
+    """Raise SinkError when rows of this block cannot go into a table with these columns and this key."""
+    check_columns(first.table, first.schema, columns)
+    if key and not first.schema.primary_key:
+        hint = "`cdc resync` makes the table anew"
+        raise SinkError("the table has a key, its source has none", where=str(first.table), hint=hint)
+
+
+def last_images(blocks: Sequence[ChangeBlock], key: Sequence[str], keyless: KeylessChanges) -> Images:
+    """The last image of each key of a flush; for a table without a key all rows. Raises SinkError."""
+    block = joined(blocks)
+    if not key:
+        return every_insert(block, keyless)
+    names = {name.casefold(): name for name in block.schema.names}
+    return images(block, [names[part.casefold()] for part in key])
+
+
+def by_table(prepared: Sequence[Prepared], threads: int, commit: Callable[[TableId, Sequence[Prepared]], T]) -> list[T]:
+    """Commit the handles of each table, so many tables at a time. Driver. Raises what a commit raises."""
+    work: dict[TableId, list[Prepared]] = {}
+    for handle in prepared:
+        work.setdefault(handle.table, []).append(handle)
+    with ThreadPoolExecutor(min(threads, max(1, len(work))), thread_name_prefix="cdc-commit") as pool:
+        return list(pool.map(lambda item: commit(*item), work.items()))
+
+
+def check_identity(table: TableId, identity: str | None, handles: Sequence[Prepared]) -> None:
+    """Raise SinkError when the table under this name, None for no table, is not the one that rows were prepared for."""
+    if identity is None or any(handle.handle["id"] != identity for handle in handles):
+        reason = "the table that the rows were prepared for is not there any more: it was dropped or made anew"
+        raise SinkError(reason, where=str(table), hint="`cdc resync` makes the table anew")
