@@ -29,7 +29,8 @@ class ReadColumns:
     def chosen(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """These columns of rows as the table has them."""
         pairs = zip(self.names, self.arrow, strict=True)
-        return pa.RecordBatch.from_arrays([rows.column(name).cast(field.type) for name, field in pairs], self.arrow)
+        arrays = [rows.column(name).cast(field.type) for name, field in pairs]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The source's rows in the columns' own types."""
