@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -31,6 +30,7 @@ from connectors.iceberg.places import Files, find
 from connectors.iceberg.snapshots import Change, delete_quietly, publish
 from connectors.iceberg.tables import BATCH, LakeTable, Tables
 from connectors.shared.lake.keys import quoted
+from connectors.shared.lake.queries import connection
 from connectors.shared.lake.two_phase import by_table, check_identity
 
 log = logging.getLogger(__name__)
@@ -158,9 +158,9 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
     names = ", ".join(map(quoted, table.key))
     if len(flushes) == 1:  # a flush has each key once
         return ChangedKeys(rows.select(list(table.key)), _there(rows), {})
-    with duckdb.connect() as connection:
-        connection.register("rows", rows)
-        ranked = connection.sql(
+    with connection() as duck:
+        duck.register("rows", rows)
+        ranked = duck.sql(
             f"SELECT *, row_number() OVER (PARTITION BY {names} ORDER BY cdc_flush DESC) AS cdc_rank FROM rows"
         ).to_arrow_table()
     last = ranked.filter(pa.compute.equal(ranked["cdc_rank"], 1))

@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from connectors.iceberg.places import Files, key_columns
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.keys import quoted
+from connectors.shared.lake.queries import connection
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ def _stored(keys: pa.Table) -> list[Any]:
         name = quoted(field.name)
         text = f"hex({name})" if pa.types.is_binary(field.type) else f"CAST({name} AS VARCHAR)"
         parts.append(f"strlen({text}) || ':' || {text}")
-    with duckdb.connect() as connection:
-        connection.register("keys", keys)
-        found = connection.sql(f"SELECT unhex(md5({' || '.join(parts)})) AS key FROM keys").to_arrow_table()
+    with connection() as duck:
+        duck.register("keys", keys)
+        found = duck.sql(f"SELECT unhex(md5({' || '.join(parts)})) AS key FROM keys").to_arrow_table()
     return list(found["key"].to_pylist())

@@ -22,6 +22,7 @@ from connectors.iceberg.parquet import PATH_ID, read_columns, read_deletes
 from connectors.iceberg.snapshots import live_entries
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.keys import quoted
+from connectors.shared.lake.queries import connection
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,12 @@ def find(table: LakeTable, files: Files, keys: pa.Table) -> dict[str, np.ndarray
     """
     found: dict[str, np.ndarray] = {}
     fields = [table.library.schema().find_field(name) for name in keys.column_names]
-    with duckdb.connect() as connection:
-        connection.register("keys", keys)
+    with connection() as duck:
+        duck.register("keys", keys)
         for path, file in files.data.items():
             if not _may_have(file, fields, keys):
                 continue
-            positions = _matching(connection, key_columns(table.library.io, file, fields), keys.column_names)
+            positions = _matching(duck, key_columns(table.library.io, file, fields), keys.column_names)
             if len(positions):
                 positions = np.setdiff1d(positions, files.deleted(table.library.io, path))
             if len(positions):
@@ -109,13 +110,13 @@ def key_columns(io: Any, file: Any, fields: Sequence[Any]) -> pa.Table:
     return rows.append_column("pos", pa.array(np.arange(rows.num_rows, dtype=np.int64)))
 
 
-def _matching(connection: duckdb.DuckDBPyConnection, rows: pa.Table, names: Sequence[str]) -> np.ndarray:
+def _matching(duck: duckdb.DuckDBPyConnection, rows: pa.Table, names: Sequence[str]) -> np.ndarray:
     if rows.num_rows == 0:
         return np.zeros(0, np.int64)
-    connection.register("rows", rows)
+    duck.register("rows", rows)
     using = ", ".join(map(quoted, names))
-    found = connection.sql(f"SELECT pos FROM rows SEMI JOIN keys USING ({using})").to_arrow_table()
-    connection.unregister("rows")
+    found = duck.sql(f"SELECT pos FROM rows SEMI JOIN keys USING ({using})").to_arrow_table()
+    duck.unregister("rows")
     return np.sort(found["pos"].to_numpy())
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-import duckdb
 import pyarrow as pa
 
 from cdc.errors import ChangeRefused, SinkError
@@ -27,6 +26,7 @@ from connectors.paimon.snapshots import overwrite, truncate
 from connectors.paimon.tables import FILL, SEQUENCE_BASE, SWAP, TABLE_ID, LakeTable, Tables, greatest_sequence
 from connectors.paimon.types import arrow_type
 from connectors.shared.lake.defaults import literal
+from connectors.shared.lake.queries import connection
 
 
 class PaimonSchemas(SchemaSession[str]):
@@ -72,9 +72,9 @@ class PaimonSchemas(SchemaSession[str]):
         asked = self._tables.get(table)
         condition = query.removeprefix(f"SELECT 1 FROM {self._name(table)} ")
         for rows in read_rows(self._catalog, asked, [column.name for column in asked.columns]):
-            with duckdb.connect() as connection:
-                connection.register("cdc_rows", pa.Table.from_batches([rows]))
-                if connection.execute(f"SELECT 1 FROM cdc_rows {condition}").fetchall():
+            with connection() as duck:
+                duck.register("cdc_rows", pa.Table.from_batches([rows]))
+                if duck.execute(f"SELECT 1 FROM cdc_rows {condition}").fetchall():
                     return True
         return False
 
