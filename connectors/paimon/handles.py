@@ -1,4 +1,4 @@
-"""What a task hands to the commit: `{"id": identity of the table, "version": 14}`, and files as the payload."""
+"""The handle of a task for one table: `{"id": identity of the table, "version": 14}`, and its files as the payload."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from connectors.shared.lake.columns import Column, converted
 
 
 class ReadColumns:
-    """The schema's columns as the table names them; `arrow` is their schema, by the schema's names."""
+    """Columns of a schema under the names that the table has. `arrow` is their Arrow schema under the schema's names."""
 
     def __init__(self, table: TableId, schema: TableSchema, columns: Sequence[Column]) -> None:
         """Raises SinkError when the table lacks a column of the schema."""
@@ -27,7 +27,7 @@ class ReadColumns:
         self.arrow = pa.schema([pa.field(name, column.arrow or pa.string()) for name, column in fields])
 
     def chosen(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """These columns of rows as the table has them."""
+        """The columns out of rows as the table has them."""
         pairs = zip(self.names, self.arrow, strict=True)
         arrays = [rows.column(name).cast(field.type) for name, field in pairs]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)

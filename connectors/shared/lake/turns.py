@@ -1,4 +1,4 @@
-"""When tables of a lake are looked after: behind commits, each once in so many."""
+"""Turns of upkeep: behind commits, each table of a lake once in so many."""
 
 from __future__ import annotations
 
