@@ -12,7 +12,7 @@ from connectors.shared.lake.columns import Column, converted
 
 
 class ReadColumns:
-    """Columns of a schema under the names that the table has. `arrow` is their Arrow schema under the schema's names."""
+    """A schema's columns by the table's names. `arrow` is their Arrow schema, by the schema's names."""
 
     def __init__(self, table: TableId, schema: TableSchema, columns: Sequence[Column]) -> None:
         """Raises SinkError when the table lacks a column of the schema."""
