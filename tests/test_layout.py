@@ -233,21 +233,85 @@ def may_use(name: str, imported: str) -> bool:
     return within(imported, SHARED) or within(imported, ".".join(name.split(".")[:2]))
 
 
-def test_the_shared_rooms_have_an_order() -> None:
-    """A room of `connectors.shared` uses others, and none of those uses it, however far away."""
+@pytest.mark.parametrize("connector", sorted({".".join(name.split(".")[:2]) for name in CONNECTORS if "." in name}))
+def test_the_folders_of_a_connector_have_an_order(connector: str) -> None:
+    """A folder, or a module beside the folders, uses others, and none of those uses it, however far away."""
     uses: dict[str, set[str]] = {}
-    for name, imported in imported_by(name for name in CONNECTORS if within(name, SHARED)):
-        if within(imported, SHARED) and room(name) != room(imported):
-            uses.setdefault(room(name), set()).add(room(imported))
+    for name, imported in imported_by(name for name in CONNECTORS if within(name, connector)):
+        if within(imported, connector) and imported != connector and folder(name) != folder(imported):
+            uses.setdefault(folder(name), set()).add(folder(imported))
     try:
         TopologicalSorter(uses).prepare()
     except CycleError as error:
-        pytest.fail(f"a circle of rooms: {' -> '.join(error.args[1])}")
+        pytest.fail(f"a circle of folders: {' -> '.join(error.args[1])}")
 
 
-def room(name: str) -> str:
-    """The folder of `connectors.shared` that a module is in."""
+def folder(name: str) -> str:
+    """The part of a connector that a module is in: `connectors.mysql.log`."""
     return ".".join(name.split(".")[:3])
+
+
+MOST_IMPORTS, MOST_ARGUMENTS = 15, 8
+LARGER = {
+    "cdc.flow.batch",
+    "cdc.flow.derive",
+    "cdc.flow.refused",
+    "cdc.flow.task",
+    "cdc.job.edits",
+    "cdc.job.run",
+    "cdc.planning",
+    "cdc.serve.server",
+    "cdc.spec.check",
+    "cdc.testing.memory",
+    "cdc.transform.compiled",
+    "cdc.transform.models",
+    "cdc.verify.run",
+    "cdc.web.app",
+    "connectors.doris.sink",
+    "connectors.duckdb.sink",
+    "connectors.elasticsearch.sink",
+    "connectors.iceberg.sink",
+    "connectors.kafka.read.reading",
+    "connectors.kafka.sink",
+    "connectors.kafka.source",
+    "connectors.mysql.binlog_files",
+    "connectors.mysql.follow.startup",
+    "connectors.mysql.follow.tail",
+    "connectors.mysql.sink.sink",
+    "connectors.mysql.snapshot.plan.coordinator",
+    "connectors.mysql.snapshot.read.now",
+    "connectors.mysql.snapshot.read.read_chunk",
+    "connectors.mysql.snapshot.read.reading",
+    "connectors.mysql.source",
+    "connectors.paimon.sink",
+    "connectors.shared.streamload.sink",
+    "connectors.starrocks.sink",
+    "connectors.starrocks.staged",
+}
+"""Modules that import more of the project; none is added."""
+LONGER = {"cdc.job.watch.Watch", "cdc.status.recording.Recording", "connectors.mysql.snapshot.read.read_chunk._Chunk"}
+"""Classes whose constructors take more."""
+
+
+def test_modules_import_few_others_of_the_project() -> None:
+    """More is a sign that a second noun hides in it."""
+    counted = {name: len({used for used in imports(name) if used in MODULES}) for name in (*CDC, *CONNECTORS)}
+    assert {name: count for name, count in counted.items() if count > MOST_IMPORTS and name not in LARGER} == {}
+    assert {name for name in LARGER if counted[name] <= MOST_IMPORTS} == set(), "they are small enough now"
+
+
+def test_constructors_take_few_arguments() -> None:
+    """Those of dataclasses, whose fields are named, do not count."""
+    longer = {
+        f"{name}.{node.name}"
+        for name in (*CDC, *CONNECTORS)
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.ClassDef)
+        for made in node.body
+        if isinstance(made, ast.FunctionDef) and made.name == "__init__"
+        if len(made.args.args) + len(made.args.kwonlyargs) - 1 > MOST_ARGUMENTS
+    }
+    assert longer == LONGER
 
 
 def test_pyspark_is_imported_only_under_cdc_job() -> None:

@@ -27,13 +27,14 @@ from connectors.kafka.delivery.clients import KEPT, Clients
 from connectors.kafka.delivery.fences import DRIVER, FencesKept, Written, is_written, part_of
 from connectors.kafka.delivery.task import Outgoing, Tally
 from connectors.kafka.delivery.too_large import TooLarge
-from connectors.kafka.delivery.topics import NewTopics, TopicNames, Topics, now_ms
+from connectors.kafka.delivery.topics import NewTopics, Topics, now_ms
 from connectors.kafka.delivery.transaction import Producing
 from connectors.kafka.delivery.turn import FailedTasks, Turn
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.formats import layout_of, naming_of
 from connectors.kafka.encoding.schema_messages import schema_messages
 from connectors.kafka.sink_options import KafkaSinkOptions
+from connectors.kafka.topic_names import TopicNames
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from pydantic import AfterValidator
 from cdc.options import AnyCase, Field, FilePath, Line, OptionError, Remark, SinkOptions, Size
 from cdc.pattern_options import HoldsPatterns
 from cdc.schema import TableId
-from connectors.kafka.avro.options import RegistryOptions
-from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
+from connectors.kafka.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
+from connectors.kafka.registry_options import RegistryOptions
 from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
 
 ValueFormat = Literal[
@@ -232,7 +232,7 @@ class KafkaSinkOptions(RegistryOptions, ConnectionOptions, SinkOptions):
 
     def container(self, naming: abc.Mapping[str, str], table: TableId) -> str:
         """The topic."""
-        from connectors.kafka.delivery.topics import TopicNames
+        from connectors.kafka.topic_names import TopicNames
 
         mapping = topic_mapping(naming.get("sink.tableId-to-topic.mapping"))
         return TopicNames(naming.get("topic"), mapping, naming.get("topic.prefix", "")).topic(table)

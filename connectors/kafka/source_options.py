@@ -23,8 +23,8 @@ from cdc.options import (
 from cdc.pattern import NamePattern, TablePattern
 from cdc.pattern_options import BY_TABLE, Tables
 from cdc.schema import DataType
-from connectors.kafka.avro.options import RegistryOptions
 from connectors.kafka.formats.modes import BinaryMode, DecimalMode, Modes, TimeMode
+from connectors.kafka.registry_options import RegistryOptions
 from connectors.kafka.settings import PREFIX, ConnectionOptions
 
 StartupMode = Literal["earliest-offset", "latest-offset", "timestamp", "specific-offsets", "group-offsets"]

@@ -9,7 +9,7 @@ from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Naming
-from connectors.kafka.encoding.modes import Modes
+from connectors.kafka.modes import Modes
 
 _TABLE = TableId("warm", "up")
 _SCHEMA = TableSchema(

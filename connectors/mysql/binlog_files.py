@@ -21,15 +21,15 @@ from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from cdc.state.store import LocalStore
 from cdc.timing import in_phase
-from connectors.mysql.follow.segment import LogRange, Segment, SegmentQueue, end_offset, splits_of
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.read_files import ReadFiles
-from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.log.segment import LogRange, Segment, SegmentQueue, end_offset, splits_of
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schema_files import define_from
 from connectors.mysql.schema.schemas import Known, Schemas, of_captured, shown_schema
-from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.positions import LogPosition, file_number
 from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.mysql.snapshot.plan.payloads import opened, stored
 from connectors.shared.ddl.dialect import Dialect

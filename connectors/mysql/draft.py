@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from cdc.draft import Draft, Key, ServerUrl
 from cdc.finding import Level
 from cdc.schema import TableId
+from connectors.mysql.examine import examine
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.examine import examine
 from connectors.mysql.server.information_schema import SYSTEM_DATABASES, read_tables
 from connectors.mysql.server.server_check import BEYOND
 from connectors.mysql.server.server_info import query, server_info

@@ -23,9 +23,9 @@ from cdc.options import (
     Zone,
 )
 from cdc.schema import TableId
-from connectors.mysql.log.options import LogOptions
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
-from connectors.mysql.snapshot.options import SnapshotOptions
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.log_options import LogOptions
+from connectors.mysql.snapshot_options import SnapshotOptions
 
 __all__ = ["BinlogFilesSourceOptions", "LogOptions", "MySqlSourceOptions"]
 

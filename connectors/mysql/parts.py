@@ -11,11 +11,11 @@ from functools import cached_property
 from cdc.schema import TableId
 from cdc.source import Lag
 from cdc.state.store import Store
+from connectors.mysql.follow.names import names_ignore_case
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.follow.tail import Tail
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas
-from connectors.mysql.server.names import names_ignore_case
 from connectors.mysql.snapshot.driver_side import DriverSide
 from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.mysql.snapshot.plan.coordinator import Coordinator

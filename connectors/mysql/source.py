@@ -33,9 +33,9 @@ from cdc.source import (
     TablesNow,
 )
 from cdc.timing import in_phase
-from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.parts import Parts
@@ -335,7 +335,7 @@ class MySqlSource(Source):
 
     def examine(self, committed: Offset | None) -> Iterator[Finding]:
         """Settings, privileges, retention, tables. Opens a session."""
-        from connectors.mysql.server.examine import examine
+        from connectors.mysql.examine import examine
 
         at = None if committed is None else MySqlOffset.from_json(committed)
         return examine(self._streams.session, lambda: self._parts.options, at)

@@ -16,9 +16,9 @@ import numpy as np
 from reader import Range, Watch, arguments
 
 from cdc.schema import TableId
-from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.log_range import read_range
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect

@@ -10,12 +10,13 @@ import numpy as np
 from connectors.kafka.delivery.fences import DRIVER, Fences, Written, is_written
 from connectors.kafka.delivery.task import partition_of
 from connectors.kafka.delivery.too_large import TooLarge
-from connectors.kafka.delivery.topics import TopicNames, Topics
+from connectors.kafka.delivery.topics import Topics
 from connectors.kafka.delivery.transaction import Writer
 from connectors.kafka.encoding.encoder import Messages, size_of
 from connectors.kafka.encoding.records import Record
 from connectors.kafka.encoding.schema_messages import SchemaMessage
 from connectors.kafka.sink_options import KafkaSinkOptions
+from connectors.kafka.topic_names import TopicNames
 
 
 class Announcing:

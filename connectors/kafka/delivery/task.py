@@ -13,11 +13,12 @@ from cdc.block import ChangeBlock, RowKind
 from cdc.schema import TableId
 from cdc.sink import Prepared
 from connectors.kafka.delivery.too_large import COUNTED, TooLarge
-from connectors.kafka.delivery.topics import TopicNames, Topics
+from connectors.kafka.delivery.topics import Topics
 from connectors.kafka.delivery.transaction import Writer
 from connectors.kafka.delivery.turn import Turn
 from connectors.kafka.encoding.encoder import Messages
 from connectors.kafka.encoding.murmur import murmur2
+from connectors.kafka.topic_names import TopicNames
 
 _MOST_SIGNED = (1 << 63) - 1
 _AHEAD_BYTES = 64 << 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,46 +11,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from cdc.errors import SinkError
-from cdc.pattern import TablePattern
 from cdc.retry import Backoff, RetryPolicy
-from cdc.schema import TableId
 from connectors.kafka.client import ANSWER_S, Cluster
 
-_LONGEST = 249
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 _THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS})
 _BROKERS_CHOICE = -1
-
-
-@dataclass(frozen=True, slots=True)
-class TopicNames:
-    """Which topic a table's messages go to.
-
-    Attributes:
-        one: the topic of all tables; None for one topic per table.
-        mapping: patterns of table ids with the topic of what they match; the first that matches counts.
-        prefix: begins the names of other topics, with a dot after it; may be empty.
-    """
-
-    one: str | None = None
-    mapping: tuple[tuple[str, str], ...] = ()
-    prefix: str = ""
-
-    def topic(self, table: TableId) -> str:
-        """The topic of a sink table. What names of topics cannot have becomes an underscore, as Debezium has it.
-
-        Raises SinkError for a name that is too long.
-        """
-        for pattern, topic in self.mapping:
-            if TablePattern(pattern).matches(table):
-                return topic
-        if self.one is not None:
-            return self.one
-        name = _NOT_IN_NAMES.sub("_", f"{self.prefix}.{table}" if self.prefix else str(table))
-        if len(name) > _LONGEST:
-            hint = "name a shorter one with sink.tableId-to-topic.mapping"
-            raise SinkError(f"the topic's name has more than {_LONGEST} characters", where=str(table), hint=hint)
-        return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.connect import Schema, encoded
 from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import MessageLayout, Naming, Prepare
-from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Shared, Value
+from connectors.kafka.modes import Modes
 
 Register = Callable[[str, Schema], int]
 """Registers a schema of the topic's keys (`key`) or values (`value`): its number. Raises SinkError."""

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from cdc.schema import Column, DataType, Kind
 from cdc.types.kinds import BINARIES, TEXTS, TIMESTAMPS
 from connectors.kafka.encoding.kernels import values
-from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.encoding.mysql_types import parts_of
 from connectors.kafka.encoding.template import Field
+from connectors.kafka.modes import Modes
 
 Schema = dict[str, Any]
 

@@ -9,8 +9,8 @@ from connectors.kafka.encoding.connect import Encoded, Schema, encoded
 from connectors.kafka.encoding.defaults import default_of
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import MessageLayout, Naming
-from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Shared, Value, json_text
+from connectors.kafka.modes import Modes
 
 SOURCE: tuple[tuple[str, Schema], ...] = (  # the fields of `source` in their order
     ("version", {"type": "string", "optional": False}),

@@ -7,9 +7,9 @@ from typing import Any
 from cdc.schema import Column, TableId, TableSchema
 from connectors.kafka.encoding.debezium import column_schemas, envelope_schema, source_schema
 from connectors.kafka.encoding.layout import Naming
-from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.encoding.mysql_types import MySqlType, mysql_type, parts_of
 from connectors.kafka.encoding.table_changes import TableChange
+from connectors.kafka.modes import Modes
 
 Schema = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cdc.schema import Column, Kind
 from cdc.types.kinds import INTEGERS, TEXTS
-from connectors.kafka.encoding.modes import Modes
+from connectors.kafka.modes import Modes
 
 _MILLI_DIGITS = 3
 _CLOCK = r"(?P<h>\d+):(?P<m>\d+)(?::(?P<s>\d+)(?:\.(?P<f>\d+))?)?"

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.kafka.encoding.kernels import messages, values
-from connectors.kafka.encoding.kernels.strings import ESCAPE_BYTES, escapes
+from connectors.kafka.kernels.strings import ESCAPE_BYTES, escapes
 from connectors.shared.kernels.buffers import buffers, string_offsets
 
 BEFORE, AFTER, KEY = messages.BEFORE, messages.AFTER, messages.KEY

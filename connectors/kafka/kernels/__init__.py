@@ -1,4 +1,4 @@
-"""Numba kernels that find values in JSON text and turn them into column buffers. None raises and none allocates."""
+"""Numba kernels over JSON text: values to column buffers, and strings as JSON writes them. None raises or allocates."""
 
 from pathlib import Path
 

@@ -18,9 +18,9 @@ from cdc.errors import CorruptLog
 from cdc.schema import TableId
 from connectors.kafka.formats.ddl import Altered, tables_of
 from connectors.kafka.formats.debezium import DebeziumFormat
-from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Messages, Statement
 from connectors.kafka.formats.log_positions import NOWHERE, LogPosition, LogPositions
+from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.history import Known
 from connectors.kafka.read.offset import KafkaOffset
 from connectors.kafka.read.records import Pending

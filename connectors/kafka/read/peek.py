@@ -7,8 +7,8 @@ from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch.fetcher import Fetcher
-from connectors.kafka.formats.detect import Formats
 from connectors.kafka.read import records, startup
+from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.offset import topic_partition
 from connectors.kafka.read.records import Pending
 from connectors.kafka.read.tables import Tables

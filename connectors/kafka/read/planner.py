@@ -16,9 +16,9 @@ from cdc.errors import SchemaUnknown, SourceUnavailable
 from cdc.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.kafka.client import SOURCE, Cluster
-from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.read import statements
+from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.history import Entry, History, Known, carries_out, is_statement, partition_entry
 from connectors.kafka.read.offset import KafkaOffset
 from connectors.kafka.read.ordered import IDLE_S, Order

@@ -14,10 +14,10 @@ from cdc.timing import in_phase
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.blocks import Sequenced, block_of
-from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Format, Group, Messages
 from connectors.kafka.read import records, startup
 from connectors.kafka.read.dead_letters import DeadLetters
+from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.history import Known
 from connectors.kafka.read.offset import sequence_base
 from connectors.kafka.read.ranges import Range

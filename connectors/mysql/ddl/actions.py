@@ -10,7 +10,7 @@ from cdc.schema import TableId, TruncateTable
 from connectors.mysql.ddl.definition import altered, created
 from connectors.mysql.ddl.renames import rename_tables
 from connectors.mysql.ddl.work import Work
-from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.statements import (
     AlterDatabase,
     AlterTable,

@@ -23,7 +23,7 @@ from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.work import Work
-from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import Dialect
 from connectors.shared.ddl.parser import parse
 from connectors.shared.ddl.statements import StatementDml, Unparsed

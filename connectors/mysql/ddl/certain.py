@@ -26,7 +26,7 @@ from cdc.types.kinds import RANGES, TEXTS
 from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.ddl.resolve import LOB_BYTES
 from connectors.mysql.ddl.rewritten import rewritten_text
-from connectors.mysql.schema.table import MySqlColumn, data_type
+from connectors.mysql.table import MySqlColumn, data_type
 from connectors.shared.ddl.charsets import max_bytes
 from connectors.shared.ddl.statements import Default
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
-from connectors.mysql.schema.table import MySqlColumn
+from connectors.mysql.table import MySqlColumn
 from connectors.shared.ddl.dialect import Dialect
 from connectors.shared.ddl.statements import Default, DefaultKind
 from connectors.shared.ddl.tokens import TokenKind
@@ -71,7 +71,7 @@ def _decoded(value: bytes, column: MySqlColumn) -> str:
     """The text that bytes are in the column's character set. Raises UnsupportedChange when they are none."""
     import pyarrow as pa
 
-    from connectors.mysql.rows.charsets import to_utf8, validate_utf8
+    from connectors.mysql.charsets.conversion import to_utf8, validate_utf8
 
     charset = column.charset or "utf8mb4"
     text = to_utf8(pa.array([value], pa.binary()), charset)

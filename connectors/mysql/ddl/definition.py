@@ -19,7 +19,7 @@ from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
 from connectors.mysql.ddl.rewritten import rewritten_text
 from connectors.mysql.ddl.versions import NEVER, ROW_VERSIONS, with_versions, without_versions
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 from connectors.shared.ddl.charsets import charset_of
 from connectors.shared.ddl.dialect import Dialect
 from connectors.shared.ddl.statements import (

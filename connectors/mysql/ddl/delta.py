@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from cdc.events import Uncertain
 from cdc.schema import TableId
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 Mark = Literal["left", "sequence", "arrived", "copy", "filled"]
 """`left`: a captured table was renamed away, its sink table still has this name. `sequence`: not a table at all.

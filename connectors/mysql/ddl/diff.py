@@ -8,7 +8,7 @@ from cdc.evolution.diff import Hints, Origins, Table
 from cdc.evolution.diff import diff as schema_diff
 from cdc.schema import SchemaChange
 from connectors.mysql.ddl.defaults import fill_text
-from connectors.mysql.schema.table import MySqlTable, table_schema
+from connectors.mysql.table import MySqlTable, table_schema
 
 __all__ = ["Origins", "diff"]
 

@@ -17,7 +17,7 @@ from cdc.schema import TableId
 from cdc.types.kinds import RANGES
 from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.ddl.work import Work
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable, data_type
+from connectors.mysql.table import MySqlColumn, MySqlTable, data_type
 from connectors.shared.ddl.statements import (
     AddColumnClause,
     AlterTable,

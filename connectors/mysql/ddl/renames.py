@@ -13,7 +13,7 @@ from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, RenameTable, TableId
 from connectors.mysql.ddl.online import is_copy, may_rename, why_uncertain
 from connectors.mysql.ddl.work import Work
-from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.table import MySqlTable
 
 Pair = tuple[TableId, TableId]
 

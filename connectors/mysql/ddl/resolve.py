@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.mysql.ddl.defaults import default_text
-from connectors.mysql.schema.table import MySqlColumn
+from connectors.mysql.table import MySqlColumn
 from connectors.shared.ddl.charsets import charset_of, max_bytes
 from connectors.shared.ddl.dialect import Dialect
 from connectors.shared.ddl.statements import ColumnDefinition, TypeSpec

@@ -8,7 +8,7 @@ character set becomes are others there, and the text that bytes become.
 from __future__ import annotations
 
 from connectors.mysql.ddl.defaults import is_bytes
-from connectors.mysql.schema.table import MySqlColumn
+from connectors.mysql.table import MySqlColumn
 
 _LABELLED = ("enum", "set")
 _WHOLE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})

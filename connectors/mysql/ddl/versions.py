@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 ROW_VERSIONS = tuple(
     MySqlColumn(name, "timestamp", 6, nullable=False, generated=True) for name in ("row_start", "row_end")

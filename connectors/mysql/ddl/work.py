@@ -10,7 +10,7 @@ from cdc.events import Uncertain
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.delta import Mark
 from connectors.mysql.ddl.diff import Origins, diff
-from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import Dialect
 
 

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from cdc.errors import PositionLost
-from connectors.mysql.follow.segment import ANONYMOUS
-from connectors.mysql.log import events
+from connectors.mysql import events
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.event_bodies import parse_gtid_list, parse_previous_gtids
-from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.log.segment import ANONYMOUS
 from connectors.mysql.server.connection_errors import COPY_ANEW
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server.positions import file_number
 
 _MOST_RUNS = 10_000
 """So many are kept until they are put together."""

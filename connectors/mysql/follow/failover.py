@@ -15,14 +15,13 @@ from cdc.errors import PositionLost, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
 from connectors.mysql.follow.follower import OpenStream
 from connectors.mysql.follow.startup import ChangedTables, first_after, gtids_at, whole_log
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.log.sieve import Sieve, begin_of, transaction_begins
 from connectors.mysql.server.connection_errors import COPY_ANEW
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.gtid_range import GtidRange, Gtids, lacking
-from connectors.mysql.server.positions import LogPosition, check_gtid_position
+from connectors.mysql.server.positions import LogPosition, check_gtid_position, file_number
 from connectors.mysql.server.same_server import check_has, needed_gtids
 from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import ServerInfo, where_of

@@ -10,8 +10,8 @@ from dataclasses import replace
 from cdc.errors import CdcError, SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.source import Limits
-from connectors.mysql.follow.segment import Segment, SegmentQueue
 from connectors.mysql.follow.segmenter import Segmenter
+from connectors.mysql.log.segment import Segment, SegmentQueue
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.positions import LogPosition

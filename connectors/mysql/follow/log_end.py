@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cdc.errors import SourceError
-from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.gtid import GtidSet
-from connectors.mysql.server.positions import FIRST_POSITION, LogFile, LogPosition, list_logs
+from connectors.mysql.server.positions import FIRST_POSITION, LogFile, LogPosition, file_number, list_logs
 from connectors.mysql.server.server_info import end_of_log
 
 log = logging.getLogger(__name__)

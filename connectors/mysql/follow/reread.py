@@ -9,10 +9,10 @@ from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
 from connectors.mysql.follow.startup import changed_between
 from connectors.mysql.follow.streams import Streams
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_server
+from connectors.mysql.table import MySqlTable
 
 
 class Reread:

@@ -17,13 +17,13 @@ import numpy as np
 from cdc.errors import CorruptLog, SourceError, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
+from connectors.mysql import events
 from connectors.mysql.follow.continuity import Continuity
-from connectors.mysql.follow.segment import ANONYMOUS, Segment
-from connectors.mysql.log import events
 from connectors.mysql.log.buffer_view import BufferView, table_ids
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.log.segment import ANONYMOUS, Segment
 from connectors.mysql.rows.table_map import table_name
 from connectors.mysql.server.positions import LogPosition
 

@@ -10,11 +10,12 @@ import numpy as np
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.retry import Backoff
 from cdc.schema import TableId
+from connectors.mysql import events
 from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.follow.follower import OpenStream
 from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.follow.streams import Streams
-from connectors.mysql.log import events
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.event_bodies import (
     gtid_runs,
     mariadb_gtid_runs,
@@ -29,7 +30,6 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Known
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import is_gone
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.information_schema import read_databases, read_sequences, read_tables, table_ids
 from connectors.mysql.server.positions import (
     LogPosition,

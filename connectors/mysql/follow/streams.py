@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from connectors.mysql.follow.segment import LogRange
+from connectors.mysql.log.segment import LogRange
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import RETRY, ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.server.positions import LogPosition, check_gtid_position

@@ -14,9 +14,9 @@ from cdc.source import Lag, Limits, Split
 from cdc.state.store import Store
 from connectors.mysql.follow.log_end import LogEnd
 from connectors.mysql.follow.opened import check_opened, note_opened
-from connectors.mysql.follow.segment import Segment, end_offset, splits_of
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.segment import Segment, end_offset, splits_of
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas
 from connectors.mysql.server.positions import LogPosition

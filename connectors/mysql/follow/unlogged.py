@@ -14,11 +14,11 @@ from cdc.schema import TableId
 from connectors.mysql.follow.log_end import End
 from connectors.mysql.follow.startup import changed_between
 from connectors.mysql.follow.streams import Streams
-from connectors.mysql.schema.table import MySqlTable, difference
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import read_tables, table_reader
 from connectors.mysql.server.positions import LogPosition, list_logs
 from connectors.mysql.server.server_info import end_of_log, server_info
+from connectors.mysql.table import MySqlTable, difference
 
 CONFIRM_S = 2.0
 """What differs is looked at again after so long: a statement may be carried out a moment before it is in the log."""

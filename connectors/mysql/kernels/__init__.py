@@ -12,7 +12,7 @@ from connectors.shared.kernels import Kernels, text
 FOLDER = Path(__file__).parent
 """Where the sources of these kernels are, for the packages whose kernels call them."""
 
-EVENTS = FOLDER.parent / "log" / "events.py"
+EVENTS = FOLDER.parent / "events.py"
 """Constants that these kernels are compiled with and share with Python code."""
 
 kernel = Kernels(FOLDER, "log", EVENTS, text.FOLDER)

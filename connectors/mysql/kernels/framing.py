@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from connectors.mysql import events
 from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.crc import crc32
 from connectors.mysql.kernels.gtid_log import BAD, NO_TIME, plain_commit_us, tagged_fields
 from connectors.mysql.kernels.query_kind import query_kind
-from connectors.mysql.log import events
 from connectors.shared.kernels.kernel_types import Bytes, Int, Ints
 from connectors.shared.kernels.memory import address, peek8, peek24, peek32, poke8
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from connectors.mysql import events
 from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.bits import number, varlen
-from connectors.mysql.log import events
 from connectors.shared.kernels.kernel_types import Bytes, Int, Ints
 
 _BODY: Final = events.HEADER_SIZE

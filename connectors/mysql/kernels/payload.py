@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
+from connectors.mysql import events
 from connectors.mysql.kernels import framing, kernel
 from connectors.mysql.kernels.bits import number, u16, u32
 from connectors.mysql.kernels.query_kind import query_kind
-from connectors.mysql.log import events
 from connectors.shared.kernels.kernel_types import Bytes, Int, Ints
 
 HEAD, FROM, TO, PLAIN, METHOD = 0, 1, 2, 3, 4

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
+from connectors.mysql import events
 from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.bits import u16
-from connectors.mysql.log import events
 from connectors.shared.kernels.kernel_types import Bytes, Int
 
 _HEADER: Final = events.HEADER_SIZE + events.QUERY_POST_HEADER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdc.errors import CorruptLog
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.receive_buffer import Ints, ReceiveBuffer
 
 _ROW_BYTES = 100

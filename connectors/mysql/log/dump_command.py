@@ -13,9 +13,9 @@ from typing import Any, Final
 import pymysql
 from pymysql.constants import COMMAND
 
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.server_check import announce_reader
 from connectors.mysql.server.server_info import query, where_of
 

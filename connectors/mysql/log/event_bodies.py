@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdc.errors import CorruptLog
+from connectors.mysql import events
 from connectors.mysql.kernels import gtid_log
-from connectors.mysql.log import events
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import zstandard
 
 from cdc.errors import CorruptLog, UnsupportedChange
+from connectors.mysql import events
 from connectors.mysql.kernels import framing, payload
 from connectors.mysql.kernels.payload import COPY, HEAD, METHOD, PLAIN, STORED, ZSTD
-from connectors.mysql.log import events
 from connectors.mysql.log.receive_buffer import Bytes, Ints, ReceiveBuffer
 
 PIECE: Final = 8 << 20

@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 
 from cdc.errors import CorruptLog, UnsupportedChange
-from connectors.mysql.log import events
+from connectors.mysql import events
 
 _BODY = events.HEADER_SIZE
 _POST_HEADERS = _BODY + 57

@@ -12,12 +12,14 @@ from typing import Final
 import numpy as np
 
 from cdc.errors import CorruptLog, UnsupportedChange
+from connectors.mysql import events
 from connectors.mysql.kernels import framing
 from connectors.mysql.kernels.gtid_log import NO_TIME
-from connectors.mysql.log import events, format_description
+from connectors.mysql.log import format_description
 from connectors.mysql.log.event_bodies import heartbeat_position, rotate_target
 from connectors.mysql.log.expand import expand
-from connectors.mysql.log.receive_buffer import Bytes, ReceiveBuffer, file_number
+from connectors.mysql.log.receive_buffer import Bytes, ReceiveBuffer
+from connectors.mysql.server.positions import file_number
 
 CAPACITY: Final = 1 << 17
 """Most events in one buffer."""

@@ -10,8 +10,8 @@ from typing import BinaryIO
 import numpy as np
 
 from cdc.errors import CorruptLog, SourceUnavailable, UnsupportedChange
+from connectors.mysql import events
 from connectors.mysql.kernels import framing
-from connectors.mysql.log import events
 from connectors.mysql.log.buffers import BUFFER_BYTES, carry, take
 from connectors.mysql.log.indexer import Indexer
 from connectors.mysql.log.receive_buffer import Bytes, ReceiveBuffer

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 from cdc.errors import CorruptLog, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
-from connectors.mysql.follow.segment import LogRange
-from connectors.mysql.log import events
-from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
+from connectors.mysql import events
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.server.connection import RETRY
-from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.positions import LogPosition, file_number
 
 READ_S = 30.0
 _HEADS = (

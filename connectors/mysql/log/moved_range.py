@@ -13,14 +13,14 @@ import numpy as np
 
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
-from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.log_range import READ_S, read_range
-from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.sieve import Sieve
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.gtid_range import GtidRange
-from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.positions import LogPosition, file_number
 from connectors.mysql.server.same_server import AnotherServer
 
 OpenRange = Callable[[LogRange], tuple[BinlogStream, bool]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc.errors import CorruptLog
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 
 _SQL_MODE, _CATALOG, _CHARSET, _TIME_ZONE, _CATALOG_NZ = 1, 2, 4, 5, 6

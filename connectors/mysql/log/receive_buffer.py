@@ -80,9 +80,3 @@ class ReceiveBuffer:
     def where(self, index: int) -> str:
         """`binlog.000002:1234`, the place just after the event, for error messages."""
         return f"{self.file}:{int(self.end_position[index])}"
-
-
-def file_number(name: str) -> int:
-    """`binlog.000002` is 2; 0 when the name does not end in digits."""
-    digits = name.rpartition(".")[2]
-    return int(digits) if digits.isascii() and digits.isdigit() else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.server.positions import file_number
 
 _SHIFT = 40
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.server.positions import LogPosition

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdc.errors import CorruptLog, UnsupportedChange
-from connectors.mysql.rows.charsets import to_utf8
+from connectors.mysql.charsets.conversion import to_utf8
 from connectors.mysql.rows.column_plan import Finish
 
 Array = Any

@@ -16,7 +16,7 @@ from cdc.schema import Kind, TableSchema
 from connectors.mysql.kernels import ops
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.table_map import TableMap
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
+from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _BLOBS = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})

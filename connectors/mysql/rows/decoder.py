@@ -24,7 +24,7 @@ from connectors.mysql.rows.arena import Arena, text_patch
 from connectors.mysql.rows.image_plan import Walk
 from connectors.mysql.rows.row_faults import fault_error
 from connectors.mysql.rows.table_slots import Slot, TableSlots
-from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.table import MySqlTable
 
 _SEQUENCE_SHIFT = 40
 _SAMPLE_BYTES = 32 << 10

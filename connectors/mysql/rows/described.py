@@ -12,12 +12,12 @@ from typing import Final
 import pyarrow as pa
 
 from cdc.errors import CorruptLog
+from connectors.mysql.charsets.conversion import to_utf8
 from connectors.mysql.rows import table_map as codes
-from connectors.mysql.rows.charsets import to_utf8
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.rows.column_plan import hashes
 from connectors.mysql.rows.table_map import TableMap, parse_table_map
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 from connectors.shared.ddl.charsets import max_bytes
 
 _GEOMETRY_TYPE: Final = 7

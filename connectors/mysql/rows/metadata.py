@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.event_bodies import parse_gtid
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 

@@ -10,18 +10,18 @@ import numpy as np
 
 from cdc.errors import CorruptLog, SchemaUnknown
 from cdc.schema import TableId
+from connectors.mysql.charsets.conversion import IDENTITY, canonical
+from connectors.mysql.events import MARIADB_GTID
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels import table_maps as scan
-from connectors.mysql.log.events import MARIADB_GTID
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
-from connectors.mysql.rows.charsets import IDENTITY, canonical
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.rows.column_plan import TablePlan, plan_table
 from connectors.mysql.rows.image_plan import plan_image
 from connectors.mysql.rows.table_map import TableMap, parse_table_map, table_name
-from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.table import MySqlTable
 
 _BLOCK_BYTES = 64 << 20
 _BODY = 25

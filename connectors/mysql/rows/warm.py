@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from cdc.schema import TableId
+from connectors.mysql import events
 from connectors.mysql.kernels import framing
-from connectors.mysql.log import events
 from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.log.indexer import Indexer
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.decoder import Decoder
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _TABLE = TableId("warm", "up")
 _COLUMNS = (MySqlColumn("id", "int"), MySqlColumn("note", "varchar", 20, charset="latin1"))

@@ -27,7 +27,7 @@ from cdc.schema_json import change_from_json, change_to_json
 from cdc.state.store import RESTORE, Store
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
-from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.table import MySqlTable
 
 FILE_NAME = "schemas.jsonl"
 _FORMAT = 1

@@ -25,9 +25,9 @@ from cdc.state.store import Store
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.options import LogOptions
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
-from connectors.mysql.schema.table import MySqlTable, table_schema
 from connectors.mysql.schema.tracker import Reread, Tracker, Unlogged
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.table import MySqlTable, table_schema
 from connectors.shared.ddl.dialect import Dialect
 
 if TYPE_CHECKING:

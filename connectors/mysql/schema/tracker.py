@@ -19,8 +19,8 @@ from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.sieve import begin_of, transaction_begins
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.table import MySqlTable
 
 Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTable]]
 """Those of the tables that the server has, with definitions that hold from a position of its log on."""

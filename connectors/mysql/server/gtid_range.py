@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TypeAlias
 
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 
 Gtids: TypeAlias = "GtidSet | MariaDbGtid"
 

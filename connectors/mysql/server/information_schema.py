@@ -14,10 +14,10 @@ from cdc.errors import SchemaUnknown
 from cdc.schema import TableId
 from connectors.mysql.ddl.defaults import bytes_text, is_bytes
 from connectors.mysql.ddl.versions import with_versions
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.server.column_type import parse_column_type, unescape
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import Row, query, where_of
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _DATABASES_ONE_BY_ONE = 50

@@ -12,10 +12,9 @@ import pymysql
 from pymysql.constants import COMMAND
 
 from cdc.errors import PositionLost, SourceError
-from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import COPY_ANEW, as_source_error
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.gtid_range import lacking
 from connectors.mysql.server.server_check import announce_reader, free_server_id
 from connectors.mysql.server.server_info import ServerInfo, query, where_of
@@ -24,6 +23,12 @@ FIRST_POSITION = 4  # every binlog file begins with a 4-byte magic number
 _NON_BLOCK = 0x01  # BINLOG_DUMP_NON_BLOCK: end at the end of the log instead of waiting for more
 _RESTART = f"{COPY_ANEW}; and keep binary logs longer on the server"
 _RETENTION = {"mysql": "SET GLOBAL binlog_expire_logs_seconds = 604800", "mariadb": "SET GLOBAL expire_logs_days = 7"}
+
+
+def file_number(name: str) -> int:
+    """`binlog.000002` is 2; 0 when the name does not end in digits."""
+    digits = name.rpartition(".")[2]
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
 @total_ordering

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import COPY_ANEW
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.gtid_range import Gtids, lacking
 from connectors.mysql.server.positions import LogPosition, check_file_position, list_logs
 from connectors.mysql.server.server_info import ServerInfo, identity_of, query, where_of

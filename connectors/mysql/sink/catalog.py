@@ -10,11 +10,11 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId
-from connectors.mysql.schema.table import MySqlTable, spelled
 from connectors.mysql.server.information_schema import read_tables, rows_of_databases
 from connectors.mysql.sink.dialect import ServerDialect, ServerTable
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.types import ServerType, canonical
+from connectors.mysql.table import MySqlTable, spelled
 from connectors.shared.sql.client import Refused
 
 _COLLATIONS = (

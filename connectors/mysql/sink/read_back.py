@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from cdc.block import arrow_type
 from cdc.errors import SinkError
 from cdc.schema import DataType, Kind, TableId, TableSchema
-from connectors.mysql.schema.table import MySqlTable, data_type, spelled
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.sink.session import SinkServer
 from connectors.mysql.sink.text import TargetColumn, literals
 from connectors.mysql.sink.types import ServerType
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
 from connectors.mysql.snapshot.read.result_stream import ResultStream
+from connectors.mysql.table import MySqlTable, data_type, spelled
 from connectors.shared.sql.client import quoted
 
 _KEYS_AT_ONCE = 500

@@ -19,8 +19,8 @@ from typing import Literal
 
 from cdc.schema import Column, DataType, Kind
 from cdc.types.kinds import RANGES
-from connectors.mysql.schema.table import MySqlColumn, data_type
 from connectors.mysql.server.column_type import parse_column_type
+from connectors.mysql.table import MySqlColumn, data_type
 
 Flavor = Literal["mysql", "mariadb", "oceanbase"]
 """Which server it is."""

@@ -27,16 +27,16 @@ from cdc.errors import SourceUnavailable
 from cdc.schema import TableId
 from cdc.schema_json import table_from_json, table_to_json
 from cdc.state.store import Store
-from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.server.foreign_keys import Link, unlogged_links
 from connectors.mysql.server.information_schema import table_ids
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import end_of_log, server_info
-from connectors.mysql.snapshot.options import SnapshotOptions
 from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.mysql.snapshot_options import SnapshotOptions
 
 FILE = "cascades.json"
 REASON = "rows of a table that it refers to were deleted or changed, and this server does not log what follows"

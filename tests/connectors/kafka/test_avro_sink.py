@@ -23,10 +23,10 @@ from connectors.kafka.client import SINK
 from connectors.kafka.encoding import avro, debezium
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import MessageLayout, Naming
-from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.formats import connect
 from connectors.kafka.formats.debezium import row_fields
 from connectors.kafka.formats.scan import Texts
+from connectors.kafka.modes import Modes
 from connectors.kafka.sink_options import KafkaSinkOptions
 
 NAMING = Naming("dbz", "1")

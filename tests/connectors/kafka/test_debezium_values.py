@@ -12,7 +12,7 @@ from cdc.testing import block
 from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Naming
-from connectors.kafka.encoding.modes import Modes
+from connectors.kafka.modes import Modes
 
 TABLE = TableId("shop", "orders")
 

@@ -23,11 +23,11 @@ from connectors.kafka.fetch import fetcher as fetch
 from connectors.kafka.fetch import library
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.debezium import DebeziumFormat
-from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.plain import PlainFormat
 from connectors.kafka.formats.scan import Heads
 from connectors.kafka.read import records
+from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.records import Pending
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source_options import KafkaSourceOptions

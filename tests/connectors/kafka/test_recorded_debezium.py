@@ -13,7 +13,7 @@ from recorded import Record, differences, ours, theirs
 
 from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.layout import Naming
-from connectors.kafka.encoding.modes import Modes
+from connectors.kafka.modes import Modes
 
 EXCEPTIONS = {
     r"source\.(version|ts_\w+)": "ours is another tool, and knows when a transaction was committed to the millisecond",

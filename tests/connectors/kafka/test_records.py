@@ -14,8 +14,8 @@ from cdc.testing.blocks import block
 from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Naming
-from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.encoding.records import Record
+from connectors.kafka.modes import Modes
 
 TABLE = TableId("shop", "orders")
 LONG = "a name of more than sixteen bytes"

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "binlog"

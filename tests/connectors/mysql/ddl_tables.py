@@ -24,7 +24,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 SCHEMAS = dict[TableId, TableSchema]
 

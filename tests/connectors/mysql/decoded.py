@@ -17,8 +17,8 @@ from cdc_services.server import MySqlServer
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.rows.decoder import Decoder
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.information_schema import read_tables
+from connectors.mysql.table import MySqlTable
 
 
 @dataclass

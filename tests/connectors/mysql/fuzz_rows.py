@@ -26,7 +26,7 @@ from connectors.mysql.log.log_file import read_buffers
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows import arena, image_plan
 from connectors.mysql.rows.decoder import Decoder
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures" / "rows"
 _TABLE = TableId("recorded", "t")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_services.server import MySqlServer
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, j JSON)"

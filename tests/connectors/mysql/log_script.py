@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from binlog_builder import Event, gtid, log, query
 
+from connectors.mysql import events
 from connectors.mysql.kernels import framing
-from connectors.mysql.log import events
 from connectors.mysql.log.indexer import Indexer
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 

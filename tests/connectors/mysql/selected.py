@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from cdc_services.server import MySqlServer
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _INTEGERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "year"}
 _BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}

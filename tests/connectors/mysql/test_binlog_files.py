@@ -14,8 +14,8 @@ from cdc.schema import AddColumn, CreateTable, TableId
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
+from connectors.mysql import events
 from connectors.mysql.binlog_files import BinlogFilesSource
-from connectors.mysql.log import events
 from connectors.mysql.options import BinlogFilesSourceOptions
 
 T = TableId("shop", "t")

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from connectors.kafka.encoding.kernels import strings
+from connectors.kafka import kernels
 from connectors.shared.kernels import Kernels
 from connectors.shared.kernels.text import FOLDER
 
-kernel = Kernels(Path(__file__).parent, "avro", FOLDER, Path(strings.__file__).parent)
+kernel = Kernels(Path(__file__).parent, "avro", FOLDER, Path(kernels.__file__).parent)
 """Declares a kernel of this package."""

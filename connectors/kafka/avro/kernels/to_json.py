@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.kafka.avro.kernels import kernel
-from connectors.kafka.encoding.kernels.strings import base64_text, escaped
+from connectors.kafka.kernels.strings import base64_text, escaped
 from connectors.shared.kernels.kernel_types import Int, Ints, Pair, Word
 from connectors.shared.kernels.memory import move, peek8, peek32, peek64, poke8, poke32, poke64
 from connectors.shared.kernels.text.floats import double_text, float_text

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.kafka.encoding.kernels import kernel, values
-from connectors.kafka.encoding.kernels.strings import hex_digits
 from connectors.kafka.encoding.kernels.values import (
     BIT,
     COLUMN_BYTES,
@@ -20,6 +19,7 @@ from connectors.kafka.encoding.kernels.values import (
     bare_text,
     is_null,
 )
+from connectors.kafka.kernels.strings import hex_digits
 from connectors.shared.kernels.kernel_types import Int
 from connectors.shared.kernels.memory import (
     move,

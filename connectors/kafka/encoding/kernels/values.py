@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.kafka.encoding.kernels import kernel
-from connectors.kafka.encoding.kernels.strings import base64_text, escaped, hex_digits
+from connectors.kafka.kernels.strings import base64_text, escaped, hex_digits
 from connectors.shared.kernels.kernel_types import Bool, Int
 from connectors.shared.kernels.memory import (
     move,

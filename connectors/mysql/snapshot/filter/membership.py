@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.errors import UnsupportedChange
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.snapshot.chunk import Bound, Chunk
 from connectors.mysql.snapshot.filter.moments import microseconds
 from connectors.mysql.snapshot.plan.bounds import BINARY, INTEGERS, TIMES, Collations, lexicographic, literals_of
 from connectors.mysql.snapshot.plan.bounds import split_columns as columns_of
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 Ask = Callable[[str], Sequence[Any]]
 """Runs a statement on the server and gives its only row, of numbers."""

@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock, RowKind, Stream
 from cdc.schema import TableId
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.snapshot.chunk import Bound, Watermark
 from connectors.mysql.snapshot.filter.membership import Ask, Membership
 from connectors.mysql.snapshot.plan.bounds import split_columns
 from connectors.mysql.snapshot.plan.copies import TableCopy
+from connectors.mysql.table import MySqlTable
 
 _LOG, _SNAPSHOT_LOG = frozenset({Stream.LOG}), frozenset({Stream.SNAPSHOT_LOG})
 

@@ -15,11 +15,11 @@ from connectors.mysql.follow.startup import ChangedTables
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server
 from connectors.mysql.server.server_info import ServerInfo
+from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import Dialect
 from connectors.shared.ddl.statements import CreateTable, Statement
 

@@ -8,7 +8,7 @@ from typing import Any
 from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from cdc.state.store import Store
-from connectors.mysql.log.options import LogOptions
+from connectors.mysql.log_options import LogOptions
 
 FILE_NAME = "captured.json"
 

@@ -14,7 +14,6 @@ from cdc.errors import CdcError, SourceError, SourceUnavailable
 from cdc.retry import Backoff
 from cdc.schema import TableId
 from connectors.mysql.follow.streams import Streams
-from connectors.mysql.schema.table import MySqlTable, difference
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.server_info import query
@@ -22,6 +21,7 @@ from connectors.mysql.snapshot.chunk import Bound, Chunk
 from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
 from connectors.mysql.snapshot.plan.split_points import ChunkSize, Part, parts
+from connectors.mysql.table import MySqlTable, difference
 
 AHEAD = 256
 """Chunks found and not yet taken at which the thread waits."""

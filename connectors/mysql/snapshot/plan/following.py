@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from cdc.events import Uncertain
 from cdc.schema import AlterTableComment, CreateTable, DropTable, RenameTable, SchemaChange, TableId, TruncateTable
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.snapshot.chunk import DONE, Begin, End, Entry, Rename, Watermark
 from connectors.mysql.snapshot.plan.copies import TableCopy
+from connectors.mysql.table import MySqlTable
 
 Tables = Mapping[TableId, MySqlTable]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cdc.errors import SourceError
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import Row, query
 from connectors.mysql.snapshot.plan.bounds import splittable
+from connectors.mysql.table import MySqlTable
 
 OPTION = "scan.incremental.snapshot.chunk.key-column"
 

@@ -15,10 +15,10 @@ from cdc.schema import DropTable, TableId
 from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaEntry
 from connectors.mysql.schema.schemas import Schemas
+from connectors.mysql.server.positions import file_number
 from connectors.mysql.snapshot.plan.coordinator import Coordinator
 
 FILE_NAME = "lost.json"

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from cdc.source import Split
-from connectors.mysql.follow.segment import LogRange
+from connectors.mysql.log.segment import LogRange
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
 

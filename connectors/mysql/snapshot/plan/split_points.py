@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import query
 from connectors.mysql.snapshot.chunk import Bound
 from connectors.mysql.snapshot.plan.bounds import BINARY, INTEGERS, TEXT, after, names_of, split_columns
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 SMALL = 2
 """A table estimated to have fewer chunks than this is cut by queries, as one query tells that it is one chunk."""

@@ -9,12 +9,12 @@ from cdc.events import SourceEvent
 from cdc.schema import TableId
 from cdc.source import Split
 from cdc.state.store import Store
-from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.segment import LogRange
 from connectors.mysql.snapshot.chunk import Chunk, Lost
-from connectors.mysql.snapshot.options import SnapshotOptions
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
 from connectors.mysql.snapshot.plan.events import batch_events
+from connectors.mysql.snapshot_options import SnapshotOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.snapshot.plan.bounds import BINARY, INTEGERS, TEXT, literals_of, names_of, split_columns
+from connectors.mysql.table import MySqlTable
 
 _MOMENTS = frozenset({"date", "datetime", "timestamp"})
 _LOOKED_UP = INTEGERS | BINARY | TEXT | _MOMENTS | {"decimal"}

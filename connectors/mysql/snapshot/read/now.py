@@ -20,7 +20,6 @@ from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import shown_schema
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.gtid_range import lacking
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.server.positions import LogPosition
@@ -36,6 +35,7 @@ from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, resu
 from connectors.mysql.snapshot.read.result_stream import ResultStream, TableChanged
 from connectors.mysql.snapshot.read.session import ChunkSessions
 from connectors.mysql.snapshot.read.throttle import Throttle
+from connectors.mysql.table import MySqlTable
 
 _LOCK_WAIT_S = 10
 _PART_ROWS = 500_000

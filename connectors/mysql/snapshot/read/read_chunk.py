@@ -20,11 +20,10 @@ from cdc.block import ChangeBlock
 from cdc.errors import SchemaUnknown, SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.source import Count
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.rows.decoder import Decoder
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import RETRY
-from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer
 from connectors.mysql.server.server_check import quoted
@@ -38,6 +37,7 @@ from connectors.mysql.snapshot.read.session import ChunkSessions, KeptSessions
 from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.snapshot.read.view import TableAltered, View, open_view
 from connectors.mysql.snapshot.read.window import Unusable, Window, read_window
+from connectors.mysql.table import MySqlTable
 
 VIEW_TRIES = 100
 """Views opened one after the other until one has a usable window."""

@@ -17,16 +17,16 @@ from cdc.block import ChangeBlock, arrow_schema
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, SourceError, UnsupportedChange
 from cdc.schema import Kind
 from cdc.source import Count
+from connectors.mysql.charsets.conversion import IDENTITY, canonical
 from connectors.mysql.kernels import ops
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
-from connectors.mysql.rows.charsets import IDENTITY, canonical
 from connectors.mysql.rows.column_plan import Finish, TablePlan
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.snapshot.read.kernels import protocol, result_rows
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
+from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 BLOCK_ROWS: Final = 1 << 16
 BLOCK_BYTES: Final = 8 << 20

@@ -24,14 +24,14 @@ from typing import Any, Final
 
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
-from connectors.mysql.schema.table import MySqlTable, difference
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.connection_errors import is_gone
-from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import query, where_of
 from connectors.mysql.snapshot.read.session import ChunkSessions
+from connectors.mysql.table import MySqlTable, difference
 
 _COMMIT_S: Final = 1.0
 _COMMIT_PAUSE_S: Final = 0.01

@@ -7,10 +7,10 @@ import numpy as np
 from cdc.schema import TableId
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.addresses import address
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.snapshot.read.kernels import packets, protocol
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _TABLE = MySqlTable(
     TableId("warm", "up"), (MySqlColumn("id", "int"), MySqlColumn("note", "varchar", 20, charset="latin1"))

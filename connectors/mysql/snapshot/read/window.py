@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SourceUnavailable
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.log.query_event import parse_query
-from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.rows.decoder import Decoder
-from connectors.mysql.schema.table import MySqlTable
-from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.positions import LogPosition, file_number
+from connectors.mysql.table import MySqlTable
 
 READ_S: Final = 1.0
 SILENCE_S: Final = 30.0

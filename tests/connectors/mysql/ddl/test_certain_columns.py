@@ -7,7 +7,7 @@ import pytest
 from cdc.schema import TableId
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.certain import uncertain_column
-from connectors.mysql.schema.table import MySqlColumn
+from connectors.mysql.table import MySqlColumn
 
 
 def column(kind: str, length: int | None = None, scale: int | None = None, charset: str | None = None) -> MySqlColumn:

@@ -20,7 +20,7 @@ from cdc.schema import (
     TableId,
     TruncateTable,
 )
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
+from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 from connectors.shared.ddl.dialect import Dialect
 from connectors.shared.ddl.statements import StatementDml
 

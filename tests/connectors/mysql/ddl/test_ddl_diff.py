@@ -30,7 +30,7 @@ from cdc.schema import (
 )
 from connectors.mysql.ddl.defaults import fill_text
 from connectors.mysql.ddl.diff import diff
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
+from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 INT, TEXT = DataType(Kind.INT), DataType(Kind.STRING)

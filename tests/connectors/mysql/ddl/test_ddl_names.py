@@ -7,7 +7,7 @@ import pytest
 from cdc.schema import TableId
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.names import names_in
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 NAMES = ("t", "my-table", "a`b", 'say "hi"', "über", "a.b", "Orders", "100%", "left", "$x")
 TABLES = [TableId("shop", name) for name in NAMES]

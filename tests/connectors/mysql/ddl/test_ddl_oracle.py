@@ -12,9 +12,9 @@ from pymysql.err import MySQLError
 
 from cdc_services.server import MySqlServer
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.server.server_info import server_info
+from connectors.mysql.table import MySqlColumn, MySqlTable
 from connectors.shared.ddl.dialect import Dialect
 
 pytestmark = pytest.mark.mysql

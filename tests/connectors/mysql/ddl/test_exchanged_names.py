@@ -26,7 +26,7 @@ from cdc.transform.rules import Rules
 from cdc.transform.texts import RuleSource, RuleTexts, Settings
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
-from connectors.mysql.schema.table import table_schema
+from connectors.mysql.table import table_schema
 from tests.transform_rules import text
 
 pytestmark = pytest.mark.usefixtures("files_stay_open")

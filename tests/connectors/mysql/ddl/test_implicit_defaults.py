@@ -6,7 +6,7 @@ import pytest
 from ddl_tables import catalog
 
 from connectors.mysql.ddl.defaults import default_text, fill_text
-from connectors.mysql.schema.table import MySqlColumn
+from connectors.mysql.table import MySqlColumn
 from connectors.shared.ddl.dialect import Dialect
 from connectors.shared.ddl.statements import Default, DefaultKind
 

@@ -8,7 +8,7 @@ from ddl_tables import catalog
 from cdc.errors import UnsupportedChange
 from cdc.schema import AddColumn, AlterColumnType, CreateTable, DropColumn, DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
-from connectors.mysql.schema.table import table_schema
+from connectors.mysql.table import table_schema
 
 T, OLD = TableId("shop", "t"), TableId("shop", "_t_del")
 CREATE = "CREATE TABLE t (a INT PRIMARY KEY, c INT, d VARCHAR(9), u INT UNSIGNED NOT NULL, g FLOAT, b MEDIUMBLOB)"

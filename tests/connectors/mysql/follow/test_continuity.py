@@ -16,12 +16,12 @@ from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain
 from cdc_services.server import StartedServer
+from connectors.mysql import events
 from connectors.mysql.follow.continuity import Continuity
-from connectors.mysql.follow.segment import ANONYMOUS
-from connectors.mysql.log import events
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.log.dump_command import encode_gtid_set
+from connectors.mysql.log.segment import ANONYMOUS
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.source import MySqlSource
 
 ONE, TWO, OTHER = "binlog.000001", "binlog.000002", "other.000001"

@@ -19,9 +19,9 @@ from waits import Waits
 from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.source import Limits
 from connectors.mysql.follow.follower import QUIET_S, Follower
-from connectors.mysql.follow.segment import Segment
 from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.log.segment import Segment
 from connectors.mysql.log.stream import EndOfLog
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer

@@ -9,7 +9,8 @@ from typing import Any
 
 from cdc.schema import TableId
 from cdc.source import Limits
-from connectors.mysql.follow.segment import (
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.segment import (
     ANONYMOUS,
     LEAST_SPLIT_BYTES,
     Segment,
@@ -18,7 +19,6 @@ from connectors.mysql.follow.segment import (
     end_offset,
     splits_of,
 )
-from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.server.positions import LogPosition
 
 T, U, V = (TableId("shop", name) for name in "tuv")

@@ -30,12 +30,12 @@ from log_script import (
 from cdc.errors import CorruptLog, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
-from connectors.mysql.follow.segment import Segment
+from connectors.mysql import events
 from connectors.mysql.follow.segmenter import SEGMENT_BYTES, Segmenter
-from connectors.mysql.log import events
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.log.segment import Segment
 
 T, U, OTHER = TableId("shop", "t"), TableId("shop", "u"), TableId("else", "x")
 FILE = "binlog.000001"

@@ -16,8 +16,8 @@ from cdc.source import Context, Offset
 from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain
 from cdc_services.server import StartedServer
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.source import MySqlSource
 
 pytestmark = pytest.mark.mysql

@@ -10,7 +10,7 @@ import pytest
 from binlog_builder import FIXTURES, flat
 
 from cdc.errors import CorruptLog, UnsupportedChange
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.log_file import read_buffers
 
 _IN_USE_BIT = (4 + 17, 0)  # of the format description event: not covered by its checksum, and without effect

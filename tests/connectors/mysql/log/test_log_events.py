@@ -10,14 +10,16 @@ import pytest
 from binlog_builder import FIXTURES, gtid, log, query
 
 from cdc.errors import CorruptLog
+from connectors.mysql import events
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.kernels.query_kind import statement_kind
-from connectors.mysql.log import event_bodies, events
+from connectors.mysql.log import event_bodies
 from connectors.mysql.log.dump_command import encode_gtid_set
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
 from connectors.mysql.log.log_file import read_buffers
 from connectors.mysql.log.query_event import Query, parse_query
-from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
-from connectors.mysql.server.gtid import GtidSet
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.server.positions import file_number
 
 ONE = uuid.UUID("11111111-2222-3333-4444-555555555555")
 TWO = uuid.UUID("ffffffff-2222-3333-4444-555555555555")

@@ -11,7 +11,7 @@ import zstandard
 from binlog_builder import event, flat, log, query
 
 from cdc.errors import CorruptLog
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.expand import PIECE
 from connectors.mysql.log.log_file import read_buffers
 

@@ -10,7 +10,7 @@ import pytest
 from binlog_builder import FIXTURES, event, flat, format_description, gtid, log, names, query
 
 from cdc.errors import CorruptLog, SourceUnavailable, UnsupportedChange
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.log_file import read_buffers
 
 RECORDED = ("mysql.binlog", "mysql-no-checksum.binlog", "mariadb.binlog")

@@ -18,7 +18,7 @@ from waits import Waits
 from cdc.errors import CorruptLog, PositionLost, SourceUnavailable
 from cdc.retry import RetryPolicy
 from cdc_services.server import StartedServer
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.log_range import LogRange, read_range, within
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import BinlogStream

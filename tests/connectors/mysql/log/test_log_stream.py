@@ -14,13 +14,14 @@ from servers import ServerFactory, own_servers
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable, UnsupportedChange
 from cdc_services.server import MySqlServer, StartedServer
-from connectors.mysql.log import dump_command, events
+from connectors.mysql import events
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.log import dump_command
 from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.log.log_file import read_buffers
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.positions import LogPosition
 
 LONG_S = 20.0

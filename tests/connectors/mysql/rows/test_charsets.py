@@ -11,8 +11,8 @@ import pytest
 
 from cdc.errors import UnsupportedChange
 from cdc_services.server import MySqlServer
-from connectors.mysql.rows.charset_tables import CODECS
-from connectors.mysql.rows.charsets import IDENTITY, KNOWN, canonical, to_utf8, validate_utf8
+from connectors.mysql.charsets.conversion import IDENTITY, KNOWN, canonical, to_utf8, validate_utf8
+from connectors.mysql.charsets.tables import CODECS
 from connectors.mysql.rows.collations import charset_of
 
 MULTIBYTE = sorted(["big5", "cp932", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "sjis", "ujis"])

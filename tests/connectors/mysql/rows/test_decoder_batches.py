@@ -14,8 +14,8 @@ from log_script import BEGIN, XID, chunk, seen
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
-from connectors.mysql.log import events
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql import events
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 Row = tuple[int, int | None, str, str | None, datetime.date | None]
 

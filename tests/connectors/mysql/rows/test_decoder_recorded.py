@@ -11,7 +11,7 @@ from decoded import chunks_of, decode
 from selected import shown
 
 from cdc.schema import TableId
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _FIXTURES = Path(__file__).parents[3] / "fixtures"
 _TABLE = TableId("recorded", "t")

@@ -11,9 +11,9 @@ from log_script import BEGIN, XID, chunk, seen
 
 from cdc.errors import CorruptLog, SchemaUnknown
 from cdc.schema import TableId
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.rows.table_map import parse_table_map
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _INT = bytes([3])
 _STATEMENT_END = 1

@@ -9,13 +9,13 @@ import pytest
 
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.rows.described import described
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.server.server_info import server_info
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 pytestmark = pytest.mark.mysql
 

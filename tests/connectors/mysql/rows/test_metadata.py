@@ -13,7 +13,7 @@ from log_script import chunk, insert, pieces
 from cdc.block import ChangeBlock
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.testing.blocks import block
-from connectors.mysql.log import events
+from connectors.mysql import events
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.metadata import NAMES, LogMetadata
 

@@ -9,9 +9,9 @@ import pytest
 from binlog_builder import log, query
 
 from cdc.schema import TableId
+from connectors.mysql import events
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.kernels import framing
-from connectors.mysql.log import events
 from connectors.mysql.log.indexer import Indexer
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.schema.tracker import apply_query

@@ -16,7 +16,7 @@ from cdc.state.store import LocalStore
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
 from connectors.mysql.schema.history import FILE_NAME, SchemaEntry, SchemaHistory
-from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import Dialect
 
 T, U = TableId("shop", "t"), TableId("shop", "u")

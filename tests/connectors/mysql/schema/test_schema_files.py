@@ -15,8 +15,8 @@ from cdc_services.installation import find
 from cdc_services.server import MySqlServer
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.schema.schema_files import define_from, statements
-from connectors.mysql.schema.table import table_schema
 from connectors.mysql.server.information_schema import read_tables
+from connectors.mysql.table import table_schema
 from connectors.shared.ddl.dialect import Dialect
 
 SCRIPT = r"""

@@ -13,13 +13,13 @@ from cdc import events as on
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, DataType, Kind, TableId
 from cdc.state.store import LocalStore
-from connectors.mysql.follow.segment import Segment
+from connectors.mysql import events
 from connectors.mysql.follow.segmenter import Segmenter
-from connectors.mysql.log import events
+from connectors.mysql.log.segment import Segment
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schemas import Known, Schemas, Tracker, shown_schema
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.table import MySqlColumn, MySqlTable
 from connectors.shared.ddl.dialect import Dialect
 
 T = TableId("shop", "t")

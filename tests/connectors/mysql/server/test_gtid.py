@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from trials import trials
 
 from cdc_services.server import MySqlServer
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 B = "5b2f1a04-71ca-11e1-9e33-c80aa9429562"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from test_gtid import A, B, gtid_sets, members
 
-from connectors.mysql.server.gtid import GtidSet
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server.gtid_range import GtidRange, lacking
 
 

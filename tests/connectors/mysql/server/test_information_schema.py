@@ -6,8 +6,8 @@ import pytest
 
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 from connectors.mysql.server.information_schema import charset_of, read_tables, table_ids
+from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 pytestmark = pytest.mark.mysql
 

@@ -12,10 +12,10 @@ from cdc.errors import SourceError
 from cdc.finding import Finding, Level
 from cdc.schema import TableId
 from cdc_services.server import StartedServer
+from connectors.mysql.examine import examine
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
-from connectors.mysql.server.examine import examine
 from connectors.mysql.server.not_logged import told_filter
 from connectors.mysql.server.server_check import check_server
 

@@ -8,8 +8,8 @@ import pytest
 
 from cdc.errors import PositionLost, SourceError
 from cdc_services.server import MySqlServer
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.positions import (
     LogFile,
     LogPosition,

@@ -21,8 +21,8 @@ from cdc.state.store import LocalStore
 from cdc.testing import block
 from cdc_services.server import MySqlServer
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.segment import LogRange
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.schema.tracker import Tracker
 from connectors.mysql.server.foreign_keys import Link

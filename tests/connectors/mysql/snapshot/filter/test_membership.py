@@ -14,13 +14,13 @@ from cdc.block import arrow_schema
 from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.filter.membership import Inside, Membership
 from connectors.mysql.snapshot.plan.bounds import condition
 from connectors.mysql.snapshot.plan.key_columns import key_columns
 from connectors.mysql.snapshot.plan.split_points import ChunkSize, parts
+from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 pytestmark = pytest.mark.mysql
 

@@ -17,15 +17,15 @@ from cdc.source import Context
 from cdc.state.directory import StateDir
 from cdc.testing import ListSink
 from connectors.mysql.ddl.delta import Delta
+from connectors.mysql.follow.names import FILE_NAME
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
-from connectors.mysql.server.names import FILE_NAME
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.chunk import DONE, Begin, End
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
 from connectors.mysql.source import MySqlSource
+from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 T, OTHER = TableId("shop", "t"), TableId("shop", "other")
 ID, NAME = MySqlColumn("id", "int", nullable=False), MySqlColumn("name", "varchar", 20, charset="utf8mb4")

@@ -25,7 +25,6 @@ from cdc.schema import (
 )
 from cdc.state.store import LocalStore
 from cdc.testing import block, images
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, End, Entry, Lost, Rename, Watermark
 from connectors.mysql.snapshot.driver_side import DriverSide
 from connectors.mysql.snapshot.filter.moments import BEFORE_ALL, microseconds
@@ -33,6 +32,7 @@ from connectors.mysql.snapshot.filter.tail_filter import Regions, TailFilter, re
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import Copies
 from connectors.mysql.snapshot.plan.following import Following, SequencedChange
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 INT = DataType.parse("INT")

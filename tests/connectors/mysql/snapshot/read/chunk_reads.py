@@ -11,7 +11,6 @@ from cdc.block import ChangeBlock
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
 from connectors.mysql.log.stream import BinlogStream
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.positions import LogPosition
@@ -20,6 +19,7 @@ from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.filter.membership import Inside
 from connectors.mysql.snapshot.read.read_chunk import read_chunk
 from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, ReadSettings
+from connectors.mysql.table import MySqlTable
 
 Row = tuple[Any, ...]
 _SESSION = "SET time_zone = '+00:00', sql_mode = ''"

@@ -23,11 +23,11 @@ from cdc.schema import TableId
 from connectors.mysql.rows import arena
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.addresses import address
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.snapshot.read.kernels import packets as splitter
 from connectors.mysql.snapshot.read.kernels import protocol
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _COLUMNS = (
     (MySqlColumn("a", "tinyint", 1), codes.TINY, lambda rng: rng.randbytes(1)),

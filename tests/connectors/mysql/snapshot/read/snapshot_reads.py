@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock
 from cdc_services.server import MySqlServer
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
 from connectors.mysql.snapshot.read.result_stream import ResultStream
+from connectors.mysql.table import MySqlTable
 
 SESSION = "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = NULL"
 

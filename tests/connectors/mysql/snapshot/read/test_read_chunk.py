@@ -14,7 +14,7 @@ from waits import Waits
 from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
-from connectors.mysql.server.gtid import GtidSet
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server.same_server import AnotherServer
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.read import read_chunk

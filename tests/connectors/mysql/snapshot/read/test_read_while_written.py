@@ -21,8 +21,8 @@ from servers import ServerFactory
 from cdc.block import RowKind
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.log.event_bodies import gtid_runs
-from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.read.read_settings import ChunkReport, ReadSettings
 

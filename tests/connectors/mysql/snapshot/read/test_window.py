@@ -14,15 +14,15 @@ from fake_stream import FakeStream
 from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.errors import SourceUnavailable
 from cdc.schema import TableId
-from connectors.mysql.log import events
-from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
+from connectors.mysql import events
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import EndOfLog
-from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
-from connectors.mysql.server.gtid import GtidSet
-from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.positions import LogPosition, file_number
 from connectors.mysql.snapshot.read.throttle import BURST_S, Throttle
 from connectors.mysql.snapshot.read.view import difference, owned
 from connectors.mysql.snapshot.read.window import Unusable, Window, buffers_until, names_table
+from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 _TABLE = MySqlTable(
     TableId("shop", "orders"),

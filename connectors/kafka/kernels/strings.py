@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from connectors.kafka.encoding.kernels import kernel
+from connectors.kafka.kernels import kernel
 from connectors.shared.kernels.kernel_types import Bool, Int, Word
 from connectors.shared.kernels.memory import peek8, peek64, poke8, poke64, signed32
 

@@ -9,7 +9,7 @@ from cdc.options import AnyCase, AtLeast, Duration, Field, OptionError, Remark
 from cdc.pattern import TablePattern
 from cdc.pattern_options import BY_TABLE, HoldsPatterns
 from cdc.schema import TableId
-from connectors.mysql.log.options import LogOptions
+from connectors.mysql.log_options import LogOptions
 
 TableMode = Literal["initial", "latest-offset"]
 OnPurged = Literal["fail", "resnapshot"]

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.errors import UnsupportedChange
+from connectors.mysql.charsets.tables import CODECS, CORRECTIONS, USER_DEFINED
 from connectors.mysql.kernels import charset_text
-from connectors.mysql.rows.charset_tables import CODECS, CORRECTIONS, USER_DEFINED
 
 IDENTITY: Final = frozenset({"utf8mb4", "utf8mb3", "ascii", "binary"})
 """Character sets whose bytes are UTF-8 already: `to_utf8` copies nothing and checks nothing, see `validate_utf8`."""

@@ -10,7 +10,6 @@ from cdc.finding import Finding, Level, error, ok, warning
 from cdc.schema import TableId
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.foreign_keys import examine_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
@@ -25,6 +24,7 @@ from connectors.mysql.server.server_check import (
     settings_problems,
 )
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, server_settings
+from connectors.mysql.table import MySqlTable
 
 _SKEW_S = 2.0
 _SHORT_S = 86_400

@@ -9,8 +9,8 @@ from typing import Any
 
 from cdc.schema import TableId
 from cdc.source import Limits, Split
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.positions import LogPosition
 
 ANONYMOUS = ("", 0, 0)
