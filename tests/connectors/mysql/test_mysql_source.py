@@ -17,8 +17,8 @@ from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read, read_split
 from cdc_services.server import StartedServer
-from connectors.mysql.log import segment as segment_module
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log import segment as segment_module
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.positions import LogPosition
