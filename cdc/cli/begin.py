@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cdc.cli.root import EXIT_CODES, PipelineFile, StateDirOption, app
+from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app
 from cdc.printed import printed
 
 _PASSWORD = "DB_PASSWORD"
@@ -78,13 +78,15 @@ def import_(
         str,
         typer.Argument(metavar="POSITION", help="Another tool's position: its text, or @FILE."),
     ],
+    sink: OneSink = None,
     state_dir: StateDirOption = None,
 ) -> None:
     """Begin a pipeline where Debezium, Flink CDC, Canal or Maxwell is, without a copy of the tables."""
     from cdc.job.importing import import_position
+    from cdc.job.state_location import of_sink
     from cdc.spec.check import check_file
 
-    checked = check_file(file)
+    checked = check_file(file).with_sink(sink)
     for warning in checked.warnings:
         print(printed(warning), file=sys.stderr)
     if position.startswith("@"):
@@ -94,5 +96,8 @@ def import_(
             raise typer.BadParameter(f"{position[1:]}: {error.strerror}", param_hint="POSITION") from None
     else:
         text = position
-    told = import_position(checked.spec, text, state_dir)
-    print(printed(f"the next run goes on after {told}"))
+    for spec in checked.specs:
+        place = None if state_dir is None else Path(of_sink(state_dir, spec))
+        told = import_position(spec, text, place)
+        name = f"{spec.label}: " if spec.sink_name else ""
+        print(printed(f"{name}the next run goes on after {told}"))

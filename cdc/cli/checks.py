@@ -97,7 +97,7 @@ def _of_sinks(
     checked = check_file(file)
     for warning in checked.warnings:
         print(printed(warning, longest=LONGEST), file=sys.stderr)
-    for spec in (checked if sink is None else checked.with_sink(sink)).specs:
+    for spec in checked.with_sink(sink).specs:
         if spec.sink_name and not as_json:
             print(printed(f"sink {spec.sink_name}:"), flush=True)
         yield spec, None if state_dir is None else Path(of_sink(state_dir, spec))

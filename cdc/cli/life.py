@@ -71,7 +71,7 @@ def find(name_or_file: str, state_root: Path, state_dir: Path | None, sink: str 
     checked = check_file(name_or_file)
     return [
         Target(spec.label, of_file(None if state_dir is None else of_sink(state_dir, spec), spec).absolute(), spec)
-        for spec in (checked if sink is None else checked.with_sink(sink)).specs
+        for spec in checked.with_sink(sink).specs
     ]
 
 

@@ -95,7 +95,7 @@ def compact(
     from cdc.tables.log import TableLog
 
     checked = check_file(file)
-    spec = (checked if sink is None else checked.with_sink(sink)).spec
+    spec = checked.with_sink(sink).spec
     with reading(None if state_dir is None else of_sink(state_dir, spec), spec) as state:
         pipeline = state.ran_pipeline(source=spec.source.type)
         known = TableLog(state.store).at(CommitLog(state.commits).committed()).sink

@@ -325,8 +325,10 @@ class Checked:
             raise SpecError([Problem(self.specs[0].file, 1, 1, "sink", "has several sinks, one is needed here", hint)])
         return self.specs[0]
 
-    def with_sink(self, name: str) -> Checked:
-        """The pipeline with one of its sinks. Raises SpecError when it has none of this name."""
+    def with_sink(self, name: str | None) -> Checked:
+        """The pipeline with one of its sinks, or with all for None. Raises SpecError when it has none of this name."""
+        if name is None:
+            return self
         found = tuple(spec for spec in self.specs if spec.sink_name == name)
         if not found:
             names = ", ".join(spec.sink_name for spec in self.specs if spec.sink_name) or "one, without a name"
