@@ -149,7 +149,7 @@ def make_plan(
         f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
         for table, error in unfit_tables.items()
     )
-    return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), str(middle.policy), notes, keyless=keyless)
+    return Plan(spec.label, spec.source.type, spec.sink.type, tuple(plans), str(middle.policy), notes, keyless=keyless)
 
 
 def check_patterns(

@@ -115,11 +115,14 @@ def stop(
 
     targets = find(name_or_file, state_root, state_dir, sink)
     running = [target for target in targets if (seen := read_status(target.root)) is not None and seen.alive]
-    for target in running or targets:
-        _stop(target, drain=drain)
+    waits = [(target, _ask_to_stop(target, drain=drain)) for target in running or targets]
+    for target, over in waits:
+        _wait(over, target)
+        print(printed(f"{target.name}: stopped"))
 
 
-def _stop(target: Target, *, drain: bool) -> None:
+def _ask_to_stop(target: Target, *, drain: bool) -> Callable[[], bool]:
+    """Ask a run for its end; whether it has ended."""
     from cdc.job.seen import check_here
     from cdc.state.directory import StateDir
     from cdc.status.file import read_status
@@ -127,13 +130,11 @@ def _stop(target: Target, *, drain: bool) -> None:
     server = target.server()
     if server is not None:
         server.post(target.name, "drain" if drain else "stop")
-        _wait(lambda: server.one(target.name)["state"] not in _ENDING, target)
-    else:
-        state = StateDir(target.root)
-        check_here(target.name, target.root)
-        state.request_drain() if drain else state.request_stop()
-        _wait(lambda: (seen := read_status(target.root)) is None or not seen.alive, target)
-    print(printed(f"{target.name}: stopped"))
+        return lambda: server.one(target.name)["state"] not in _ENDING
+    state = StateDir(target.root)
+    check_here(target.name, target.root)
+    state.request_drain() if drain else state.request_stop()
+    return lambda: (seen := read_status(target.root)) is None or not seen.alive
 
 
 _ENDING = ("starting", "running", "stopping")

@@ -41,10 +41,17 @@ def make_savepoint(spec: PipelineSpec, root: Path, target: Path | None = None) -
     with alone(found) as state:
         pipeline, log = _begun(spec, state, runs=False)
         now = time.time()
-        name = f"{root.name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03}"
+        when = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03}"
         beside = default_state_dir(spec) if found.url else root
-        target = target or beside.parent / FOLDER / name
-        keep(state.root, target, Savepoint(pipeline, spec.name, spec.source.type, spec.sink.type, log.committed(), now))
+        if spec.sink_name:  # its folder is in that of the pipeline, which has a folder for each sink and no other
+            pipelines = beside.parent.parent
+            name, folder = f"{pipelines.name}-{spec.sink_name}-{when}", pipelines.parent / FOLDER
+        else:
+            name, folder = f"{root.name}-{when}", beside.parent / FOLDER
+        target = target or folder / name
+        keep(
+            state.root, target, Savepoint(pipeline, spec.label, spec.source.type, spec.sink.type, log.committed(), now)
+        )
     return target
 
 
@@ -61,22 +68,22 @@ def _begun(spec: PipelineSpec, state: StateDir, *, runs: bool) -> tuple[str, Com
     """The id and the commits of a pipeline that has committed some, and copies nothing. Raises NotNow."""
     pipeline, log = _id(spec, state), CommitLog(state.commits)
     if log.committed() < 0:
-        raise NotNow("no batch is committed yet", where=spec.name, hint="ask again once there is one")
+        raise NotNow("no batch is committed yet", where=spec.label, hint="ask again once there is one")
     if not runs and log.uncommitted():
         hint = "let it run until that is through, then ask again"
-        raise NotNow("a batch is decided and not committed yet", where=spec.name, hint=hint)
+        raise NotNow("a batch is decided and not committed yet", where=spec.label, hint=hint)
     copying = (state.store.read_json(SNAPSHOT) or {}).get("tables", {})
     unfinished = sorted(table for table, fields in copying.items() if fields.get("state") != "done")
     if unfinished:
         hint = "ask again once they are copied"
-        raise NotNow(f"tables are being copied: {', '.join(unfinished[:3])}", where=spec.name, hint=hint)
+        raise NotNow(f"tables are being copied: {', '.join(unfinished[:3])}", where=spec.label, hint=hint)
     return pipeline, log
 
 
 def _id(spec: PipelineSpec, state: StateDir) -> str:
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
-        raise NotNow("has not run yet: there is nothing to keep", where=spec.name, hint="start it first")
+        raise NotNow("has not run yet: there is nothing to keep", where=spec.label, hint="start it first")
     return pipeline
 
 

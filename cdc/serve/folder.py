@@ -144,10 +144,8 @@ def _read(path: Path, digest: str) -> Version:
 
     try:
         specs = check_file(str(path)).specs
-        if len(specs) > 1:
-            text = (
-                f"{path}: sink: has several sinks, which `cdc run` has, but `cdc serve` has not (write a file for each)"
-            )
+        if specs[0].sink_name:
+            text = f"{path}: sink: is a list, which `cdc run` takes, but `cdc serve` does not (write a file for each)"
             return Version(path, digest, problems=(text,))
         spec = specs[0]
         folder_of(spec)

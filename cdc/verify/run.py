@@ -91,7 +91,7 @@ def _verified(
             told(reports[-1])
     finally:
         now.close()
-    return Verification(spec.name, decision.batch, committed.offset(), tuple(reports))
+    return Verification(spec.label, decision.batch, committed.offset(), tuple(reports))
 
 
 def _wait_s(settings: Settings, state: StateDir) -> float:

@@ -203,3 +203,25 @@ def test_a_process_that_has_the_number_of_a_server_that_is_gone_is_no_server(tmp
     LocalStore(tmp_path).write_json("serve.json", {"url": "x"})
     with pytest.raises(StateError, match="cannot be read"):
         served(tmp_path)
+
+
+def test_all_sinks_are_asked_to_stop_before_the_end_of_any_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose sink is away does not end its batch: the others are stopped nevertheless."""
+    file = tmp_path / "shop.yaml"
+    sinks = "sink:\n- {name: lake, type: values, path: a}\n- {name: mart, type: values, path: b}\n"
+    file.write_text("source: {type: values, rows: []}\n" + sinks)
+    states = {name: StateDir(tmp_path / ".cdc" / "shop" / "sinks" / name) for name in ("lake", "mart")}
+    for state in states.values():
+        state.open(name="shop", source="values")
+
+    class Seen:
+        @property
+        def alive(self) -> bool:
+            return not all(state.stop_requested() for state in states.values())
+
+    for reader in ("cdc.job.seen.read_status", "cdc.status.file.read_status"):
+        monkeypatch.setattr(reader, lambda root: Seen())
+    monkeypatch.setattr("cdc.cli.life._STOP_S", 5.0)
+    assert cdc(tmp_path, "stop", str(file)).output == "shop/lake: stopped\nshop/mart: stopped\n"

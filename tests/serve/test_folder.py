@@ -168,3 +168,12 @@ def test_a_line_of_which_the_disk_takes_a_part_is_told_as_lost_and_spoils_no_oth
     assert all(re.fullmatch(r"line \d+", message) for message in messages)
     assert messages[-10:] == [f"line {number}" for number in range(30, 40)]
     assert [line.message.partition(" are lost")[0] for line in told] == [f"lines of {tmp_path / 'run.log'}"]
+
+
+@pytest.mark.parametrize("more", ["", "  - {type: values, name: b, path: b}\n"])
+def test_a_list_of_sinks_is_refused_with_what_to_do(tmp_path: Path, more: str) -> None:
+    sinks = "sink:\n  - {type: values, name: a, path: a}\n" + more
+    (tmp_path / "a.yaml").write_text("source:\n  type: values\n  rows: []\n" + sinks)
+    (found,) = Folder(tmp_path).look().read
+    assert found.spec is None
+    assert found.problems[0].endswith("but `cdc serve` does not (write a file for each)")

@@ -96,3 +96,18 @@ def test_none_is_made_while_it_runs_or_in_the_middle_of_something(state: StateDi
     with pytest.raises(NotNow, match="has not run yet"):
         make_savepoint(spec(tmp_path), tmp_path / "none")
     assert not (tmp_path / "savepoints").exists()
+
+
+def test_savepoints_of_a_sink_are_not_among_the_states_of_sinks(tmp_path: Path) -> None:
+    """A folder there would be one more sink to `cdc status DIR`."""
+    text = "source: {type: values, rows: []}\nsink:\n- {name: lake, type: values, path: a}\npipeline: {name: shop}\n"
+    state = StateDir(tmp_path / ".cdc" / "shop" / "sinks" / "lake")
+    state.open(name="shop/lake", source="values")
+    state.store_initial_offset({"batch": 0})
+    decide(state, 0)
+    CommitLog(state.commits).note_committed(0)
+    made = make_savepoint(spec(tmp_path, text), state.root)
+    assert made.parent == tmp_path / ".cdc" / "savepoints"
+    assert made.name.startswith("shop-lake-")
+    assert about(made).name == "shop/lake"
+    assert [path.name for path in state.root.parent.iterdir()] == ["lake"]
