@@ -63,6 +63,12 @@ class LogOptions(SourceOptions):
         description="What becomes of dates no calendar has, such as 0000-00-00: `null`, with a counted warning, or "
         "`fail`: the pipeline stops.",
     )
+    invalid_text: Annotated[Literal["fail", "replace"], AnyCase] = Field(
+        "fail",
+        alias="invalid-text",
+        description="What becomes of bytes that a column's character set does not have, such as 0x81 in cp1250: "
+        "`fail`: the pipeline stops, or `replace`: U+FFFD, with a counted warning. In a key the pipeline stops anyway.",
+    )
 
     _ignore_case: bool = PrivateAttr(True)
 

@@ -2,11 +2,12 @@
 
 A column's bytes are stored and logged in its own character set. `to_utf8` reads them as the server does for
 `CONVERT(column USING utf8mb4)`, with one difference: where the server answers `?` because bytes have no character, it
-raises, so that nothing is lost silently.
+raises or makes U+FFFD of them and says so, so that nothing is lost silently.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -57,8 +58,10 @@ def canonical(charset: str) -> str:
     return name
 
 
-def to_utf8(array: pa.Array, charset: str) -> pa.StringArray:
+def to_utf8(array: pa.Array, charset: str, replaced: Callable[[int], None] | None = None) -> pa.StringArray:
     """A binary array in `charset` as text; nulls stay nulls. No copy for `IDENTITY` sets.
+
+    With `replaced`, bytes that have no character in the set become U+FFFD, and it is told in how many values.
 
     Raises UnsupportedChange when a value's bytes have no character in the set (with the bytes in hexadecimal), when the
     set is not known, and when the result exceeds the 2 GiB of one Arrow string column.
@@ -70,17 +73,20 @@ def to_utf8(array: pa.Array, charset: str) -> pa.StringArray:
     src, offsets, valid = _parts(array)
     room = 3 * int(offsets[-1] - offsets[0]) + 8
     dst, out = np.empty(room, np.uint8), np.empty(len(array) + 1, np.int32)
+    marks = np.zeros(0 if replaced is None else len(array), np.uint8)
     if name in _UNITS:
-        row = charset_text.decode_units(src, offsets, valid, *_UNITS[name], dst, out)
+        row = charset_text.decode_units(src, offsets, valid, *_UNITS[name], dst, out, marks)
     else:
         table = table_of(name)
         row = charset_text.decode_table(
-            src, offsets, valid, table.single, table.double, table.triple, table.quad, dst, out
+            src, offsets, valid, table.single, table.double, table.triple, table.quad, dst, out, marks
         )
     if row == charset_text.TOO_LONG:
         raise UnsupportedChange("one block of text exceeds 2 GiB", hint="set source.max-batch-bytes lower")
     if row != charset_text.DONE:
         raise _undefined(array[int(row)].as_py(), name)
+    if replaced is not None and marks.any():
+        replaced(int(marks.sum()))
     data = pa.py_buffer(dst[: out[-1]].copy())
     validity = pa.array(valid.view(np.bool_)).buffers()[1] if len(valid) else None
     return pa.StringArray.from_buffers(len(array), pa.py_buffer(out), data, validity, array.null_count)

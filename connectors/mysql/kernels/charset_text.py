@@ -1,7 +1,8 @@
 """Kernels that turn columns of text in a MySQL character set into UTF-8, and check columns that are UTF-8 already.
 
 All work on the buffers of an Arrow binary array: `src` the value bytes, `offsets` int32[n + 1], `valid` uint8[n], empty
-when there are no nulls. They answer `DONE`, `TOO_LONG`, or the row whose bytes have no characters in the set.
+when there are no nulls. They answer `DONE`, `TOO_LONG`, or the row whose bytes have no characters in the set. With
+`replaced`, uint8[n], such bytes become U+FFFD, and the row's place there 1; it is empty where they are refused.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ UNDEFINED, LEAD = 0xFFFF_FFFF, 0xFFFF_FFFE
 _HIGHS = np.uint64(0x8080_8080_8080_8080)
 _UNDEFINED, _LEAD = np.uint32(UNDEFINED), np.uint32(LEAD)
 _MOST_BYTES = 0x7FFF_FFFF
+_REPLACEMENT = 0xFFFD
 _GB_BMP, _GB_BEYOND, _GB_LAST = 39_420, 189_000, 189_000 + 0xFFFFF
 
 
@@ -55,8 +57,9 @@ def put_utf8(code: Int, dst: Bytes, at: Int) -> Int:
 
 @kernel
 def decode_table(
-    src: Bytes, offsets: Ints, valid: Bytes, single: Ints, double: Ints, triple: Ints, quad: Ints, dst: Bytes, out: Ints
-) -> Int:
+    src: Bytes, offsets: Ints, valid: Bytes, single: Ints, double: Ints, triple: Ints, quad: Ints, dst: Bytes,
+    out: Ints, replaced: Bytes,
+) -> Int:  # fmt: skip
     """Decode by tables.
 
     Args:
@@ -87,7 +90,11 @@ def decode_table(
             if code == _LEAD:
                 code, width = _several(src, i, end, double, triple, quad)
             if code == _UNDEFINED:
-                return row
+                if replaced.size == 0:
+                    return row
+                replaced[row] = 1
+                code = np.uint32(_REPLACEMENT)
+                width = max(width, np.int64(2 if double.size > 0 else 1))  # texts are well-formed in the server
             at = put_utf8(np.int64(code), dst, at)
             if at < 0:
                 return row
@@ -137,8 +144,9 @@ def _four(src: Bytes, i: Int, end: Int, quad: Ints) -> Int:
 
 @kernel
 def decode_units(
-    src: Bytes, offsets: Ints, valid: Bytes, width: Int, big_endian: Int, pairs: Int, dst: Bytes, out: Ints
-) -> Int:
+    src: Bytes, offsets: Ints, valid: Bytes, width: Int, big_endian: Int, pairs: Int, dst: Bytes, out: Ints,
+    replaced: Bytes,
+) -> Int:  # fmt: skip
     """Decode text of 2- or 4-byte units (`width`); with `pairs` two surrogates make a character. `dst` as above."""
     at = np.int64(0)
     for row in range(offsets.size - 1):
@@ -147,18 +155,19 @@ def decode_units(
             continue
         i, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
         while i < end:
-            if i + width > end:
-                return row
-            code = _unit(src, i, width, big_endian)
+            code = _unit(src, i, width, big_endian) if i + width <= end else np.int64(-1)
             i += width
             if pairs and 0xD800 <= code < 0xDC00 and i + width <= end:
                 low = _unit(src, i, width, big_endian)
                 if 0xDC00 <= low < 0xE000:
                     code = 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00
                     i += width
+            if code < 0 or 0xD800 <= code < 0xE000 or code > 0x10FFFF:
+                if replaced.size == 0:
+                    return row
+                replaced[row] = 1
+                code = np.int64(_REPLACEMENT)
             at = put_utf8(code, dst, at)
-            if at < 0:
-                return row
         if at > _MOST_BYTES:
             return TOO_LONG
     out[offsets.size - 1] = at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from cdc.block import ChangeBlock
 from cdc.errors import CorruptLog
+from cdc.source import Count
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.layout import lay_out, open_arena
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
@@ -50,9 +52,17 @@ class Arena:
         return np.where(self.layout["width"] < 0, used, 0) / max(rows, 1)
 
     def block(
-        self, rows: int, nulls_known: bool, patch: Callable[[int, Array], Array] | None, where: str
+        self,
+        rows: int,
+        nulls_known: bool,
+        patch: Callable[[int, Array], Array] | None,
+        where: str,
+        replaced: Count | None,
     ) -> ChangeBlock:
-        """The first `rows` row images. `patch(column, array)` may replace values that the kernel left to Python."""
+        """The first `rows` row images. `patch(column, array)` may replace values that the kernel left to Python.
+
+        `replaced` is told of values with bytes that their character set does not have; None refuses them.
+        """
         columns = self.layout.tolist()
         arrays = []
         for index, (kind, finish) in enumerate(zip(self.plan.raw, self.plan.finish, strict=True)):
@@ -61,7 +71,8 @@ class Arena:
                 array = patch(index, array)
             if finish is not None:
                 field = self.plan.arrow.field(index)
-                array = finish_array(array, finish, field.type, f"{where}, column {field.name}")
+                count = None if replaced is None else self._counted(field.name, replaced)
+                array = finish_array(array, finish, field.type, f"{where}, column {field.name}", count)
             arrays.append(array)
         kinds, sequences, numbers, times = self.head.tolist()[0][:4]
         return ChangeBlock(
@@ -73,6 +84,12 @@ class Arena:
             self._plain(_INT32, rows, numbers, 4),
             self._plain(_INT64, rows, times, 8),
         )
+
+    def _counted(self, column: str, count: Count) -> Callable[[int], None] | None:
+        """None for a column of the key: rows whose keys differ there only would become one."""
+        if column in self.plan.schema.primary_key:
+            return None
+        return partial(count, f"replacement-characters {self.plan.table.id}.{column}")
 
     def _slice(self, address: int, size: int) -> Array:
         return self._buffer.slice(address - self.base, size)

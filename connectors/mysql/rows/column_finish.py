@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any
 
@@ -13,12 +14,18 @@ from connectors.mysql.charsets.conversion import to_utf8
 from connectors.mysql.rows.column_plan import Finish
 
 Array = Any
+_INVALID_TEXT = (
+    "set invalid-text: replace; for a key, correct the value in the source and leave the table out with tables.exclude "
+    "for one run, after which it is copied"
+)
 _LONGEST = (1 << 32) - 1
 """Bytes in a LONGBLOB."""
 
 
-def finish_array(array: Array, finish: Finish, arrow: Array, where: str) -> Array:
-    """A binary array to its final type. `where` names table, position and column for errors.
+def finish_array(
+    array: Array, finish: Finish, arrow: Array, where: str, replaced: Callable[[int], None] | None = None
+) -> Array:
+    """A binary array to its final type. `where` names table, position and column for errors, `replaced` is `to_utf8`'s.
 
     Raises CorruptLog for compressed values that do not decompress, UnsupportedChange for bytes outside their charset.
     """
@@ -29,9 +36,9 @@ def finish_array(array: Array, finish: Finish, arrow: Array, where: str) -> Arra
         return pa.array([None if value is None else inet_ntop(family, value) for value in array.to_pylist()], arrow)
     if finish.charset is not None:
         try:
-            return to_utf8(array, finish.charset)
+            return to_utf8(array, finish.charset, replaced)
         except UnsupportedChange as error:
-            raise UnsupportedChange(error.message, where=where, hint=error.hint) from error
+            raise UnsupportedChange(error.message, where=where, hint=_INVALID_TEXT) from error
     return array.view(arrow) if array.type != arrow else array
 
 

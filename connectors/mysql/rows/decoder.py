@@ -42,6 +42,8 @@ class Decoder:
         count: told about values that were changed on purpose: `invalid-date-to-null shop.orders.shipped`.
         tinyint1_as_boolean: TINYINT(1) becomes BOOLEAN.
         invalid_dates: "null" makes zero and invalid dates NULL and counts them, "fail" refuses them.
+        invalid_text: "replace" makes bytes that their character set does not have U+FFFD and counts the values, but for
+            keys; "fail" refuses them.
     """
 
     def __init__(
@@ -52,10 +54,12 @@ class Decoder:
         count: Count,
         tinyint1_as_boolean: bool = False,
         invalid_dates: Literal["null", "fail"] = "null",
+        invalid_text: Literal["fail", "replace"] = "fail",
     ) -> None:
         self._slots = TableSlots(tables, wanted=wanted, tinyint1_as_boolean=tinyint1_as_boolean)
         self._count = count
         self._strict = invalid_dates == "fail"
+        self._replaced = count if invalid_text == "replace" else None
         self._slow = np.zeros(ops.SLOW_CAPACITY, ops.SLOW)
         self._json_stack = np.zeros(STACK_BYTES, np.uint8)
         self._fault = np.zeros(1, ops.FAULT)
@@ -148,7 +152,7 @@ class Decoder:
         for index in np.flatnonzero(arena.layout["invalid"]).tolist():
             name = f"invalid-date-to-null {slot.plan.table.id}.{slot.plan.table.columns[index].name}"
             self._count(name, int(arena.layout["invalid"][index]))
-        return arena.block(rows, bool(slot.state["nulls_known"][0]), patch, run.where())
+        return arena.block(rows, bool(slot.state["nulls_known"][0]), patch, run.where(), self._replaced)
 
 
 class _Run:

@@ -158,6 +158,7 @@ class Schemas:
             count=report,
             tinyint1_as_boolean=self._options.tinyint1_as_boolean,
             invalid_dates=self._options.invalid_dates,
+            invalid_text=self._options.invalid_text,
         )
 
     def tracker(

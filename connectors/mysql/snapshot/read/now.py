@@ -107,7 +107,8 @@ class ServerNow:
             plan = result_plan(definition, stream.columns, where=str(table), tinyint1_as_boolean=as_boolean)
             stamp = Stamp(0, 0, int(time.time() * 1000))
             strict = self._options.invalid_dates == "fail"
-            reader = RowReader(plan, stamp, count, strict=strict, where=str(table))
+            replaces = self._options.invalid_text == "replace"
+            reader = RowReader(plan, stamp, count, strict=strict, where=str(table), replaces=replaces)
             while (packets := stream.read()) is not None:
                 for block in reader.read(packets):
                     yield block

@@ -136,7 +136,10 @@ class _Chunk:
             self._table, opened.stream.columns, where=where, tinyint1_as_boolean=settings.tinyint1_as_boolean
         )
         strict = settings.invalid_dates == "fail"
-        reader = RowReader(plan, Stamp(sequence, 0, view.opened_ms), self._count, strict=strict, where=where)
+        reader = RowReader(
+            plan, Stamp(sequence, 0, view.opened_ms), self._count, strict=strict, where=where,
+            replaces=settings.invalid_text == "replace",
+        )  # fmt: skip
         rows = 0
         for reason, found in opened.invalid.items():
             self._count(reason, found)
@@ -218,6 +221,7 @@ class _Chunk:
         decoder = Decoder(
             {self._table.id: self._table}, wanted=self._table.id.__eq__, count=add,
             tinyint1_as_boolean=self._settings.tinyint1_as_boolean, invalid_dates=self._settings.invalid_dates,
+            invalid_text=self._settings.invalid_text,
         )  # fmt: skip
         try:
             return read_window(stream, view.high, self._table, self._key, decoder, self._settings.most_window_rows)

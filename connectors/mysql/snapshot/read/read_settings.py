@@ -46,6 +46,7 @@ class ReadSettings:
     least: int = 0
     tinyint1_as_boolean: bool = False
     invalid_dates: Literal["null", "fail"] = "null"
+    invalid_text: Literal["fail", "replace"] = "fail"
     where: str = ""
     key: tuple[str, ...] | None = None
     skip_window: bool = False

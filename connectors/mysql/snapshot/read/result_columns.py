@@ -1,7 +1,7 @@
 """Rows of a SELECT over a table as change blocks: the same Arrow columns that the log's decoder makes of the row.
 
 Text comes in the column's own character set (the session has `character_set_results = NULL`) and is converted by the
-decoder's code, so a value without a character in its set is refused here as there.
+decoder's code, so a value without a character in its set is refused or replaced here as there.
 """
 
 from __future__ import annotations
@@ -145,14 +145,18 @@ class RowReader:
         stamp: see there.
         count: told about invalid dates that became NULL, as the decoder tells it.
         strict: refuse invalid dates instead.
+        replaces: bytes that their character set does not have become U+FFFD, as the decoder does it.
         where: the table, for errors.
 
     Attributes:
         rows: rows given out.
     """
 
-    def __init__(self, plan: TablePlan, stamp: Stamp, count: Count, *, strict: bool, where: str) -> None:
+    def __init__(
+        self, plan: TablePlan, stamp: Stamp, count: Count, *, strict: bool, where: str, replaces: bool = False
+    ) -> None:
         self._plan, self._stamp, self._count, self._strict, self._where = plan, stamp, count, strict, where
+        self._replaced = count if replaces else None
         self.rows = 0
         self._arena: Arena | None = None
         self._capacity = 0
@@ -219,7 +223,7 @@ class RowReader:
         seen = arena.averages(rows)
         self._averages = seen if self._averages is None else np.maximum(seen, self._averages * 0.9)
         self._row_bytes = max(self._bytes / rows, 1.0)
-        block = arena.block(rows, True, None, self._where)
+        block = arena.block(rows, True, None, self._where, self._replaced)
         self.rows += rows
         self._arena = None
         return block

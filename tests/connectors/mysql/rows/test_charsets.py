@@ -158,6 +158,10 @@ def test_sets_that_are_utf8_already_are_not_copied(charset: str) -> None:
 def test_bytes_without_a_character_are_refused_with_the_bytes(charset: str, value: bytes) -> None:
     with pytest.raises(UnsupportedChange, match=f"0x{value.hex()} are no text in character set {charset}"):
         texts([b"", value], charset)
+    found: list[int] = []
+    kept, replaced = to_utf8(pa.array([b"", value], pa.binary()), charset, found.append).to_pylist()
+    assert (kept, found) == ("", [1])
+    assert replaced.count("\ufffd") == 1
 
 
 def test_utf8_is_checked_on_demand() -> None:
