@@ -20,7 +20,7 @@ from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.spec.check import check
 from cdc.spec.rules import made_rules
 from cdc.state.store import LocalStore
-from cdc.testing import FailAt, ListSink, ListSource, block, run_cases, run_in_memory
+from cdc.testing import FailAt, ListSink, ListSource, block, memory, run_cases, run_in_memory
 from cdc.testing.case import Result
 from cdc.testing.cases import STAND_INS
 from cdc.transform import models
@@ -44,13 +44,15 @@ CREATE = {"change": "create.table", "table": "shop.t", "schema": {"columns": COL
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     """The server; what may pass is tried again at once, on a clock that stands still but while it waits."""
-    slept: list[float] = []
+    slept, waited = list[float](), list[float]()
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
     policy = RetryPolicy(timeout_s=30.0, clock=lambda: sum(slept))
     monkeypatch.setattr(models, "RETRY", Patience(policy, sleep))
+    of_batch = RetryPolicy(timeout_s=10.0, clock=lambda: sum(waited), sleep=waited.append)
+    monkeypatch.setattr(memory, "RetryPolicy", lambda **_: of_batch)
     with model_server() as running:
         yield running
 
