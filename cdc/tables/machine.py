@@ -11,13 +11,13 @@ from itertools import zip_longest
 from typing import Any
 
 from cdc.errors import EditRefused, EngineError
-from cdc.evolution.apply import apply_change, apply_changes
+from cdc.events import take
+from cdc.evolution.apply import apply_changes
 from cdc.evolution.merge import find
 from cdc.route import RouteTable, Target
 from cdc.schema import (
     CreateTable,
     DropShadow,
-    DropTable,
     RenameTable,
     SchemaChange,
     SourceStatement,
@@ -124,26 +124,17 @@ class Machine:
     # events
 
     def _take_source_event(self, event: Any) -> None:
-        source, schema = event.table, self.tables.sources.get(event.table)
-        match event:
-            case on.TableCreated(created=created):
-                schema = created.schema
-                for _, table in self.tables.pairs_of(source):
-                    self.tables.merge(table, source)
-            case on.SnapshotBegun(created=CreateTable(schema=made)):
-                schema = made
-            case on.TableChanged(change=change):
-                schema = apply_change(schema, change)
-            case on.TableDropped():
-                schema = apply_change(schema, DropTable(source))
-            case _:
-                pass
+        source, before = event.table, self.tables.sources.get(event.table)
+        behind = {} if before is None else {source: before}
+        take(behind, event)
+        if isinstance(event, on.TableCreated):
+            for _, table in self.tables.pairs_of(source):
+                self.tables.merge(table, source)
+        schema = before if isinstance(event, on.TableLeft) else behind.get(source)
         for target in self.tables.now.route.targets(source):
             self._step(event, target, schema)
-        if isinstance(event, on.TableDropped | on.TableLeft):
-            self.tables.sources.pop(source, None)
-        elif schema is not None:
-            self.tables.sources[source] = schema
+        self.tables.sources.pop(source, None)
+        self.tables.sources |= behind
 
     def _rename(self, event: on.TableRenamed) -> None:
         route, schema = self.tables.now.route, self.tables.sources.get(event.table)
