@@ -18,6 +18,7 @@ def tables(results: Figures) -> Iterator[str]:
     parts = {
         "decode": _decode, "whole": _whole, "rules": _rules, "ruled_tables": _ruled_tables, "kafka": _kafka,
         "loads": _loads, "snapshot": _snapshot, "cluster": _cluster, "lakes": _lakes,
+        "several_sinks": _several_sinks,
     }  # fmt: skip
     for name, part in parts.items():
         if name in results:
@@ -168,6 +169,17 @@ def _cluster(found: Figures) -> Iterator[str]:
     for sink, both in found.items():
         text = f"{both['ratio']:.2f} times the rows/s of local[2], {both['cpu_ratio']:.2f} times the CPU seconds"
         yield f"{sink}: the cluster has {text}"
+
+
+def _several_sinks(found: Figures) -> Iterator[str]:
+    rows = [
+        (name, f"{run['cpu_s_per_million']:.2f}", f"{run['wall_s']:.1f}", f"{run['other_cores']:.1f}")
+        for name, run in found["runs"].items()
+    ]
+    yield ""
+    yield "the same inserts into one DuckDB file, and into two"
+    yield from _lines(("into", "CPU s per M rows", "s, with the start", "other load"), rows)
+    yield f"two sinks take {found['cpu_ratio']:.2f} times the CPU of one"
 
 
 def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:
