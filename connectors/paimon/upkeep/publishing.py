@@ -8,7 +8,7 @@ itself where it has versions (REST).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -84,7 +84,7 @@ def _put(catalog: Catalog, bucket: str, key: str, content: bytes) -> bool:
     names = {"s3.endpoint": "endpoint", "s3.access-key": "access_key_id", "s3.secret-key": "secret_access_key",
              "s3.region": "region", "s3.session.token": "session_token"}  # fmt: skip
     config: Any = {ours: given[name] for name, ours in names.items() if name in given}
-    config["virtual_hosted_style_request"] = given.get("s3.path-style-access", "false").lower() != "true"
+    config["virtual_hosted_style_request"] = not _path_style(given)
     plain = config.get("endpoint", "").startswith("http://")
     store = S3Store(bucket, config=config, client_options={"allow_http": plain})
     try:
@@ -92,3 +92,8 @@ def _put(catalog: Catalog, bucket: str, key: str, content: bytes) -> bool:
     except (AlreadyExistsError, PreconditionError):
         return False
     return True
+
+
+def _path_style(given: Mapping[str, str]) -> bool:
+    """Whether the path has the bucket, by the option in either of Paimon's spellings."""
+    return given.get("s3.path-style-access", given.get("s3.path.style.access", "false")).lower() == "true"
