@@ -12,7 +12,7 @@ from cdc.evolution.rebuild import not_in_place, rebuild
 from cdc.evolution.rules import NewColumn, TableRules
 from cdc.evolution.steps import Check, Remark, Step
 from cdc.evolution.table import ActualColumn, ActualTable, Layout, T, same
-from cdc.schema import LAST, AlterColumnType, Column, DataType, Position, TableId
+from cdc.schema import LAST, AlterColumnType, Column, DataType, Kind, Position, TableId
 from cdc.types import certain
 from cdc.types.certain import AnyValue, Uncertain, uncertain, uncertain_text_key
 from cdc.types.kinds import TEXTS
@@ -167,7 +167,10 @@ class ColumnPlanner(Generic[T]):
         self, table: ActualTable[T], there: ActualColumn[T], new: DataType, before: DataType
     ) -> Uncertain | None:
         key = table.in_key(there.name)
-        if key and self._rules.is_text(self._rules.wanted(new, key=True)):
+        text = self._rules.is_text(self._rules.wanted(new, key=key))
+        if not text and new.kind is before.kind is Kind.TIME and (new.length or 0) >= (before.length or 0):
+            return None  # more digits are another text, and no other time
+        if key and text:
             respelled = uncertain_text_key(new, before)
             if respelled is not None:
                 return respelled

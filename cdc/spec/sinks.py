@@ -140,7 +140,7 @@ def with_rivals(specs: Sequence[PipelineSpec]) -> Iterator[PipelineSpec]:
 
 def _shared(first: PipelineSpec, second: PipelineSpec) -> str:
     """The target that both write into; empty for none."""
-    if first.sink.type != second.sink.type:
+    one, other = first.sink, second.sink
+    if not isinstance(one, SinkOptions) or not isinstance(other, type(one)) or one.naming() != other.naming():
         return ""
-    places = (each.sink.places() if isinstance(each.sink, SinkOptions) else () for each in (first, second))
-    return min(set[str].intersection(*map(set, places)), default="")
+    return min({*one.places()} & {*other.places()}, default="")

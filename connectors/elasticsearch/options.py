@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator
@@ -23,6 +23,7 @@ from cdc.options import (
     SinkOptions,
     Size,
 )
+from cdc.schema import TableId
 
 _HOST = re.compile(r"(?:(https?)://)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?/?")
 _PART = re.compile(r"[a-z0-9._-]*")
@@ -161,6 +162,16 @@ class ElasticsearchSinkOptions(SinkOptions):
     def places(self) -> tuple[str, ...]:
         """The hosts."""
         return self.addresses
+
+    def naming(self) -> dict[str, str]:
+        """The naming of indexes."""
+        return {"index.prefix": self.index_prefix, "index.suffix": self.index_suffix}
+
+    def container(self, naming: Mapping[str, str], table: TableId) -> str:
+        """The alias."""
+        from connectors.elasticsearch.mapping import Names
+
+        return Names(naming.get("index.prefix", ""), naming.get("index.suffix", "")).alias(table)
 
     def problems(self) -> Iterator[Remark]:
         """A password that anybody could read on the way, and credentials that do not go together."""

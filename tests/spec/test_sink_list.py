@@ -71,6 +71,14 @@ def test_what_is_wrong_is_told_at_its_place_in_the_list(sinks: tuple[str, ...], 
     assert [text for text in told if any(text in line for line in lines)] == told, lines
 
 
+def test_one_cluster_may_have_indexes_of_two_sinks() -> None:
+    search = "type: elasticsearch, hosts: 'http://127.0.0.1:9200'"
+    found = checked(f"name: a, {search}", f"name: b, {search}, index.prefix: b-")
+    assert [spec.rivals for spec in found.specs] == [{}, {}]
+    with pytest.raises(SpecError, match="writes the same tables as a"):
+        checked(f"name: a, {search}", f"name: b, {search}")
+
+
 def test_tables_that_two_sinks_would_write_are_refused_once_they_are_known() -> None:
     first, _ = checked(duck("a", "a.db"), duck("b", "a.db", ROUTE)).specs
     routes = compiled(first).routes
