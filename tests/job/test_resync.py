@@ -42,7 +42,7 @@ def spec() -> Any:
     source = SimpleNamespace(type="mysql", build=lambda context: Copying(()))
     rules = [RouteRule(source_table="shop.orders", sink_table="lake.orders")]
     return SimpleNamespace(
-        name="p", file="p.yaml", source=source, sink=None, route=rules, rules=(), pipeline=PipelineOptions()
+        name="p", file="p.yaml", source=source, sink=None, route=rules, rules=(), pipeline=PipelineOptions(), rivals={}
     )
 
 
