@@ -15,8 +15,9 @@ import pytest
 BENCH = Path(__file__).parent / "bench"
 
 MEASURES = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins without
 sys.path.insert(0, sys.argv[1])
 from spend import Contained
 running = Contained([sys.executable, "-c", sys.argv[3]], Path(sys.argv[2]))
