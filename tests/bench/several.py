@@ -18,7 +18,7 @@ def several_sinks(bench: Bench, generator: Generator, rows: int) -> Figures:
     for name, sinks in (("one sink", ["a"]), ("two sinks", ["b", "c"])):
         folder = bench.folder / name.replace(" ", "-")
         sink = [{"name": each, "type": "duckdb", "path": str(folder / f"{each}.duckdb")} for each in sinks]
-        pipelines[name] = Pipeline(folder, bench.server, r"(one_several|orders_large)", place, sink)
+        pipelines[name] = Pipeline(folder, bench.server, rf"one_several,{DATABASE}.orders\.*", place, sink)
     generator.run(f"DROP TABLE IF EXISTS {DATABASE}.one_several")
     generator.run("CREATE TABLE one_several (id INT PRIMARY KEY); INSERT INTO one_several VALUES (1)")
     for pipeline in pipelines.values():
