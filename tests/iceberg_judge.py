@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+from types import TracebackType
 from typing import Any
 
 import pytest
@@ -17,30 +18,61 @@ import pytest
 from cdc_services.iceberg import install
 
 _SCRIPT = """
-import sys, json, pathlib, pickle
-folder, metadata = sys.argv[1:]
+import sys, pathlib, pickle, traceback
+folder, = sys.argv[1:]
 sys.path.insert(0, folder)
 import duckdb
 con = duckdb.connect(config={"allow_unsigned_extensions": "true"})
 for name in ("avro", "iceberg"):
     path, = pathlib.Path(folder).glob(f"duckdb_extension_{name}/extensions/*/{name}.duckdb_extension")
     con.execute(f"LOAD '{path}'")
-found = con.execute("SELECT * FROM iceberg_scan(?)", [metadata])
-names = [item[0] for item in found.description]
-sys.stdout.buffer.write(pickle.dumps([dict(zip(names, row)) for row in found.fetchall()]))
+for line in sys.stdin:
+    try:
+        found = con.execute("SELECT * FROM iceberg_scan(?)", [line.rstrip("\\n")])
+        names = [item[0] for item in found.description]
+        answer = [dict(zip(names, row)) for row in found.fetchall()]
+    except Exception:
+        answer = traceback.format_exc()
+    pickle.dump(answer, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
 """
 
 
+class Judge:
+    """A process of DuckDB; one table after another."""
+
+    def __init__(self) -> None:
+        folder = install.installed()
+        if folder is None:
+            reason = "DuckDB's Iceberg extension is not installed: make services"
+            if "iceberg" in os.environ.get("CDC_REQUIRE_SERVICES", "").replace(" ", "").split(","):
+                pytest.fail(f"{reason} (CDC_REQUIRE_SERVICES asks for it)", pytrace=False)
+            pytest.skip(reason)
+        command = [sys.executable, "-S", "-c", _SCRIPT, str(folder)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def rows(self, metadata_location: str) -> list[dict[str, Any]]:
+        """All rows of the table's newest snapshot. Raises AssertionError with DuckDB's words."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(metadata_location.removeprefix("file://").encode() + b"\n")
+        self._process.stdin.flush()
+        found: list[dict[str, Any]] | str = pickle.load(self._process.stdout)
+        assert not isinstance(found, str), found
+        return found
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(30)
+
+
 def duckdb_rows(metadata_location: str) -> list[dict[str, Any]]:
-    """All rows of the table's newest snapshot."""
-    folder = install.installed()
-    if folder is None:
-        reason = "DuckDB's Iceberg extension is not installed: make services"
-        if "iceberg" in os.environ.get("CDC_REQUIRE_SERVICES", "").replace(" ", "").split(","):
-            pytest.fail(f"{reason} (CDC_REQUIRE_SERVICES asks for it)", pytrace=False)
-        pytest.skip(reason)
-    place = metadata_location.removeprefix("file://")
-    done = subprocess.run([sys.executable, "-S", "-c", _SCRIPT, str(folder), place], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    rows: list[dict[str, Any]] = pickle.loads(done.stdout)
-    return rows
+    """All rows of the table's newest snapshot, by a process for this question alone."""
+    with Judge() as judge:
+        return judge.rows(metadata_location)

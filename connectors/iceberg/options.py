@@ -88,12 +88,16 @@ class IcebergSinkOptions(LakeSinkOptions):
         "day, hour, bucket[n], truncate[n]. `partition-keys` of rules go first.",
     )
     snapshots: int = Field(
-        50, alias="sink.snapshots.keep", ge=1, description="So many of a table's newest snapshots never expire."
+        50,
+        alias="sink.snapshots.keep",
+        ge=1,
+        description="So many of a table's newest snapshots are kept; others expire. A commit costs more the more there "
+        "are.",
     )
     snapshot_age_s: Duration = Field(
         3600.0,
         alias="sink.snapshots.keep-for",
-        description="Younger snapshots never expire, so that queries under way end.",
+        description="How long the files of expired snapshots stay, so that queries under way end.",
     )
     flush_size: Size = Field(
         128 << 20,

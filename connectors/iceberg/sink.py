@@ -14,6 +14,7 @@ from cdc.schema import TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.iceberg.commits import Commits
+from connectors.iceberg.expired import ExpiredFiles
 from connectors.iceberg.library import Catalog, load
 from connectors.iceberg.load import Loader
 from connectors.iceberg.options import IcebergSinkOptions
@@ -41,8 +42,8 @@ class IcebergSink(TableSink[str]):
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
         folder = context.store.bulk("keys")
         self._commits = Commits(self._tables, self._pipeline, options.threads, retry, folder)
-        files, kept = options.compact_files, (options.snapshots, options.snapshot_age_s)
-        self._upkeep = Upkeep(self._tables, self._pipeline, files, *kept, folder, Turns(files))
+        files, kept = options.compact_files, ExpiredFiles(context.store.bulk("expired"), options.snapshot_age_s)
+        self._upkeep = Upkeep(self._tables, self._pipeline, files, options.snapshots, folder, kept, Turns(files))
 
     def check(self) -> None:
         """The library is there, and the catalog answers. Driver."""

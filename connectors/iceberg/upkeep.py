@@ -1,8 +1,10 @@
-"""Upkeep of a table: small files and delete files are merged, old snapshots and their files go. Driver."""
+"""Upkeep of a table: small files and delete files are merged, old snapshots and, later, their files go. Driver.
+
+Each commit writes the metadata anew, with all snapshots that are kept: their number decides what a commit costs.
+"""
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +13,12 @@ from typing import Any
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
+from connectors.iceberg.expired import ExpiredFiles, only_named_by
 from connectors.iceberg.index import KeyIndex, only_an_index
 from connectors.iceberg.library import HeadMoved
 from connectors.iceberg.places import Files
 from connectors.iceberg.rewrite import rewritten
-from connectors.iceberg.snapshots import Change, commit, delete_quietly, entries_of, publish
+from connectors.iceberg.snapshots import Change, commit, publish
 from connectors.iceberg.tables import LakeTable, Tables
 from connectors.shared.lake.turns import Turns
 
@@ -43,7 +46,8 @@ class Upkeep:
     Args:
         files: so many small files or delete files are merged.
         folder: where the indexes of keys are.
-        snapshots, age_s: as many snapshots are kept, and those that are younger.
+        snapshots: so many of the newest snapshots are kept.
+        expired: the files of snapshots that have expired.
         turns: when a table is looked after.
     """
 
@@ -51,8 +55,8 @@ class Upkeep:
     pipeline: str
     files: int
     snapshots: int
-    age_s: float
     folder: Path
+    expired: ExpiredFiles
     turns: Turns
 
     def after_commit(self, committed: Sequence[TableId]) -> None:
@@ -72,7 +76,9 @@ class Upkeep:
         try:
             with self.tables.catalog.guard(str(table.id)):
                 merged = self._merged(table, least)
-                return Done(merged, self._expired(self.tables.get(table.id) if merged else table))
+                snapshots = self._expired(self.tables.get(table.id) if merged else table)
+                self.expired.remove(self.tables.get(table.id) if merged or snapshots else table)
+                return Done(merged, snapshots)
         except HeadMoved as error:
             hint = "try it again when less is written"
             raise SinkError(f"another commit came first: {error}", where=str(table.id), hint=hint) from error
@@ -95,17 +101,13 @@ class Upkeep:
         return len(removed)
 
     def _expired(self, table: LakeTable) -> int:
-        """Snapshots that nobody is to read any more go, and the files that only they name."""
+        """Snapshots beyond those to keep go; the files that they alone name are noted, and go later."""
         from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate
 
-        metadata, io = table.metadata, table.library.io
+        metadata = table.metadata
         named = {ref.snapshot_id for ref in metadata.refs.values()}
         ordered = sorted(metadata.snapshots, key=lambda each: each.sequence_number or 0)
-        before_ms = int((time.time() - self.age_s) * 1000)
-        old = [
-            each for each in ordered[: -self.snapshots]
-            if each.snapshot_id not in named and each.timestamp_ms < before_ms
-        ]  # fmt: skip
+        old = [each for each in ordered[: -self.snapshots] if each.snapshot_id not in named]
         if not old or table.head is None:
             return 0
         gone = {each.snapshot_id for each in old}
@@ -113,15 +115,8 @@ class Upkeep:
         needed = (
             AssertTableUUID(uuid=metadata.table_uuid), AssertRefSnapshotId(ref="main", snapshot_id=table.head),
         )  # fmt: skip
-        manifests = {each.manifest_path: each for snapshot in old for each in snapshot.manifests(io)}
-        staying = {each.manifest_path: each for snapshot in kept for each in snapshot.manifests(io)}
-        commit(self.tables.catalog, table, (RemoveSnapshotsUpdate(snapshot_ids=sorted(gone)),), needed)
-        lonely = [each for path, each in manifests.items() if path not in staying]
-        paths = {entry.data_file.file_path for each in lonely for entry in entries_of(io, each)}
-        if paths:
-            paths -= {entry.data_file.file_path for each in staying.values() for entry in entries_of(io, each)}
-        for path in (*paths, *(each.manifest_path for each in lonely), *(each.manifest_list for each in old)):
-            delete_quietly(io, path)
+        with self.expired.expiring(table, only_named_by(table, old, kept)):
+            commit(self.tables.catalog, table, (RemoveSnapshotsUpdate(snapshot_ids=sorted(gone)),), needed)
         return len(old)
 
 

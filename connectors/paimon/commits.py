@@ -54,8 +54,6 @@ class Commits:
         return None
 
     def _once(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
-        from pypaimon_rust.datafusion import CommitMessage
-
         found = self.tables.find(table)
         first = min(handle.partition for handle in handles)
         check_identity(table, None if found is None else found.identity, handles)
@@ -65,13 +63,7 @@ class Commits:
             return
         try:
             with self.tables.catalog.guard(str(table)):
-                messages = [
-                    CommitMessage.deserialize(message, version=handle.handle["version"])
-                    for handle in handles
-                    for message in Files.of(handle).messages
-                ]
-                builder = native(found.library).new_stream_write_builder().with_commit_user(self.user)
-                builder.new_commit().filter_and_commit({batch: messages})
+                filter_and_commit(found, self.user, batch, handles)
         except SinkUnavailable:
             raise
         except SinkError as error:
@@ -81,6 +73,19 @@ class Commits:
                     error.message, where=str(table), tables=lost, unsure=() if found.keys else (str(table),)
                 ) from error
             raise CommitFailed(error.message, where=str(table), hint=error.hint) from error
+
+
+def filter_and_commit(table: LakeTable, user: str, batch: int, handles: Sequence[Prepared]) -> None:
+    """One snapshot of the handles' files, unless the user's newest has the batch. Raises what the library raises."""
+    from pypaimon_rust.datafusion import CommitMessage
+
+    messages = [
+        CommitMessage.deserialize(message, version=handle.handle["version"])
+        for handle in handles
+        for message in Files.of(handle).messages
+    ]
+    builder = native(table.library).new_stream_write_builder().with_commit_user(user)
+    builder.new_commit().filter_and_commit({batch: messages})
 
 
 def is_in(catalog: Catalog, table: LakeTable, user: str, handles: Sequence[Prepared]) -> bool:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, ValidationInfo
 
 from cdc.options import AnyCase, Field, Line, OptionError, Remark, Size
 from cdc.schema import TableId
+from connectors.paimon.object_store import PATH_STYLE, nameless_host
 from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder
 from connectors.shared.partitions.partition_key import partition_keys
 
@@ -126,6 +127,9 @@ class PaimonSinkOptions(LakeSinkOptions):
             yield Remark("catalog.properties.warehouse", "is required", "name a folder, or a URL such as s3://lake/wh")
         if self.metastore != "filesystem" and not self.uri:
             yield Remark("catalog.properties.uri", f"is required with metastore: {self.metastore}", "say where it is")
+        if host := nameless_host(self.catalog_options()):
+            reason = f"is required: no bucket's name can go before {host}"
+            yield Remark(f"{CATALOG}{PATH_STYLE}", reason, "set it to true, or name the store's host")
         properties = self.table_properties()
         if self.buckets and f"{TABLE}bucket" in self.passed and properties["bucket"] != str(self.buckets):
             yield Remark("sink.buckets", "contradicts table.properties.bucket", "remove one of them")

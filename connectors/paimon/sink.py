@@ -20,6 +20,7 @@ from connectors.paimon.dialect import PaimonDialect
 from connectors.paimon.handles import Files
 from connectors.paimon.library import VERSIONS, Catalog, check_versions, load
 from connectors.paimon.load import Loader
+from connectors.paimon.object_store import check_bucket
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.schemas import PaimonSchemas
 from connectors.paimon.tables import Tables
@@ -53,6 +54,7 @@ class PaimonSink(TableSink[str]):
         """The packages are there, and the catalog answers. Driver."""
         check_versions()
         catalog = self._tables.catalog
+        check_bucket(catalog.options)
         with catalog.guard(catalog.place):
             catalog.open().list_databases()
 
@@ -102,6 +104,7 @@ class PaimonSink(TableSink[str]):
         check_versions()
         yield ok("packages", ", ".join(f"{name} {version}" for name, version in VERSIONS.items()))
         catalog = self._tables.catalog
+        check_bucket(catalog.options)
         with catalog.guard(catalog.place):
             yield ok("catalog", f"{catalog.place}: {len(catalog.open().list_databases())} databases")
 

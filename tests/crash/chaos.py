@@ -27,6 +27,7 @@ from random import Random
 
 import altered_kills
 import broker_kills
+import lake_kills
 import live_debezium
 import message_fuzz
 import server_lives
@@ -65,6 +66,12 @@ TOPICS = 2
 LAKES = 100
 """Lives of tables into Iceberg and Paimon, so many of each, in this process (`lake_lives`)."""
 
+LAKE_KILLS = 4
+"""Pipelines into each lake whose process is killed within commits, without Spark (`lake_kills`)."""
+
+LAKE_RUNS = 1
+"""The same by `cdc run`."""
+
 SERVERS = 20
 """Lives of tables into Elasticsearch, OpenSearch and databases that are killed, so many of each (`server_lives`)."""
 
@@ -101,6 +108,8 @@ def main() -> None:
     _brokers(first, 1 if options.seed is not None else BROKERS)
     _topics(first, 1 if options.seed is not None else TOPICS)
     _lakes(first, 1 if options.seed is not None else LAKES)
+    lake_kills.run(range(first, first + (1 if options.seed is not None else LAKE_KILLS)))
+    lake_kills.run(range(first, first + LAKE_RUNS), spark=True)
     _servers(first, 1 if options.seed is not None else SERVERS)
     _mutations(first, 10_000 if options.seed is not None else MUTATIONS)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]

@@ -1,29 +1,86 @@
-"""Random lives of tables (`test_random_lives`) with a lake as the sink: crashes, edited files, compaction between."""
+"""Random lives of tables (`test_random_lives`) with a lake as the sink: crashes, edited files, compaction between.
+
+The process dies at the steps of a batch, and before and after each call that changes a table or a file of the lake;
+answers of such calls are lost. In the end a foreign reader has to find what the sink's own reader finds, before and
+after compaction: DuckDB's extension for Iceberg, Paimon's Java library for Paimon.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from enum import Enum
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import iceberg_judge
+import paimon_judge
 from iceberg_harness import IcebergHarness
 from paimon_harness import PaimonHarness
-from test_random_lives import Life
+from test_random_lives import Life, Point
 
+from cdc import faults
 from cdc.flow import derive
-from cdc.schema import TableId
+from cdc.schema import SchemaChange, TableId
+from cdc.sink import Prepared
 from connectors.iceberg.sink import IcebergSink
 from connectors.paimon.sink import PaimonSink
 
-_OPTIONS = {"sink.compaction.files": "3", "retry-timeout": "1s"}
+_OPTIONS = {"sink.compaction.files": "3", "retry-timeout": "30s"}
+Row = dict[str, Any]
 
 
-class IcebergLife(IcebergSink):
+class LakePoint(Enum):
+    """Where a process dies besides the steps of a batch."""
+
+    BETWEEN_TABLES = "mid-commit"
+    BEFORE_CALL = "before-call"
+    AFTER_CALL = "after-call"
+    LATER_CALL = "later-call"
+
+
+class _Calls:
+    """Calls of the lake's library: each is a point where the process dies, and now and then an answer is lost."""
+
+    def __init__(self, chance: Random, lost: float) -> None:
+        self._chance, self._lost, self.batch = chance, lost, 0
+
+    def __call__(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        faults.reached(LakePoint.BEFORE_CALL.value, self.batch)
+        if self._chance.random() < 0.3:
+            faults.reached(LakePoint.LATER_CALL.value, self.batch)
+        if self._chance.random() < self._lost:
+            raise ConnectionError("the call was lost")
+        found = real(*arguments, **named)
+        faults.reached(LakePoint.AFTER_CALL.value, self.batch)
+        if self._chance.random() < self._lost:
+            raise ConnectionError("the answer was lost")
+        return found
+
+
+class _Noted:
+    """Notes the batch for the points of calls."""
+
+    calls: _Calls
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        self.calls.batch = batch
+        super().apply(batch, changes)  # type: ignore[misc]
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        self.calls.batch = batch
+        super().commit(batch, prepared)  # type: ignore[misc]
+
+
+class IcebergLife(_Noted, IcebergSink):
     """The sink with a look at its tables."""
 
     harness: IcebergHarness
+    judge: iceberg_judge.Judge | None = None
 
-    def rows(self, table: TableId) -> list[dict[str, Any]]:
+    def rows(self, table: TableId) -> list[Row]:
         return self.harness.rows(table) or []
 
     @property
@@ -35,13 +92,22 @@ class IcebergLife(IcebergSink):
             for table in catalog.list_tables(name)
         }
 
+    def judged(self, table: TableId) -> list[Row]:
+        """The rows as the foreign reader has them."""
+        assert self.judge is not None
+        return self.judge.rows(self.harness.table(table).library.metadata_location)
 
-class PaimonLife(PaimonSink):
+    def compact_elsewhere(self, table: TableId) -> None:
+        """The foreign reader does not compact."""
+
+
+class PaimonLife(_Noted, PaimonSink):
     """The sink with a look at its tables."""
 
     harness: PaimonHarness
+    judge: paimon_judge.Judge | None = None
 
-    def rows(self, table: TableId) -> list[dict[str, Any]]:
+    def rows(self, table: TableId) -> list[Row]:
         return self.harness.rows(table) or []
 
     @property
@@ -49,18 +115,104 @@ class PaimonLife(PaimonSink):
         catalog = self.harness.catalog.open()
         return {TableId(name, table) for name in catalog.list_databases() for table in catalog.list_tables(name)}
 
+    def judged(self, table: TableId) -> list[Row]:
+        """The rows as the foreign reader has them."""
+        assert self.judge is not None
+        return self.judge.rows(table.database, table.table)
 
-def live(lake: str, seed: int, folder: Path) -> None:
-    """One life. Raises AssertionError with the seed when the lake does not end with the rows of the source."""
-    sink: IcebergLife | PaimonLife
-    if lake == "iceberg":
-        iceberg = IcebergHarness(folder, {**_OPTIONS, "sink.snapshots.keep": "2", "sink.snapshots.keep-for": "0s"})
-        sink = IcebergLife(iceberg.options, iceberg.context)
-        sink.harness = iceberg
-    else:
-        paimon = PaimonHarness(folder, _OPTIONS)
-        sink = PaimonLife(paimon.options, paimon.context)
-        sink.harness = paimon
+    def compact_elsewhere(self, table: TableId) -> None:
+        """A full compaction by the foreign library."""
+        assert self.judge is not None
+        self.judge.compact(table.database, table.table)
+
+
+def live(lake: str, seed: int, folder: Path, *, lost: float = 0.02, judged: bool = True) -> None:
+    """One life; this share of calls is lost. A foreign reader is needed where it is `judged`.
+
+    Raises AssertionError with the seed when the lake does not end with the rows of the source.
+    """
+    calls = _Calls(Random(seed), lost)
+    sink = _iceberg(folder) if lake == "iceberg" else _paimon(folder)
+    sink.calls = calls
     life = Life(seed, folder / "state", sink)
-    with patch.object(derive.log, "warning", life.notice):
+    life.points = (*Point, *LakePoint)
+    with patch.object(derive.log, "warning", life.notice), _troubled(lake, calls):
         life.run()
+    with _judge(sink) if judged else nullcontext():
+        for table in sorted(sink.tables) if judged else ():
+            _compare(sink, table, f"seed {seed}: {table}")
+
+
+def _compare(sink: IcebergLife | PaimonLife, table: TableId, where: str) -> None:
+    wanted = _texts(sink.rows(table))
+    assert _texts(sink.judged(table)) == wanted, where
+    sink.compact(table)
+    assert _texts(sink.rows(table)) == wanted, f"{where}, compacted"
+    assert _texts(sink.judged(table)) == wanted, f"{where}, compacted, judged"
+    sink.compact_elsewhere(table)
+    assert _texts(sink.rows(table)) == wanted, f"{where}, compacted elsewhere"
+
+
+def _texts(rows: Sequence[Row]) -> list[list[tuple[str, str]]]:
+    return sorted(sorted((name, str(value)) for name, value in row.items()) for row in rows)
+
+
+def _iceberg(folder: Path) -> IcebergLife:
+    harness = IcebergHarness(folder, {**_OPTIONS, "sink.snapshots.keep": "2", "sink.snapshots.keep-for": "0s"})
+    sink = IcebergLife(harness.options, harness.context)
+    sink.harness = harness
+    return sink
+
+
+def _paimon(folder: Path) -> PaimonLife:
+    kept = {"num-retained.min": "1", "num-retained.max": "2", "time-retained": "1 ms"}
+    kept = {f"table.properties.snapshot.{name}": text for name, text in kept.items()}
+    harness = PaimonHarness(folder, {**_OPTIONS, **kept})
+    sink = PaimonLife(harness.options, harness.context)
+    sink.harness = harness
+    return sink
+
+
+@contextmanager
+def _judge(sink: IcebergLife | PaimonLife) -> Iterator[None]:
+    if isinstance(sink, IcebergLife):
+        with iceberg_judge.Judge() as iceberg:
+            sink.judge = iceberg
+            yield
+    else:
+        with paimon_judge.Judge({"warehouse": sink.harness.options.catalog_options()["warehouse"]}) as paimon:
+            sink.judge = paimon
+            yield
+
+
+def _called(lake: str) -> list[tuple[Any, str]]:
+    """What changes a lake: objects and the names of their functions."""
+    if lake == "iceberg":
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        from connectors.iceberg import commits, load, snapshots
+
+        names = ("commit_table", "create_table", "purge_table", "drop_table", "rename_table")
+        files = [(load, "write_rows"), (load, "write_keys"), (commits, "write_deletes"), (snapshots, "delete_quietly")]
+        return [*((SqlCatalog, name) for name in names), *files]
+    from pypaimon.catalog.filesystem_catalog import FileSystemCatalog
+
+    from connectors.paimon import commits, load, snapshots
+    from connectors.paimon.upkeep import publishing
+
+    names = ("create_table", "alter_table", "drop_table", "rename_table")
+    rest = [(load, "write_files"), (commits, "filter_and_commit"), (snapshots, "native"), (publishing, "create")]
+    return [*((FileSystemCatalog, name) for name in names), *rest]
+
+
+@contextmanager
+def _troubled(lake: str, calls: _Calls) -> Iterator[None]:
+    with ExitStack() as stack:
+        for owner, name in _called(lake):
+            real = getattr(owner, name)
+
+            def call(*arguments: Any, _real: Callable[..., Any] = real, **named: Any) -> Any:
+                return calls(_real, *arguments, **named)
+
+            stack.enter_context(patch.object(owner, name, call))
+        yield

@@ -249,7 +249,9 @@ class Stubborn(ListSink):
 
 
 class Life:
-    """One pipeline, from its first batch until nothing waits any more."""
+    """One pipeline, from its first batch until nothing waits any more. It may die at each of its `points`."""
+
+    points: Sequence[Enum] = tuple(Point)
 
     def __init__(self, seed: int, folder: Path, sink: Any = None) -> None:
         """`sink` has the properties of a `ListSink` that `_check` reads."""
@@ -306,7 +308,7 @@ class Life:
                     Mailbox(self.state.store).add(table, kind)
                 if self.chance.random() < 0.2:
                     self._start_again(changes)
-                self._batches(changes, [each for each in Point if self.chance.random() < 0.06])
+                self._batches(changes, [each for each in self.points if self.chance.random() < 0.06])
             self._settle()
         except ChangeRefused:
             return False

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 MOST_MANIFESTS = 30
 _SMALL_BYTES = 4 << 20
 _AT_ONCE = 500
+_EARLIEST = "EARLIEST"
+_LOOKED_AT = 100_000
 _HOUR_S = 3600.0
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": _HOUR_S, "d": 86_400.0}
 
@@ -89,11 +91,27 @@ def _held(table: LakeTable) -> bool:
 
 
 def _earliest(manager: Any, newest: int) -> int:
-    """The first of the snapshots that are there without a gap."""
+    """The first of the snapshots that are there without a gap; the hint that expiry leaves is looked at first."""
+
+    def there(number: int) -> bool:
+        return number > 0 and bool(manager.file_io.exists(manager.get_snapshot_path(number)))
+
+    hint = _hint(manager)
+    if hint <= newest and there(hint) and not there(hint - 1):
+        return hint
     first = newest
-    while first > 1 and newest - first < 100_000 and manager.file_io.exists(manager.get_snapshot_path(first - 1)):
+    while newest - first < _LOOKED_AT and there(first - 1):
         first -= 1
     return first
+
+
+def _hint(manager: Any) -> int:
+    """The first snapshot as expiry has left it, 1 where nothing has expired so far."""
+    path = f"{manager.snapshot_dir}/{_EARLIEST}"
+    try:
+        return int(manager.file_io.read_file_utf8(path)) if manager.file_io.exists(path) else 1
+    except (ValueError, OSError):  # another writer is writing it
+        return 1
 
 
 def _end(table: LakeTable, manager: Any, first: int, newest: int, batches_of: str, now: float) -> int:
@@ -144,7 +162,7 @@ def _remove(table: LakeTable, manager: Any, first: int, end: int) -> None:
             for name in _names(lists, snapshot) - kept:
                 io.delete_quietly(f"{root}/{name}")
             io.delete_quietly(manager.get_snapshot_path(number))
-    io.write_file(f"{manager.snapshot_dir}/EARLIEST", str(end), True)
+    io.write_file(f"{manager.snapshot_dir}/{_EARLIEST}", str(end), True)
 
 
 def _names(lists: Any, snapshot: Any) -> set[str]:

@@ -8,23 +8,29 @@ itself where it has versions (REST).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from connectors.paimon.library import Catalog
+from connectors.paimon.object_store import path_style
 from connectors.paimon.tables import LakeTable
 
 COMPACT = "COMPACT"
 NO_IDENTIFIER = 2**63 - 1
+_LONGEST = timedelta(seconds=30)
+"""So long one file is tried to be put: upkeep has another turn."""
+_TRIES = {"commit.max-retries": "2"}
+"""Of a commit whose answer is unsure."""
 
 
 def committer(catalog: Catalog, table: LakeTable, user: str) -> Any:
     """The library's commit, which publishes by `publish`."""
     from pypaimon.write.file_store_commit import FileStoreCommit
 
-    return FileStoreCommit(_publisher(catalog, table), table.library, user)
+    return FileStoreCommit(_publisher(catalog, table), table.library.copy(_TRIES), user)
 
 
 def publish(catalog: Catalog, table: LakeTable, base: Any, snapshot: Any) -> bool:
@@ -84,16 +90,12 @@ def _put(catalog: Catalog, bucket: str, key: str, content: bytes) -> bool:
     names = {"s3.endpoint": "endpoint", "s3.access-key": "access_key_id", "s3.secret-key": "secret_access_key",
              "s3.region": "region", "s3.session.token": "session_token"}  # fmt: skip
     config: Any = {ours: given[name] for name, ours in names.items() if name in given}
-    config["virtual_hosted_style_request"] = not _path_style(given)
+    config["virtual_hosted_style_request"] = not path_style(given)
     plain = config.get("endpoint", "").startswith("http://")
-    store = S3Store(bucket, config=config, client_options={"allow_http": plain})
+    limits: Any = {"max_retries": 3, "retry_timeout": _LONGEST}
+    store = S3Store(bucket, config=config, client_options={"allow_http": plain}, retry_config=limits)
     try:
         put(store, key, content, mode="create")
     except (AlreadyExistsError, PreconditionError):
         return False
     return True
-
-
-def _path_style(given: Mapping[str, str]) -> bool:
-    """Whether the path has the bucket, by the option in either of Paimon's spellings."""
-    return given.get("s3.path-style-access", given.get("s3.path.style.access", "false")).lower() == "true"

@@ -27,11 +27,19 @@ def is_away(error: BaseException | None, names: Collection[str], words: Collecti
 
 
 def first_line(error: BaseException, secrets: Collection[str]) -> str:
-    """The beginning of an error's text, without these texts."""
-    text = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+    """The beginning of an error's text and of that of its first cause, without these texts."""
+    text, cause = _beginning(error), error.__cause__
+    while cause is not None and cause.__cause__ is not None:
+        cause = cause.__cause__
+    if cause is not None and _beginning(cause) not in text:
+        text = f"{text} ({_beginning(cause)})"
     for secret in filter(None, secrets):
         text = text.replace(secret, "***")
     return text
+
+
+def _beginning(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:500]
 
 
 def existing(table: TableId, found: T | None) -> T:

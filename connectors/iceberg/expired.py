@@ -1,0 +1,97 @@
+"""Files that only expired snapshots named: noted when these expire, removed once no query can read them any more.
+
+    <sink's folder>/expired/<table's UUID>/<number>.json     {"expired_s": seconds since the epoch, "paths": [...]}
+    <sink's folder>/expired/<table's UUID>/<number>.unsure   the same, and the snapshots may be there still
+
+A note is made before the snapshots go. Of one that a crash has left unsure, files that the table names stay. A note
+that is lost with a machine costs room and nothing else. Driver.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cdc.state.durable import write_file
+from connectors.iceberg.snapshots import delete_quietly, entries_of
+from connectors.iceberg.tables import LakeTable
+
+_SURE, _UNSURE = ".json", ".unsure"
+
+
+@dataclass(frozen=True)
+class ExpiredFiles:
+    """Files of expired snapshots.
+
+    Args:
+        folder: where they are noted.
+        keep_s: how long they stay.
+        clock: seconds since the epoch.
+    """
+
+    folder: Path
+    keep_s: float
+    clock: Callable[[], float] = time.time
+
+    @contextmanager
+    def expiring(self, table: LakeTable, paths: Collection[str]) -> Iterator[None]:
+        """Have the files removed later, where the block succeeds in letting their snapshots go."""
+        notes = self._notes(table)
+        note = self.folder / table.identity / f"{int(notes[-1].stem) + 1 if notes else 0:09}{_UNSURE}"
+        write_file(note, json.dumps({"expired_s": self.clock(), "paths": sorted(paths)}).encode())
+        yield
+        note.rename(note.with_suffix(_SURE))
+
+    def remove(self, table: LakeTable) -> None:
+        """Remove the files whose time has come."""
+        for note in self._notes(table):
+            found = _read(note)
+            if float(found["expired_s"]) + self.keep_s > self.clock():
+                continue
+            named = named_by(table, table.metadata.snapshots) if note.suffix == _UNSURE else set[str]()
+            for path in found["paths"]:
+                if path not in named:
+                    delete_quietly(table.library.io, path)
+            note.unlink(missing_ok=True)
+
+    def _notes(self, table: LakeTable) -> list[Path]:
+        folder = self.folder / table.identity
+        return sorted([*folder.glob(f"[0-9]*{_SURE}"), *folder.glob(f"[0-9]*{_UNSURE}")])
+
+
+def named_by(table: LakeTable, snapshots: Iterable[Any]) -> set[str]:
+    """Paths of all files of snapshots: manifest lists, manifests, data files, delete files."""
+    lists = list(snapshots)
+    manifests = _manifests(table, lists)
+    return {*(snapshot.manifest_list for snapshot in lists), *manifests, *_files(table, manifests.values())}
+
+
+def only_named_by(table: LakeTable, some: Collection[Any], others: Collection[Any]) -> set[str]:
+    """Paths of the files that some snapshots of a table name and its other ones do not."""
+    staying = _manifests(table, others)
+    lonely = {path: each for path, each in _manifests(table, some).items() if path not in staying}
+    files = _files(table, lonely.values())
+    if files:
+        files -= _files(table, staying.values())
+    return {*(snapshot.manifest_list for snapshot in some), *lonely, *files}
+
+
+def _manifests(table: LakeTable, snapshots: Iterable[Any]) -> dict[str, Any]:
+    return {each.manifest_path: each for snapshot in snapshots for each in snapshot.manifests(table.library.io)}
+
+
+def _files(table: LakeTable, manifests: Iterable[Any]) -> set[str]:
+    return {entry.data_file.file_path for each in manifests for entry in entries_of(table.library.io, each)}
+
+
+def _read(note: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(note.read_text(encoding="utf-8"))
+    except ValueError:  # cut off in a crash of the machine
+        return {"expired_s": 0.0, "paths": []}
+    return found
