@@ -187,6 +187,9 @@ class SinkMap:
             self.plan(replace(new, schema=there))
         else:
             self.widen(table, schema)
+            if self.state(table).shadowed and table not in self._created:
+                # `schemas` has the shadow table's; the live one, which gets rows now, may not have its new columns yet
+                self.plan(replace(new, schema=self.schemas[table]))
 
     def _widened(self, table: TableId, there: TableSchema, schema: TableSchema) -> TableSchema:
         """A table's new schema with room for the rows that are there, whose columns are made wide enough for it."""

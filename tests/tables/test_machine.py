@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from invariants import ALL, ID, KEYED, KEYLESS, NOTE, ROUTES, A, B, C, D, check, to
+from invariants import ALL, ID, KEYED, KEYLESS, NOTE, ROUTES, WIDE, A, B, C, D, check, to
 
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.behavior import Behavior, Policy
@@ -75,6 +75,14 @@ def test_an_impossible_event_names_the_state_and_the_reason() -> None:
         EngineError, match=r"ods.all: shop.a is shadow there, and SnapshotBegun came: a running snapshot"
     ):
         machine.take(on.SnapshotBegun(A))
+
+
+def test_the_live_table_gets_the_columns_of_its_shadow_when_another_source_table_joins() -> None:
+    """Rows of that one go to both, with the columns of both; the frozen table has waited for the swap with its own."""
+    before = Tables({A: WIDE}, {ALL: WIDE}, {(A, ALL): PairState(TableState.FROZEN)}, {ALL: SinkState(shadowed=True)})
+    machine = Machine(Circumstances(to((r"shop.\.*", ALL)), Policy(Behavior.EVOLVE)), before)
+    machine.take(on.TableCreated(B, CreateTable(B, KEYED)))
+    assert machine.tables.sinks.operations == (CreateTable(ALL, WIDE),)
 
 
 @dataclass
