@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+import pyarrow as pa
 from pyarrow import fs
 
 from cdc.errors import SinkError
@@ -127,10 +128,22 @@ class DeadLetters:
         finally:
             self._stream = None
 
+    def withdraw(self) -> None:
+        """Remove the file as an earlier attempt has left it. Raises SinkError. Nothing is written to it yet."""
+        try:
+            self._find()
+            if self._files.get_file_info(self._path).type is not fs.FileType.NotFound:
+                self._files.delete_file(self._path)
+        except (OSError, ValueError) as error:
+            raise self._failed(error) from error
+
+    def _find(self) -> None:
+        self._files, folder = _file_system(self._location)
+        self._path = str(PurePosixPath(folder) / f"{self._name}.jsonl")
+
     def _open(self) -> Any:
         if self._stream is None:
-            self._files, folder = _file_system(self._location)
-            self._path = str(PurePosixPath(folder) / f"{self._name}.jsonl")
+            self._find()
             local = isinstance(self._files, fs.LocalFileSystem)
             self._unfinished = f"{self._path}.{self._attempt}.unfinished" if local else self._path
             self._files.create_dir(str(PurePosixPath(self._path).parent), recursive=True)
@@ -143,6 +156,17 @@ class DeadLetters:
             where=without_secret(self._location),
             hint=_HINT if "://" in self._location else "the folder has to be writable from every executor",
         )
+
+
+def cell(rows: pa.RecordBatch, name: str, row: int) -> object:
+    """A value of a row that is left out; text that is no UTF-8 as bytes, a date that Python lacks as its number."""
+    array = rows.column(rows.schema.names.index(name)).slice(row, 1)
+    try:
+        return array[0].as_py()
+    except UnicodeDecodeError:
+        return array.view(pa.binary())[0].as_py()
+    except (ValueError, OverflowError):
+        return str(array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())[0].as_py())
 
 
 def without_secret(location: str) -> str:

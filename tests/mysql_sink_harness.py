@@ -45,7 +45,7 @@ class Harness:
 
     def sink(self, **more: Any) -> MySqlSink:
         """A new sink object on the same state, as after a restart."""
-        options = sink_options(self.server, **self.options, **more)
+        options = sink_options(self.server, **(self.options | more))
         return MySqlSink(options, Context(self.pipeline, LocalStore(self.state)))
 
     def rows(self, table: TableId) -> list[Row] | None:

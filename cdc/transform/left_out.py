@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.block import ChangeBlock, RowKind
-from cdc.dead_letters import DeadLetter, Rejected
+from cdc.dead_letters import DeadLetter, Rejected, cell
 from cdc.transform.catalogue.mask import MASKS
 from cdc.transform.computation import Computation, Expression
 from cdc.transform.engine import Engine, ExpressionFailed
@@ -94,7 +94,7 @@ def _letters(compiled: Computation, block: ChangeBlock, failing: _Failing) -> It
         read = {name for each, _ in failures for name in _read(compiled, nodes, each)}
         names = [name for name in block.schema.names if name in read or name in passing]
         values = {
-            name: HIDDEN if name.casefold() in hidden else _value(block, name, row)
+            name: HIDDEN if name.casefold() in hidden else cell(block.rows, name, row)
             for name in dict.fromkeys((*block.schema.primary_key, *names))
         }
         yield DeadLetter(
@@ -126,11 +126,3 @@ def _hidden(compiled: Computation) -> set[str]:
             names |= {name.casefold() for name in columns(node)}
         nodes += node.args
     return names
-
-
-def _value(block: ChangeBlock, name: str, row: int) -> object:
-    scalar = block.rows.column(name)[row]
-    try:
-        return scalar.as_py()
-    except UnicodeDecodeError:
-        return scalar.cast(pa.binary()).as_py()

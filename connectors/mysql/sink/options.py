@@ -68,6 +68,17 @@ class ServerSinkOptions(SinkOptions):
         description="How long to wait for rows or a table that somebody else has locked, before the batch is tried "
         "again.",
     )
+    rejected_values: Annotated[Literal["fail", "dead-letter"], AnyCase] = Field(
+        "fail",
+        alias="sink.invalid-values",
+        description="What becomes of a row that its table does not take: `fail` stops the run and names it, "
+        "`dead-letter` writes it to a file instead, with the server's reason, and counts it.",
+    )
+    dead_letters: FilePath | None = Field(
+        None,
+        alias="sink.dead-letter.path",
+        description="Folder or filesystem URL for the rows of `sink.invalid-values: dead-letter`.",
+    )
     tls_mode: Annotated[TlsMode, AnyCase] | None = Field(
         None,
         alias="tls.mode",
@@ -100,8 +111,10 @@ class ServerSinkOptions(SinkOptions):
         return (f"{host}:{port}",)
 
     def problems(self) -> Iterator[Remark]:
-        """TLS files, and a database of our own that may be created."""
+        """Options that need another."""
         yield from super().problems()
+        if self.rejected_values == "dead-letter" and self.dead_letters is None:
+            yield Remark("sink.dead-letter.path", "is required with sink.invalid-values: dead-letter", "name a folder")
         if (self.tls_cert is None) != (self.tls_key is None):
             missing, given = ("tls.key", "tls.cert") if self.tls_key is None else ("tls.cert", "tls.key")
             yield Remark(given, f"needs {missing} beside it", f"add {missing}")

@@ -43,12 +43,13 @@ class SinkSession:
         version: as the server says it.
         where: `user@host:port`.
         local_files: LOAD DATA LOCAL is allowed, and part of the transaction.
+        max_packet_bytes: the longest statement that the server takes.
     """
 
     def __init__(self, connection: MySqlConnection, where: str) -> None:
         self.connection, self.where = connection, where
-        version, comment = self.rows("SELECT VERSION(), @@version_comment")[0]
-        self.version = str(version)
+        version, comment, longest = self.rows("SELECT VERSION(), @@version_comment, @@max_allowed_packet")[0]
+        self.version, self.max_packet_bytes = str(version), int(longest)
         said = f"{version} {comment}".lower()
         self.flavor: Flavor = "oceanbase" if "oceanbase" in said else "mariadb" if "mariadb" in said else "mysql"
         # OceanBase commits a LOAD DATA by itself, whatever transaction is open.
@@ -68,6 +69,14 @@ class SinkSession:
         try:
             with self.connection.cursor() as cursor:
                 return int(cursor.execute(sql, arguments))
+        except (pymysql.err.MySQLError, OSError) as error:
+            raise self._failed(error) from None
+
+    def write(self, sql: str) -> tuple[int, int]:
+        """Run a statement that writes; how many rows it changed, and of how many things it warns. Raises as `rows`."""
+        try:
+            with self.connection.cursor() as cursor:
+                return int(cursor.execute(sql)), int(cursor.warning_count)
         except (pymysql.err.MySQLError, OSError) as error:
             raise self._failed(error) from None
 

@@ -7,7 +7,7 @@ DDL is not part of a transaction in these servers, so schema changes go ahead of
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,12 +26,13 @@ from connectors.mysql.server.connection import ConnectionOptions
 from connectors.mysql.sink.catalog import ServerSchemas, read_server_tables
 from connectors.mysql.sink.dialect import ServerTable
 from connectors.mysql.sink.fence import Fence
-from connectors.mysql.sink.load import TableWriter, missing_table
+from connectors.mysql.sink.load import TableWriter
 from connectors.mysql.sink.options import ServerSinkOptions
 from connectors.mysql.sink.read_back import ServerRows
+from connectors.mysql.sink.refused_rows import BatchLetters, RefusedRows
 from connectors.mysql.sink.session import SinkServer, SinkSession
 from connectors.mysql.sink.types import ServerType
-from connectors.shared.staging.stage import batch_folder, stage, staged_file, staged_tables, staged_until
+from connectors.shared.staging.stage import Staged, batch_folder, stage, staged_file, staged_tables, staged_until
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,10 @@ class MySqlSink(TableSink[ServerType]):
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
         self._server = SinkServer(_connection(options), int(options.lock_wait_timeout_s), retry)
         self._tables: dict[TableId, ServerTable] = {}
+        self._cut_off = True
+        """Whether an attempt to commit the next batch may have left dead letters: nobody knows what ran before this."""
+        self._left_out: tuple[int, Mapping[str, int]] = (-1, {})
+        """A batch whose COMMIT may be without an answer, and its counts."""
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[SchemaSession[ServerType]]:
@@ -80,24 +85,27 @@ class MySqlSink(TableSink[ServerType]):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
         """Write all rows and the fence row in one transaction, or do nothing when the fence is there. Driver.
 
-        Counts deletes of rows that a table without a key does not have. A lost answer is settled by the next call,
-        which waits for the row of the fence. Raises SinkError for values that a table does not take: nothing is in
-        then.
+        Counts deletes of rows that a table without a key does not have, and rows that went to the dead letters. A lost
+        answer is settled by the next call, which waits for the row of the fence. Raises SinkError for a row that a
+        table does not take and that is not to be left out: nothing is in then.
         """
-        missed: dict[str, int] = {}
+        counts: Mapping[str, int] = {}
         with self._server.session() as session:
             fence = self._fence(session)
             fence.create()
             with session.transaction():
                 if batch <= fence.lock():
                     log.info("batch %d is in %s already", batch, session.where)
+                    counts = self._left_out[1] if self._left_out[0] == batch else {}
                 else:
-                    missed = self._write(session, prepared)
+                    counts = self._write(session, batch, prepared)
+                    self._left_out = batch, counts
                     fence.write(batch)
                     reached("mid-commit", batch)
+        self._cut_off = False
         for folder in staged_until(self._directory, batch):
             self._store.drop(folder)
-        return missed
+        return dict(counts)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the staged files of a batch that was never decided. Driver."""
@@ -119,17 +127,30 @@ class MySqlSink(TableSink[ServerType]):
             except SinkError as refused:
                 yield error("fence", refused.message, refused.hint)
 
-    def _write(self, session: SinkSession, prepared: Sequence[Prepared]) -> dict[str, int]:
+    def _write(self, session: SinkSession, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
         staged = staged_tables(self._directory, prepared)
         self._read_missing(session, [item.table for item in staged])
+        place = self._options.dead_letters if self._options.rejected_values == "dead-letter" else None
+        letters = BatchLetters(place, self._pipeline, batch)
+        if self._cut_off:
+            letters.withdraw(item.table for item in staged)
+        self._cut_off = True
         missed = {}
-        for item in staged:
-            table = self._tables.get(item.table)
-            if table is None:
-                raise missing_table(item.table)
-            if number := TableWriter(session, table, item).write():
-                missed[f"delete-without-row {item.table}"] = number
-        return missed
+        try:
+            for item in staged:
+                if number := self._write_table(session, item, letters):
+                    missed[f"delete-without-row {item.table}"] = number
+            letters.close()
+        except BaseException:
+            letters.discard()
+            raise
+        return missed | letters.counts
+
+    def _write_table(self, session: SinkSession, item: Staged, letters: BatchLetters) -> int:
+        table = self._tables.get(item.table)
+        if table is None:
+            raise missing_table(item.table)
+        return TableWriter(session, table, item, RefusedRows(letters, table, item.table, item.key)).write()
 
     def _read_missing(self, session: SinkSession, tables: Sequence[TableId]) -> None:
         unknown = [table for table in tables if table not in self._tables]
@@ -145,6 +166,12 @@ class MySqlSink(TableSink[ServerType]):
     def _directory(self) -> Path:
         """The directory on the machine that asks."""
         return self._store.bulk("")
+
+
+def missing_table(table: TableId) -> SinkError:
+    """Rows for a table that is not there."""
+    hint = "it was dropped or renamed in the server; `cdc resync` copies it anew"
+    return SinkError("the table does not exist", where=str(table), hint=hint)
 
 
 def _name(table: TableId, folds: bool) -> str:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.errors import SinkError
 from cdc.types.text import Piece, escaped, hexadecimal, joined, joined_bytes, not_finite, spans
+from connectors.mysql.sink.refusal import RowRefused
 from connectors.mysql.sink.types import ServerType
+from connectors.shared.conversion.policy import Reason
 from connectors.shared.sql.client import quoted
 
 _LOAD_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\0", "\\0"))
@@ -100,5 +101,4 @@ def _text(values: pa.Array, column: TargetColumn) -> pa.Array:
 def _check_finite(values: pa.Array, column: TargetColumn) -> None:
     value = not_finite(values)
     if value is not None:
-        hint = "leave such rows out with a filter, or make them NULL with a projection"
-        raise SinkError(f"{value} cannot be stored", where=f"column {column.name}", hint=hint)
+        raise RowRefused(Reason.NOT_FINITE, f"{value} cannot be stored in column '{column.name}'")

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.dead_letters import DeadLetter, Rejected
+from cdc.dead_letters import DeadLetter, Rejected, cell
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
 from connectors.shared.conversion.checks import Check, checks, nulls
@@ -134,14 +134,13 @@ class Fitter:
 
     def refuse(self, column: _Column, reason: Reason, images: Images, row: int) -> SinkError:
         """The error for one value."""
-        shown = images.rows.slice(row, 1)
-        keys = {name: _shown(shown, name) for name in self._key_names}
+        keys = {name: cell(images.rows, name, row) for name in self._key_names}
         key = ", ".join(f"{name}={value!r}" for name, value in keys.items()) or "no key"
         position = images.position_text(int(images.sequence[row]))
         at = f" at {position}" if position else ""
         applies = "" if self.policy is RejectedValuePolicy.FAIL else f"; '{self.policy}' does not apply to it"
         return SinkError(
-            f"a value does not fit: {_sentence(column, reason, shown, self.max_key_bytes)}",
+            f"a value does not fit: {_sentence(column, reason, images.rows.slice(row, 1), self.max_key_bytes)}",
             where=f"{self.place(column)}, row {key}{at}",
             hint="widen the sink's column, correct the source, or set sink.invalid-values to null, truncate or "
             f"dead-letter{applies}",
@@ -195,7 +194,7 @@ class _Findings:
         """One per rejected row, in order."""
         made = []
         for row, found in sorted(self.left_out.items()):
-            values = {name: _shown(self._images.rows.slice(row, 1), name) for name in self._images.rows.schema.names}
+            values = {name: cell(self._images.rows, name, row) for name in self._images.rows.schema.names}
             made.append(
                 DeadLetter(
                     table=str(self._images.table),
@@ -292,20 +291,9 @@ def _without(array: pa.Array, rejected: np.ndarray) -> pa.Array:
     return pc.if_else(pa.array(rejected), pa.scalar(None, array.type), array)
 
 
-def _shown(row: pa.RecordBatch, name: str) -> object:
-    """A value as Python has it; text that is not valid UTF-8, and dates that Python lacks, as bytes or numbers."""
-    array = row.column(row.schema.names.index(name))
-    try:
-        return array[0].as_py()
-    except UnicodeDecodeError:
-        return array.view(pa.binary())[0].as_py()
-    except (ValueError, OverflowError):
-        return str(array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())[0].as_py())
-
-
 def _sentence(column: _Column, reason: Reason, row: pa.RecordBatch, max_key_bytes: int | None) -> str:
     """The fault of a value; text and bytes are described, not shown."""
-    value, kind = _shown(row, column.plan.source.name), str(column.plan.target)
+    value, kind = cell(row, column.plan.source.name, 0), str(column.plan.target)
     if isinstance(value, str | bytes):
         size = len(value.encode()) if isinstance(value, str) else len(value)
         what = f"{'text' if isinstance(value, str) else 'a value'} of {size:,} bytes"

@@ -32,6 +32,9 @@ class Reason(StrEnum):
     INVALID_JSON = "invalid-json"
     NOT_CONVERTIBLE = "not-convertible"
     KEY_TOO_LONG = "key-too-long"
+    CHECK = "refused-by-a-check"
+    UNIQUE_KEY = "unique-key-taken"
+    FOREIGN_KEY = "no-such-parent"
 
 
 _DONE = {

@@ -1,0 +1,100 @@
+"""Rows of a batch that their tables do not take: the run stops at the first, or each is a line in a file.
+
+    <sink.dead-letter.path>/<pipeline id>/<table>/batch-7.jsonl
+
+The files of a batch are whole before its transaction is committed. An attempt that is given up takes its files back,
+and one that follows on it does so where a crash has kept the other from it: so a row is in the table or in the file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from cdc.dead_letters import DeadLetter, DeadLetters, Rejected, cell
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from connectors.mysql.sink.dialect import ServerTable
+from connectors.mysql.sink.refusal import RowRefused, column_of
+from connectors.shared.conversion.policy import RejectedValuePolicy, counter_name
+
+
+class BatchLetters:
+    """The dead letters of one batch. Driver; one for each attempt to commit it.
+
+    `place` is the folder or URL; None when nothing may be left out. Attributes: `counts`, rows by `counter_name`.
+    """
+
+    def __init__(self, place: str | None, pipeline: str, batch: int) -> None:
+        self._place, self._pipeline, self._batch = place, pipeline, batch
+        self._files: dict[TableId, DeadLetters] = {}
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def kept(self) -> bool:
+        """Whether rows are left out, rather than the run stopped."""
+        return self._place is not None
+
+    def withdraw(self, tables: Iterable[TableId]) -> None:
+        """Remove what an attempt that was cut off has left for these tables. Raises SinkError."""
+        if self.kept:
+            for table in tables:
+                self._file(table).withdraw()
+
+    def write(self, table: TableId, letter: DeadLetter, counter: str) -> None:
+        """Keep a row. Raises SinkError."""
+        if table not in self._files:
+            self._files[table] = self._file(table)
+        self._files[table].write([letter])
+        self.counts[counter] += 1
+
+    def close(self) -> None:
+        """Make the files whole; before the transaction is committed. Raises SinkError."""
+        for file in self._files.values():
+            file.close()
+
+    def discard(self) -> None:
+        """Give up files that are not whole."""
+        for file in self._files.values():
+            file.discard()
+
+    def _file(self, table: TableId) -> DeadLetters:
+        return DeadLetters(self._place or "", f"{self._pipeline}/{quote(str(table), safe='')}/batch-{self._batch}")
+
+
+class RefusedRows:
+    """Those of one table. `key` are the source's key columns."""
+
+    def __init__(self, letters: BatchLetters, table: ServerTable, source: TableId, key: tuple[str, ...]) -> None:
+        self._letters, self._table, self._source, self._key = letters, table, source, key
+
+    def add(self, rows: pa.RecordBatch, place: int, refused: RowRefused, *, deleted: bool) -> None:
+        """Leave out a row. Raises SinkError, with table, key and column, where that is not to be."""
+        column = column_of(refused.said, self._table)
+        key = {name: cell(rows, name, place) for name in self._key}
+        where = f"{self._source}.{column}" if column else str(self._source)
+        if not self._letters.kept:
+            raise self._stopped(refused, where, key)
+        found = self._table.column(column) if column else None
+        letter = DeadLetter(
+            table=str(self._source),
+            position="",
+            operation="delete" if deleted else "upsert",
+            key=key,
+            rejected=(Rejected(column, str(found.type) if found else "", refused.said),),
+            row={name: cell(rows, name, place) for name in rows.schema.names},
+        )
+        counter = counter_name(refused.reason, RejectedValuePolicy.DEAD_LETTER, where)
+        self._letters.write(self._source, letter, counter)
+
+    def _stopped(self, refused: RowRefused, where: str, key: dict[str, object]) -> SinkError:
+        shown = ", ".join(f"{name}={value!r:.80}" for name, value in key.items()) or "no key"
+        return SinkError(
+            f"the server does not take a row: {refused.said}",
+            where=f"{where}, row {shown}",
+            hint="nothing of the batch is in; alter the table or remove what is in the way, then start again: the "
+            "batch is written as it was. Or set sink.invalid-values: dead-letter",
+        )

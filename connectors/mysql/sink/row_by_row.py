@@ -1,0 +1,130 @@
+"""Finds the rows that a table does not take, once a statement with many rows was refused. Driver.
+
+A statement that is refused is undone and tried again in halves, until one row is left: `k` bad rows of `n` cost some
+`2 k log2(n)` statements. The server alone says what is bad, so triggers, checks and unique keys count as values do.
+
+A row that is refused leaves what the table has for its key: where keys are deleted before the rows are written, for the
+sake of a unique key, the row is there again, and others may meet it. So that is begun again without the refused rows,
+until nothing further is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.mysql.sink.refusal import RowRefused
+from connectors.mysql.sink.session import SinkSession
+from connectors.mysql.sink.statements import RowStatements, statements_of
+from connectors.mysql.sink.text import literals
+from connectors.shared.conversion.policy import Reason
+
+Found = Callable[[int, RowRefused], None]
+"""Takes the place of a row and its refusal. May raise, to end the search."""
+
+_START, _TRIAL = "cdc_rows", "cdc_trial"
+
+
+class RowByRow:
+    """Writes rows of one table but for those that it does not take.
+
+    `refused` is called for each row as it is found, in no order; `begin` before anything is written, so that all can
+    be undone.
+    """
+
+    def __init__(self, session: SinkSession, statements: RowStatements, refused: Found) -> None:
+        self._session, self._statements, self._found = session, statements, refused
+        self._refused: set[int] = set()
+
+    def begin(self) -> None:
+        """Set the point that `undo` goes back to."""
+        self._session.run(f"SAVEPOINT {_START}")
+
+    def undo(self) -> None:
+        """Take back all statements since `begin`."""
+        self._session.run(f"ROLLBACK TO SAVEPOINT {_START}")
+
+    def upsert(self, rows: pa.RecordBatch, gone: np.ndarray, key: Sequence[str], *, new: bool) -> None:
+        """Delete the rows that are `gone` and write the others; with `new` all keys are deleted first."""
+        self._refused = set()
+        self._not_finite(rows)
+        while True:
+            before = len(self._refused)
+            self._delete(rows, np.ones(len(gone), bool) if new else gone, key)
+            self._insert(rows, np.flatnonzero(~gone), new=new)
+            if not new or len(self._refused) == before:
+                return
+            self.undo()
+
+    def append(self, rows: pa.RecordBatch) -> None:
+        """Write rows of a table without a key."""
+        self._refused = set()
+        self._not_finite(rows)
+        self._insert(rows, np.arange(rows.num_rows), new=True)
+
+    def _delete(self, rows: pa.RecordBatch, which: np.ndarray, key: Sequence[str]) -> None:
+        names = {name.lower(): name for name in rows.schema.names}
+        keys = rows.select([names[name.lower()] for name in key])
+        columns = self._statements.columns(key)
+        self._each(keys, np.flatnonzero(which), lambda part: literals(part, columns), self._deleting(key))
+
+    def _deleting(self, key: Sequence[str]) -> Callable[[Sequence[str]], None]:
+        columns = self._statements.columns(key)
+        return lambda lines: self._statements.delete(columns, lines)
+
+    def _insert(self, rows: pa.RecordBatch, places: np.ndarray, *, new: bool) -> None:
+        columns = self._statements.columns(rows.schema.names)
+        self._each(
+            rows, places, lambda part: literals(part, columns),
+            lambda lines: self._statements.insert(columns, lines, new=new),
+        )  # fmt: skip
+
+    def _each(
+        self,
+        rows: pa.RecordBatch,
+        places: np.ndarray,
+        texts: Callable[[pa.RecordBatch], list[str]],
+        run: Callable[[Sequence[str]], None],
+    ) -> None:
+        left = np.array([place for place in places.tolist() if place not in self._refused], np.int64)
+        if not len(left):
+            return
+        lines = texts(rows.take(pa.array(left)))
+        for start, end in statements_of(lines, self._session.max_packet_bytes):
+            for place, error in self._bisected(lines, start, end, run):
+                self._refuse(int(left[place]), error)
+
+    def _bisected(
+        self, lines: list[str], start: int, end: int, run: Callable[[Sequence[str]], None]
+    ) -> Iterator[tuple[int, RowRefused]]:
+        """Run the lines in order; those that are refused by themselves."""
+        parts = [(start, end)]
+        while parts:
+            first, last = parts.pop()
+            self._session.run(f"SAVEPOINT {_TRIAL}")
+            try:
+                run(lines[first:last])
+            except RowRefused as error:
+                self._session.run(f"ROLLBACK TO SAVEPOINT {_TRIAL}")
+                if last - first == 1:
+                    yield first, error
+                else:
+                    middle = (first + last) // 2
+                    parts += [(middle, last), (first, middle)]
+
+    def _not_finite(self, rows: pa.RecordBatch) -> None:
+        """NaN and infinity have no SQL."""
+        for name, values in zip(rows.schema.names, rows.columns, strict=True):
+            if pa.types.is_floating(values.type):
+                bad = pc.fill_null(pc.invert(pc.is_finite(values)), False)
+                for place in np.flatnonzero(np.asarray(bad)).tolist():
+                    said = f"{values[place].as_py()} cannot be stored in column '{name}'"
+                    self._refuse(place, RowRefused(Reason.NOT_FINITE, said))
+
+    def _refuse(self, place: int, error: RowRefused) -> None:
+        if place not in self._refused:
+            self._refused.add(place)
+            self._found(place, error)

@@ -1,0 +1,135 @@
+"""The statements that write rows of one table, run in the caller's transaction. Driver.
+
+Each raises RowRefused when the table does not take one of its rows, also where the server would only have changed a
+value and warned; SinkError for what is about the whole table; SinkUnavailable to try the batch again. The caller then
+undoes the statement.
+
+LOAD DATA LOCAL without REPLACE stores what it can of a bad value and skips equal keys without a word, so it is never
+used that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+from cdc.errors import SinkError
+from connectors.mysql.sink.dialect import ServerTable
+from connectors.mysql.sink.refusal import RowRefused, is_harmless, of_a_row, of_the_table
+from connectors.mysql.sink.session import SinkSession
+from connectors.mysql.sink.text import TargetColumn, load_body, load_columns
+from connectors.shared.conversion.policy import Reason
+from connectors.shared.sql.client import Refused, quoted
+
+_STATEMENT_ROWS, _STATEMENT_BYTES = 1_000, 1 << 20
+_ENVELOPE_BYTES = 16 << 10
+"""What a statement has besides its rows, at most: the names of its columns, and the start of a packet."""
+
+T = TypeVar("T")
+
+
+class RowStatements:
+    """Statements for the rows of a table as it is in the server."""
+
+    def __init__(self, session: SinkSession, table: ServerTable) -> None:
+        self._session, self._table = session, table
+        self._name = quoted(table.id.database, table.id.table)
+
+    def columns(self, names: Sequence[str]) -> list[TargetColumn]:
+        """The columns as they are in the server. Raises SinkError for one that is not there."""
+        found = []
+        for name in names:
+            column = self._table.column(name)
+            if column is None:
+                hint = "add it again; was the table changed by somebody else?"
+                raise SinkError(f"there is no column {name}", where=str(self._table.id), hint=hint)
+            found.append(TargetColumn(column.name, column.type))
+        return found
+
+    def load(self, rows: pa.RecordBatch, columns: Sequence[TargetColumn], *, new: bool) -> None:
+        """Write rows by LOAD DATA over those of their keys; `new` ones meet none."""
+        sql = (
+            f"LOAD DATA LOCAL INFILE 'rows' REPLACE INTO TABLE {self._name} CHARACTER SET utf8mb4 "
+            "FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n' "
+            + load_columns(columns, rows.schema.types)
+        )
+        body = load_body(rows, columns)
+        loaded = self._asked(lambda: self._session.load(sql, [body]))
+        if loaded.warnings:
+            self._refuse_warnings(unknown=True)
+        if new and loaded.deleted and self._table.unique:
+            raise RowRefused(Reason.UNIQUE_KEY, f"{loaded.deleted} rows have values of others in a unique key")
+
+    def insert(self, columns: Sequence[TargetColumn], lines: Sequence[str], *, new: bool) -> None:
+        """Write rows by one INSERT; but for `new` ones over those of their keys, whose other columns stay."""
+        names = ", ".join(quoted(column.name) for column in columns)
+        others = [column for column in columns if not self._table.in_key(column.name)] or list(columns[:1])
+        updates = ", ".join(f"{quoted(column.name)} = VALUES({quoted(column.name)})" for column in others)
+        end = "" if new else f" ON DUPLICATE KEY UPDATE {updates}"
+        self._run(f"INSERT INTO {self._name} ({names}) VALUES {', '.join(lines)}{end}", len(lines))
+
+    def delete(self, columns: Sequence[TargetColumn], lines: Sequence[str]) -> None:
+        """Delete the rows of keys."""
+        names = ", ".join(quoted(column.name) for column in columns)
+        self._run(f"DELETE FROM {self._name} WHERE ({names}) IN ({', '.join(lines)})", len(lines))
+
+    def delete_one(self, columns: Sequence[TargetColumn], values: Sequence[str]) -> bool:
+        """Delete one row that is equal in every column; whether there was one. `values` are SQL."""
+        same = " AND ".join(_equal(column, value) for column, value in zip(columns, values, strict=True))
+        return self._run(f"DELETE FROM {self._name} WHERE {same} LIMIT 1", 1) > 0
+
+    def has_own_columns(self, names: Sequence[str]) -> bool:
+        """Whether the table has columns that are not written and would lose their values with their row."""
+        written = {name.casefold() for name in (*names, *self._table.generated)}
+        return not {column.name.casefold() for column in self._table.columns} <= written
+
+    def _run(self, sql: str, rows: int) -> int:
+        longest = self._session.max_packet_bytes
+        if rows == 1 and (size := len(sql.encode())) + _ENVELOPE_BYTES > longest:
+            said = f"a row of {size:,} bytes is longer than the server's max_allowed_packet, {longest:,} bytes"
+            raise RowRefused(Reason.TOO_LONG, said)
+        changed, warnings = self._asked(lambda: self._session.write(sql))
+        if warnings:
+            self._refuse_warnings(unknown=False)
+        return changed
+
+    def _asked(self, statement: Callable[[], T]) -> T:
+        try:
+            return statement()
+        except Refused as error:
+            raise of_a_row(error) or of_the_table(error, self._table.id) from None
+
+    def _refuse_warnings(self, *, unknown: bool) -> None:
+        """Raise for a warning of a value; with `unknown` also for what nobody knows to be harmless."""
+        for _, code, text in self._session.rows("SHOW WARNINGS"):
+            said = Refused(int(code), f"the server would have changed a value: {text}")
+            if (refused := of_a_row(said)) is not None:
+                raise refused
+            if unknown and not is_harmless(int(code)):
+                raise of_the_table(said, self._table.id)
+
+
+def statements_of(lines: Sequence[str], most_bytes: int) -> Iterator[tuple[int, int]]:
+    """Where the lines of one statement after the other begin and end, so that none is longer than the server takes."""
+    start = size = 0
+    most_bytes = min(_STATEMENT_BYTES, most_bytes // 2)
+    for place, line in enumerate(lines):
+        bytes_ = len(line) if line.isascii() else 4 * len(line)
+        if place > start and (place - start >= _STATEMENT_ROWS or size + bytes_ > most_bytes):
+            yield start, place
+            start, size = place, 0
+        size += bytes_
+    if lines:
+        yield start, len(lines)
+
+
+def _equal(column: TargetColumn, value: str) -> str:
+    """A comparison that takes NULL for equal to NULL, and text code by code."""
+    name = quoted(column.name)
+    if column.type.name == "json":
+        return f"{name} <=> CAST({value} AS JSON)" if value != "NULL" else f"{name} IS NULL"
+    if column.type.name == "float":
+        return f"ABS({name} - {value}) <= 1e-6 * ABS({value})" if value != "NULL" else f"{name} IS NULL"
+    return f"CAST({name} AS BINARY) <=> CAST({value} AS BINARY)" if column.type.is_characters else f"{name} <=> {value}"

@@ -1,0 +1,179 @@
+"""Rows that a table of a MySQL or OceanBase server does not take: told exactly, or in dead letters. Real servers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mysql_sink_harness import Harness
+
+from cdc import faults
+from cdc.block import ChangeBlock
+from cdc.errors import SinkError
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.testing.blocks import block
+from cdc_services.server import MySqlServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.mysql]
+
+ROWS = TableId("shop", "rows")
+ID, N = Column("id", DataType.parse("INT"), nullable=False), Column("n", DataType.parse("INT"))
+NAME = Column("name", DataType.parse("VARCHAR(40)"))
+SCHEMA, KEYLESS = TableSchema((ID, N, NAME), ("id",)), TableSchema((ID, N, NAME), ())
+
+
+@pytest.fixture(params=["mysql", "mysql-insert", "mariadb", "oceanbase"])
+def server(request: pytest.FixtureRequest) -> Any:
+    flavor, _, insert = request.param.partition("-")
+    found: MySqlServer = request.getfixturevalue(f"{flavor}_sink_server")
+    found.execute("DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop")
+    if insert:
+        found.execute("SET GLOBAL local_infile = OFF")
+    yield found
+    if insert:
+        found.execute("SET GLOBAL local_infile = ON")
+
+
+@pytest.fixture
+def harness(server: MySqlServer, tmp_path: Path) -> Harness:
+    letters = {"sink.invalid-values": "dead-letter", "sink.dead-letter.path": str(tmp_path / "letters")}
+    return Harness(server, tmp_path / "state", f"pipeline-{tmp_path.name}", letters)
+
+
+def prepared(sink: Sink, batch: int, *blocks: ChangeBlock) -> list[Prepared]:
+    return list(sink.prepare(TaskAttempt(batch, 0, 0), iter(blocks)))
+
+
+def rows(*changes: tuple[str, int, int | None, str | None], schema: TableSchema = SCHEMA) -> ChangeBlock:
+    return block(ROWS, schema, [(kind, {"id": id_, "n": n, "name": name}) for kind, id_, n, name in changes])
+
+
+def letters(harness: Harness) -> list[tuple[str, Any, Any, str]]:
+    """Operation, id, column and reason of each, in the order of ids."""
+    found = []
+    for file in (harness.state.parent / "letters").rglob("*"):
+        assert file.is_dir() or file.suffix == ".jsonl", file
+        for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+            letter = json.loads(line)
+            (rejected,) = letter["rejected"]
+            found.append((letter["operation"], letter["row"]["id"], rejected["column"], rejected["reason"]))
+    return sorted(found)
+
+
+def stored(harness: Harness) -> list[tuple[Any, ...]]:
+    return sorted((row["id"], row["n"], row["name"]) for row in harness.rows(ROWS) or [])
+
+
+def narrow(harness: Harness, *alters: str) -> Sink:
+    """A sink whose table somebody alters once it is there; row 1 is in it."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(ROWS, SCHEMA)])
+    sink.commit(0, prepared(sink, 0, rows(("+I", 1, 1, "one"))))
+    harness.server.execute(*(f"ALTER TABLE shop.`rows` {alter}" for alter in alters))
+    return harness.sink()
+
+
+def test_exactly_the_refused_rows_are_dead_letters_with_the_server_s_reason(harness: Harness) -> None:
+    """One of every kind among good ones, whatever else their statement wrote."""
+    sink = narrow(harness, "MODIFY n TINYINT NOT NULL", "MODIFY name VARCHAR(8)", "ADD CHECK (n <> 66)")
+    changes: list[tuple[str, int, int | None, str | None]] = [("+I", i, i % 50, f"row {i}") for i in range(2, 300)]
+    bad = {20: (20, 1000, "x"), 70: (70, 7, "much too long"), 100: (100, None, "x"), 150: (150, 66, "x")}
+    for at, (id_, n, name) in bad.items():
+        changes[at - 2] = ("+I", id_, n, name)
+    counts = sink.commit(1, prepared(sink, 1, rows(*changes)))
+    assert stored(harness) == [(1, 1, "one"), *((i, i % 50, f"row {i}") for i in range(2, 300) if i not in bad)]
+    found = letters(harness)
+    assert [letter[:2] for letter in found] == [("upsert", id_) for id_ in bad]
+    assert [column for *_, column, _ in found][:3] == ["n", "name", "n"]
+    assert all("(error " in reason for *_, reason in found)
+    assert counts == {
+        "out-of-range-dead-letter shop.rows.n": 1, "too-long-dead-letter shop.rows.name": 1,
+        "null-in-not-null-dead-letter shop.rows.n": 1, "refused-by-a-check-dead-letter shop.rows": 1,
+    }  # fmt: skip
+
+
+def test_the_run_stops_at_a_refused_row_with_its_key_column_and_reason(harness: Harness) -> None:
+    """Nothing of the batch is in then, and all of it once the table takes it."""
+    narrow(harness, "MODIFY n TINYINT")
+    sink = harness.sink(**{"sink.invalid-values": "fail"})
+    handles = prepared(sink, 1, rows(("+I", 2, 2, "two"), ("+I", 3, 1000, "three"), ("+I", 4, 4, "four")))
+    with pytest.raises(SinkError, match=r"shop\.rows\.n, row id=3: .*(?i:out of range).*'n'.*\(error 1264\)"):
+        sink.commit(1, handles)
+    assert stored(harness) == [(1, 1, "one")]
+    harness.server.execute("ALTER TABLE shop.`rows` MODIFY n INT")
+    assert sink.commit(1, handles) == {}
+    assert stored(harness) == [(1, 1, "one"), (2, 2, "two"), (3, 1000, "three"), (4, 4, "four")]
+
+
+def test_a_refused_update_leaves_the_row_that_is_there(harness: Harness) -> None:
+    """So does one that meets the unique value of another, and whoever meets its own."""
+    sink = narrow(harness, "ADD UNIQUE (name)")
+    sink.commit(1, prepared(sink, 1, rows(("+I", 2, 2, "two"), ("+I", 3, 3, "three"), ("+I", 4, 4, "four"))))
+    harness.server.execute("INSERT INTO shop.`rows` VALUES (9, 9, 'nine')")
+    changes = rows(
+        ("-U", 1, 1, "one"), ("+U", 1, 1, "free"), ("-U", 2, 2, "two"), ("+U", 2, 2, "nine"), ("+I", 5, 5, "two"),
+        ("-D", 4, 4, "four"), ("+I", 6, 6, "one"),
+    )  # fmt: skip
+    counts = sink.commit(2, prepared(sink, 2, changes))
+    assert stored(harness) == [(1, 1, "free"), (2, 2, "two"), (3, 3, "three"), (6, 6, "one"), (9, 9, "nine")]
+    assert [letter[1] for letter in letters(harness)] == [2, 5]
+    assert counts == {"unique-key-taken-dead-letter shop.rows": 2}
+
+
+def test_rows_without_a_key_are_refused_one_by_one(harness: Harness) -> None:
+    """Equal rows each; what is deleted of a refused row is not there."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(ROWS, KEYLESS)])
+    harness.server.execute("ALTER TABLE shop.`rows` MODIFY n TINYINT")
+    changes = rows(
+        ("+I", 1, 1, "a"), ("+I", 2, 1000, "b"), ("+I", 2, 1000, "b"), ("+I", 3, 3, "c"), ("-D", 2, 1000, "b"),
+        ("+I", 4, 4, "d"), schema=KEYLESS,
+    )  # fmt: skip
+    counts = sink.commit(0, prepared(sink, 0, changes))
+    assert stored(harness) == [(1, 1, "a"), (3, 3, "c"), (4, 4, "d")]
+    assert [letter[1] for letter in letters(harness)] == [2, 2]
+    assert counts == {"out-of-range-dead-letter shop.rows.n": 2, "delete-without-row shop.rows": 1}
+
+
+def test_a_row_is_in_the_table_or_in_the_dead_letters_whatever_crashed(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Letters of an attempt that died are taken back when the table takes the row now."""
+    sink = narrow(harness, "MODIFY n TINYINT")
+    handles = prepared(sink, 1, rows(("+I", 2, 1000, "two"), ("+I", 3, 2000, "three")))
+
+    def die(point: str, _: int) -> None:
+        if point == "mid-commit":
+            raise RuntimeError("killed")
+
+    monkeypatch.setattr(faults, "hook", die)
+    with pytest.raises(RuntimeError):
+        sink.commit(1, handles)
+    assert len(letters(harness)) == 2
+    monkeypatch.undo()
+    harness.server.execute("ALTER TABLE shop.`rows` MODIFY n SMALLINT")
+    assert harness.sink().commit(1, handles) == {}
+    assert stored(harness) == [(1, 1, "one"), (2, 1000, "two"), (3, 2000, "three")]
+    assert letters(harness) == []
+
+
+def test_a_lost_answer_to_commit_loses_no_letter_and_no_count(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is in; the repeat tells what the first try has left out."""
+    sink = narrow(harness, "MODIFY n TINYINT")
+    handles = prepared(sink, 1, rows(("+I", 2, 1000, "two"), ("+I", 3, 3, "three")))
+    sink.commit(1, handles)
+    assert sink.commit(1, handles) == {"out-of-range-dead-letter shop.rows.n": 1}
+    assert [letter[1] for letter in letters(harness)] == [2]
+    assert stored(harness) == [(1, 1, "one"), (3, 3, "three")]
+
+
+def test_what_is_about_the_whole_table_stops_the_run(harness: Harness) -> None:
+    """No row is to blame for a table that lacks a value for everyone."""
+    sink = narrow(harness, "ADD mine INT NOT NULL")
+    handles = prepared(sink, 1, rows(("+I", 2, 2, "two"), ("+I", 3, 3, "three")))
+    with pytest.raises(SinkError, match=r"shop\.rows: .*'mine'"):
+        sink.commit(1, handles)
+    assert letters(harness) == []
