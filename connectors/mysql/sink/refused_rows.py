@@ -66,7 +66,7 @@ class BatchLetters:
 
 
 class RefusedRows:
-    """Those of one table. `key` are the source's key columns."""
+    """Rows of one table that it does not take. `key` are the source's key columns."""
 
     def __init__(self, letters: BatchLetters, table: ServerTable, source: TableId, key: tuple[str, ...]) -> None:
         self._letters, self._table, self._source, self._key = letters, table, source, key
