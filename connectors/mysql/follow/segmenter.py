@@ -156,7 +156,9 @@ class Segmenter:
         begun = self._in_transaction or int(buffer.type[-1]) in events.GTID_TYPES
         self._gtid = self._gtid_at(buffer, len(buffer)) if begun else ""
         self.position = int(buffer.end_position[-1])
-        if self._file_begins and not begun:  # nothing is in it yet: the one before it may be purged all the same
+        # A file in which nothing is yet: the one before it may be purged all the same. And a MariaDB server notes a
+        # checkpoint of its log behind a commit: the end of the log, where snapshots may stand, is behind it.
+        if not begun and (self._file_begins or int(buffer.type[-1]) == events.MARIADB_BINLOG_CHECKPOINT):
             yield self._close(buffer, len(buffer) - 1)
 
     def _next_file(self, buffer: ReceiveBuffer) -> None:

@@ -181,7 +181,7 @@ class _Chunk:
             note = {} if self._settings.skip_window else self._chunk.note
             view = open_view(
                 sessions, self._table, note=note, margin_s=self._settings.margin_s, clock=self._clock,
-                retry=self._retry,
+                retry=self._retry, is_old=self._is_old,
             )  # fmt: skip
             try:
                 self._check_age(view)
@@ -206,8 +206,11 @@ class _Chunk:
     def _check_age(self, view: View) -> None:
         """Raises Unusable for a view from before `least`. MariaDB's log runs a moment ahead of what views show."""
         at = self._position(view)
-        if sequence_of(at.file, at.position, self._settings.files_ahead) < self._settings.least:
+        if self._is_old(at):
             raise Unusable(f"the view stands at {at}, before what was read of the log")
+
+    def _is_old(self, at: LogPosition) -> bool:
+        return sequence_of(at.file, at.position, self._settings.files_ahead) < self._settings.least
 
     def _window(self, view: View, invalid: Counter[str]) -> Window:
         """The changes while the view was opened; invalid dates in them are counted into `invalid`."""

@@ -78,6 +78,7 @@ def open_view(
     margin_s: float,
     clock: Callable[[], float] = time.time,
     retry: RetryPolicy = RETRY,
+    is_old: Callable[[LogPosition], bool] = lambda at: False,
 ) -> View:
     """Open a view in the reader session; one that is open is given up. Executor.
 
@@ -85,6 +86,7 @@ def open_view(
         table: as the schema history has it.
         note: an earlier end of the log, `file`, `position` and `at_ms`; or empty.
         margin_s: how old a noted end of the log has to be, without GTIDs.
+        is_old: whether a place lies before what was read of the log.
 
     Raises:
         TableAltered: the table is gone or defined otherwise.
@@ -97,7 +99,7 @@ def open_view(
     query(sessions.reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
     opened_ms = int(clock() * 1000)
     if sessions.info.mariadb:
-        low = high = behind_checkpoints(_snapshot_position(sessions), sessions.events_from)
+        low = high = behind_checkpoints(_snapshot_position(sessions), sessions.events_from, is_old)
         gtids = sessions.gtids_at(high)
     else:
         high = sessions.end_of_log()
@@ -183,16 +185,23 @@ def _snapshot_position(sessions: ChunkSessions) -> LogPosition:
     return LogPosition(file, int(position))
 
 
-def behind_checkpoints(at: LogPosition, events_from: Callable[[LogPosition], Sequence[tuple[str, int]]]) -> LogPosition:
-    """The place of a MariaDB view behind events that are no change: the server writes checkpoints of its log beside
-    commits, and where one came just before a commit was noted, views stand before it until the next commit.
+def behind_checkpoints(
+    at: LogPosition,
+    events_from: Callable[[LogPosition], Sequence[tuple[str, int]]],
+    is_old: Callable[[LogPosition], bool],
+) -> LogPosition:
+    """The place of a MariaDB view, moved no further than to where it is not old any more, over events that are no
+    change: the server writes checkpoints of its log beside commits, and where one came just before a commit was noted,
+    views stand before it until the next commit.
 
     `events_from` gives the types and end positions of the next few events.
     """
-    for kind, end in events_from(at):
+    for kind, end in events_from(at) if is_old(at) else ():
         if kind != "Binlog_checkpoint":
             break
         at = LogPosition(at.file, end)
+        if not is_old(at):
+            break
     return at
 
 

@@ -225,6 +225,15 @@ def test_create_select_of_mariadb_is_one_transaction() -> None:
     assert (altered.changed, altered.gtids) == ({T}, ((0, 1, 3),))
 
 
+def test_the_end_of_the_log_is_behind_a_checkpoint_of_mariadb() -> None:
+    """The server notes it behind a commit, whenever it likes: snapshots that stand there wait for no other commit."""
+    checkpoint: Event = (events.MARIADB_BINLOG_CHECKPOINT, bytes(4))
+    script = [mariadb(1), table_map(1, "shop.t"), rows(1), XID, checkpoint]
+    commit, end = planned(*script)
+    assert (commit.position, commit.tables) == (ends(script, 3)[0], {T})
+    assert (end.position, end.tables, end.rows, end.gtids) == (ends(script, 4)[0], frozenset(), 0, ())
+
+
 def test_an_alter_in_two_phases_of_mariadb_counts_when_it_ends() -> None:
     start, commit, back = (b"\2", b"\4" + bytes(8), b"\x08" + bytes(8))
     script = [mariadb(1, STANDALONE, start), sql("ALTER shop.t"), mariadb(2), table_map(1, "shop.u"), rows(1), XID]
