@@ -37,8 +37,8 @@ hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("unh
 _ONE_PROCESS = {
     "kafka": ("test_kafka_source.py", "test_kafka_sink.py", "test_kafka_round_trip.py"),
     "sinks": (
-        "test_elasticsearch_sink.py", "test_elasticsearch_documents.py", "test_server_lives.py", "test_mysql_sink.py",
-        "test_mysql_sink_tables.py",
+        "test_elasticsearch_sink.py", "test_elasticsearch_documents.py", "test_elasticsearch_refused.py",
+        "test_server_lives.py", "test_mysql_sink.py", "test_mysql_sink_tables.py",
     ),
 }  # fmt: skip
 """Files that share servers which take as long to start as many of their tests: the Kafka broker, with all of

@@ -3,7 +3,8 @@
     <state>/sink/staging/<batch>/<partition>-<attempt>.ndjson
 
 A file is a row of bodies. The documents of a *flush* are all different, so its bodies may be sent side by side; flushes
-follow each other.
+follow each other. Where refused documents are kept as dead letters, the places of its documents in the log stand behind
+each body, a line each.
 """
 
 from __future__ import annotations
@@ -51,10 +52,20 @@ class BodyWriter:
 
     Args:
         unique: what ids of documents without a key begin with: the pipeline and the part of its batch.
+        with_positions: whether the documents' places in the log are written, too.
     """
 
-    def __init__(self, file: Any, places: Places, keyless: KeylessChanges, body_bytes: int, unique: str) -> None:
-        self._file, self._places, self._keyless = file, places, keyless
+    def __init__(
+        self,
+        file: Any,
+        places: Places,
+        keyless: KeylessChanges,
+        body_bytes: int,
+        unique: str,
+        *,
+        with_positions: bool = False,
+    ) -> None:
+        self._file, self._places, self._keyless, self._with_positions = file, places, keyless, with_positions
         self._body_bytes, self._unique, self._bytes = body_bytes, unique, 0
         self.tables: dict[TableId, _Table] = {}
 
@@ -90,7 +101,7 @@ class BodyWriter:
         if found.rows.num_rows:
             ids = self._ids(table, found)
             texts = lines(found.rows, found.schema, ids, found.delete.astype(np.bool_), table.place)
-            table.flushes.append([self._write(body, count) for body, count in _cut(texts, self._body_bytes)])
+            table.flushes.append(self._written(texts, _positions(found) if self._with_positions else None))
         self._bytes -= table.bytes
         table.blocks.clear()
         table.rows = table.bytes = 0
@@ -102,10 +113,33 @@ class BodyWriter:
         table.numbered += found.rows.num_rows
         return pa.array([f"{self._unique}-{number}" for number in range(first, table.numbered)], pa.string())
 
-    def _write(self, body: bytes, count: int) -> list[int]:
-        start = self._file.tell()
-        self._file.write(body)
-        return [start, len(body), count]
+    def _written(self, texts: pa.Array, positions: list[str] | None) -> list[list[int]]:
+        """Write the bodies of a flush; where they are."""
+        found, first = [], 0
+        for body, count in _cut(texts, self._body_bytes):
+            start = self._file.tell()
+            self._file.write(body)
+            found.append([start, len(body), count])
+            if positions is not None:
+                self._file.write("\n".join(positions[first : first + count]).encode())
+                found[-1].append(self._file.tell() - start - len(body))
+            first += count
+        return found
+
+
+def _positions(found: Images) -> list[str]:
+    """The place in the log of each document; rows of one event share one."""
+    sequences, which = np.unique(found.sequence, return_inverse=True)
+    texts = [found.position_text(each) for each in sequences.tolist()]
+    return [texts[each] for each in which.tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Bodies whose documents are all different; `positions` of each has a line per document, or nothing."""
+
+    bodies: list[bytes]
+    positions: list[bytes]
 
 
 def write_bodies(
@@ -116,7 +150,8 @@ def write_bodies(
 ) -> list[Prepared]:
     """Write the blocks of a task and sync the file; no rows, no file.
 
-    Handles are JSON: `{"file": "12/0-3.ndjson", "flushes": [[[offset, bytes, documents], ...], ...], "version": n}`.
+    Handles are JSON: `{"file": "12/0-3.ndjson", "flushes": [[[offset, bytes, documents], ...], ...], "version": n}`;
+    a body with positions behind it has their number of bytes as a fourth number.
     """
     path = batch_folder(directory, task.batch) / f"{task.partition}-{task.attempt}.ndjson"
     try:
@@ -144,13 +179,15 @@ def write_bodies(
     ]
 
 
-def read_flushes(directory: Path, prepared: Prepared) -> Iterator[list[bytes]]:
-    """The bodies of each flush, in order. Raises SinkError when the file is missing or not whole."""
+def read_flushes(directory: Path, prepared: Prepared) -> Iterator[Flush]:
+    """The flushes, in order. Raises SinkError when the file is missing or not whole."""
     path = directory / "staging" / prepared.handle["file"]
     try:
         with path.open("rb") as file:
             for flush in prepared.handle["flushes"]:
-                yield [_read(file, offset, length) for offset, length, _ in flush]
+                bodies = [_read(file, offset, length) for offset, length, *_ in flush]
+                ends = [(offset + length, sum(more)) for offset, length, _, *more in flush]
+                yield Flush(bodies, [_read(file, end, length) for end, length in ends])
     except OSError as error:
         hint = "the decided batch cannot be sent; restore the state directory from a backup"
         raise SinkError(f"staged documents cannot be read: {error}", where=str(path), hint=hint) from error

@@ -9,15 +9,17 @@ the server answers 409 to one that is older than what it has.
 | 409, the version there is of this batch | a later part of the batch was sent before, by an earlier try: done |
 | 409, the version there is of a later batch or epoch | somebody else writes the index: an error |
 | 429, 503 | later: sent again, alone, with growing pauses |
-| anything else | the document is refused: an error with the server's words |
+| 400 for what is in the document; 413 for a document alone | the document is refused: an error, or it is given back |
+| anything else | the index takes nothing (read-only, closed, not there): an error with the server's words |
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.errors import SinkError, SinkUnavailable
@@ -25,6 +27,9 @@ from connectors.elasticsearch.client import Answer, Client
 
 _PATH = "/_bulk?filter_path=errors,items.*.error,items.*.status,items.*._id,items.*._index"
 _LATER = frozenset({429, 503})
+_INDEX_SAYS = frozenset({"index_closed_exception", "invalid_index_name_exception", "routing_missing_exception"})
+_INDEX_REASONS = ("no write index is defined", "pipeline with id")
+"""Refusals with status 400 that every document of the index would get."""
 _THERE = re.compile(r"current version \[(-?\d+)\]")
 _EPOCH_BITS, _BATCH_BITS, _PART_BITS = 10, 36, 16
 
@@ -44,34 +49,51 @@ def epoch_of(number: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A document that the server does not take: its number within the body, the server's reason, its item's text."""
+
+    number: int
+    reason: str
+    item: bytes
+
+
+@dataclass(slots=True)
+class _Left:
+    """What of a body is not in yet: its text, the numbers of its items (and more), and what was refused until now."""
+
+    text: bytes
+    numbers: Sequence[int]
+    refused: list[Refused] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class Sender:
     """Sends bodies of one batch over a few connections.
 
     `check_owner` raises SinkError when another run has gone on from here. It is called before a request is repeated:
-    the server may have been restarted meanwhile, which forgets the versions of deleted documents.
+    the server may have been restarted meanwhile, which forgets the versions of deleted documents. `keep`: documents
+    that are refused are given back; otherwise the first one is an error.
     """
 
     client: Client
     connections: int
     check_owner: Callable[[], None]
+    keep: bool = False
 
-    def send(self, bodies: Sequence[bytes], highest: int) -> None:
-        """Send bodies whose documents are all different, in any order; returns when all are in.
+    def send(self, bodies: Sequence[bytes], highest: int) -> list[list[Refused]]:
+        """Send bodies whose documents are all different, in any order; returns when all are in, with what is refused.
 
-        `highest` is the highest version of this batch. Raises SinkError for a document that is refused, SinkUnavailable
-        when the cluster stays away: sending all of the batch again is safe.
+        `highest` is the highest version of this batch. Raises SinkError for a document that is refused, unless such are
+        kept, SinkUnavailable when the cluster stays away: sending all of the batch again is safe.
         """
         if len(bodies) == 1 or self.connections == 1:
-            for body in bodies:
-                self._whole(body, highest)
-            return
+            return [self._whole(body, highest) for body in bodies]
         with ThreadPoolExecutor(min(self.connections, len(bodies)), thread_name_prefix="cdc-bulk") as pool:
-            for done in [pool.submit(self._whole, body, highest) for body in bodies]:
-                done.result()
+            return [done.result() for done in [pool.submit(self._whole, body, highest) for body in bodies]]
 
-    def _whole(self, body: bytes, highest: int) -> None:
-        """One body, and what is left of it, until all of it is in."""
-        left, repeated = body, False
+    def _whole(self, body: bytes, highest: int) -> list[Refused]:
+        """One body, and what is left of it, until all of it is in or refused."""
+        left, repeated = _Left(body, range(len(body))), False
 
         def once() -> None:
             nonlocal left, repeated
@@ -79,58 +101,92 @@ class Sender:
                 self.check_owner()
             repeated = True
             left = self._once(left, highest)
-            if left:
+            if left.text:
                 raise SinkUnavailable("the cluster takes no more documents just now (429)", where=self.client.hosts[0])
 
         self.client.retry.call(once, "a bulk request")
+        return left.refused
 
-    def _once(self, body: bytes, highest: int) -> bytes:
+    def _once(self, body: _Left, highest: int) -> _Left:
         """Send; the items that are to be sent again."""
         try:
-            answer = self.client.send("POST", _PATH, body, "application/x-ndjson", wait=False)
+            answer = self.client.send("POST", _PATH, body.text, "application/x-ndjson", wait=False)
         except Answer as refused:
             if refused.status == 413:
                 return self._halves(body, highest)
             hint = "the server refused the whole request; nothing of it is in"
             raise SinkError(str(refused), where=self.client.hosts[0], hint=hint) from None
         if not answer.get("errors"):
-            return b""
-        again = []
-        for item, text in zip(answer["items"], items(body), strict=True):
+            return _Left(b"", (), body.refused)
+        again, numbers, kept = [], [], list(body.refused)
+        for place, (item, text) in enumerate(zip(answer["items"], items(body.text), strict=True)):
             action, found = next(iter(item.items()))
             if self._is_later(action, found, highest):
                 again.append(text)
-        return b"".join(again)
+                numbers.append(body.numbers[place])
+            elif self.keep and _is_refused(found):
+                kept.append(Refused(body.numbers[place], _reason(found), text))
+        return _Left(b"".join(again), numbers, kept)
 
-    def _halves(self, body: bytes, highest: int) -> bytes:
+    def _halves(self, body: _Left, highest: int) -> _Left:
         """A body that is larger than the server takes, in two parts."""
-        parts = list(items(body))
+        parts = list(items(body.text))
         if len(parts) == 1:
+            said = f"a document of {len(body.text)} bytes is larger than the server takes"
+            if self.keep:
+                return _Left(b"", (), [*body.refused, Refused(body.numbers[0], said, body.text)])
             hint = "raise http.max_content_length of the server, or leave the column out with a projection"
-            raise SinkError(f"a document of {len(body)} bytes is larger than the server takes", hint=hint)
+            raise SinkError(said, where=named(body.text), hint=hint)
         middle = len(parts) // 2
-        left = [self._once(b"".join(part), highest) for part in (parts[:middle], parts[middle:])]
-        return b"".join(left)
+        one = self._once(_Left(b"".join(parts[:middle]), body.numbers[:middle], body.refused), highest)
+        other = self._once(_Left(b"".join(parts[middle:]), body.numbers[middle:], one.refused), highest)
+        return _Left(one.text + other.text, [*one.numbers, *other.numbers], other.refused)
 
     def _is_later(self, action: str, found: dict[str, Any], highest: int) -> bool:
-        """Whether an item has to be sent again. Raises SinkError for one that is refused."""
-        status, error = int(found["status"]), found.get("error") or {}
-        if status < 300 or (action == "delete" and status == 404 and not error):
+        """Whether an item has to be sent again. Raises SinkError for one that is not in and is not kept."""
+        status = int(found["status"])
+        if status < 300 or (action == "delete" and status == 404 and not found.get("error")):
             return False
         if status in _LATER:
             return True
-        reason = str(error.get("reason", "")) if isinstance(error, dict) else str(error)
+        reason, where = _reason(found), str(found.get("_index"))
         if status == 409:
             there = _THERE.search(reason)
             if there and int(there[1]) <= highest:
                 return False
             hint = "end the other pipeline that writes this index; then `cdc resync` the table"
             said = f"the document {found.get('_id')} is of a later batch than this pipeline has written: {reason}"
-            raise SinkError(said, where=str(found.get("_index")), hint=hint)
-        cause = error.get("caused_by", {}).get("reason", "") if isinstance(error, dict) else ""
-        said = f"the document {found.get('_id')} is refused: {reason}" + (f" ({cause})" if cause else "")
-        hint = "change the mapping or the value; or set mapping.ignore-malformed: true to keep such values unsearched"
-        raise SinkError(said[:2_000], where=str(found.get("_index")), hint=hint)
+            raise SinkError(said, where=where, hint=hint)
+        if not _is_refused(found):
+            hint = "let the index take documents again; what was sent before is in, a new run goes on from here"
+            raise SinkError(f"the index takes no documents: {reason} (HTTP {status})"[:2_000], where=where, hint=hint)
+        if self.keep:
+            return False
+        hint = "change the mapping or the value; or leave such documents out with sink.invalid-values: dead-letter, or "
+        hint += "keep such values unsearched with mapping.ignore-malformed: true (new indexes)"
+        raise SinkError(f"the document {found.get('_id')} is refused: {reason}"[:2_000], where=where, hint=hint)
+
+
+def _is_refused(found: Mapping[str, Any]) -> bool:
+    """Whether it is for what is in the document that the server does not take it."""
+    error = found.get("error") or {}
+    kind, reason = (error.get("type"), str(error.get("reason", ""))) if isinstance(error, dict) else ("", str(error))
+    return int(found["status"]) == 400 and kind not in _INDEX_SAYS and not reason.startswith(_INDEX_REASONS)
+
+
+def _reason(found: Mapping[str, Any]) -> str:
+    """The server's words for an item."""
+    error = found.get("error") or {}
+    if not isinstance(error, dict):
+        return str(error)
+    reason, cause = str(error.get("reason", "")), str((error.get("caused_by") or {}).get("reason", ""))
+    return f"{reason} ({cause})" if cause else reason
+
+
+def named(item: bytes) -> str:
+    """Index and id of an item's document."""
+    action: dict[str, Any] = next(iter(json.loads(item[: item.index(b"\n")]).values()))
+    return f"{action['_index']}, document {action['_id']}"
 
 
 def items(body: bytes) -> Iterator[bytes]:

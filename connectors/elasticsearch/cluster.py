@@ -5,7 +5,8 @@ The document of a pipeline is in the index `cdc-commits`: its last batch, as the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,8 @@ from connectors.elasticsearch.mapping import Names
 
 COMMITS = "cdc-commits"
 _NO_UNSIGNED_LONG = "No handler for type [unsigned_long]"
-_AT_ONCE = 50
+_LONGEST_LIST = 3_000
+"""Bytes of names in a path: servers take request lines of 4 KB."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,7 @@ class Cluster:
     def _definitions(self, names: Sequence[str]) -> dict[str, Any]:
         """The indexes and aliases of these names that exist, by the indexes' names."""
         found: dict[str, Any] = {}
-        for start in range(0, len(names), _AT_ONCE):
-            some = ",".join(name_of(name) for name in names[start : start + _AT_ONCE])
+        for some in _listed(names):
             found |= self.client.ask("GET", f"/{some}?ignore_unavailable=true&allow_no_indices=true")
         return found
 
@@ -95,8 +96,7 @@ class Cluster:
         made = {name: one["mappings"]["_meta"]["cdc"]["pipeline"] for name, one in self.client.ask("GET", path).items()}
         names = [name for name, pipeline in made.items() if pipeline == self.pipeline or not own]
         found = {}
-        for start in range(0, len(names), _AT_ONCE):
-            some = ",".join(name_of(name) for name in names[start : start + _AT_ONCE])
+        for some in _listed(names):
             path = (
                 f"/{some}/_settings/index.gc_deletes?flat_settings=true&include_defaults=true&ignore_unavailable=true"
             )
@@ -136,22 +136,55 @@ class Cluster:
 
     def last_batch(self) -> int:
         """The last batch of the pipeline that is in, -1 when none is."""
+        return int(self._last().get("batch", -1))
+
+    def counts_of(self, batch: int) -> dict[str, int]:
+        """What the commit of a batch left out, as it was noted; empty for any batch but the last one."""
+        last = self._last()
+        return dict(json.loads(last.get("counts", "{}"))) if last.get("batch") == batch else {}
+
+    def make_commits(self) -> None:
+        """Make the index of the pipelines' documents, if there is none. Clusters may make no index by themselves."""
+        settings = {"number_of_shards": 1, "auto_expand_replicas": "0-1"}
+        mappings = {"dynamic": False, "properties": {"pipeline": {"type": "keyword"}, "batch": {"type": "long"}}}
+        try:
+            self.carry_out(Request("PUT", f"/{COMMITS}", {"settings": settings, "mappings": mappings}))
+        except Answer as error:
+            hint = "grant the user the privilege to create this index, or create it"
+            raise SinkError(str(error), where=COMMITS, hint=hint) from None
+
+    def _last(self) -> dict[str, Any]:
         try:
             found = self.client.ask("GET", f"/{COMMITS}/_doc/{name_of(self.pipeline)}")
         except Answer as error:
             if error.status == 404:
-                return -1
+                return {}
             raise SinkError(str(error), where=COMMITS) from None
-        return int(found["_source"]["batch"])
+        noted: dict[str, Any] = found["_source"]
+        return noted
 
-    def note_batch(self, batch: int) -> None:
-        """A batch of the pipeline is in."""
+    def note_batch(self, batch: int, counts: Mapping[str, int]) -> None:
+        """A batch of the pipeline is in, but for what is counted."""
         path = f"/{COMMITS}/_doc/{name_of(self.pipeline)}?version={batch + 1}&version_type=external_gte"
         try:
-            self.client.ask("PUT", path, {"pipeline": self.pipeline, "batch": batch})
+            self.client.ask(
+                "PUT", path, {"pipeline": self.pipeline, "batch": batch, "counts": json.dumps(dict(counts))}
+            )
         except Answer as error:
             hint = "end the other run of this pipeline" if error.status == 409 else ""
             raise SinkError(str(error), where=COMMITS, hint=hint) from None
+
+
+def _listed(names: Iterable[str]) -> Iterator[str]:
+    """Names as parts of paths, after commas: as many in each as a request line has room for."""
+    some: list[str] = []
+    for name in map(name_of, names):
+        if some and sum(map(len, some)) + len(some) + len(name) > _LONGEST_LIST:
+            yield ",".join(some)
+            some = []
+        some.append(name)
+    if some:
+        yield ",".join(some)
 
 
 def _with_keywords(body: Any) -> Any:

@@ -42,6 +42,7 @@ class Place:
         version: of all documents of one part of a batch.
         texts: columns that are texts in documents although they are numbers: the server has no field for them.
         objects: JSON columns whose value is put into the document; the others are texts.
+        all_numbers: whether NaN and infinities are sent as texts, for the server to judge; otherwise they are errors.
     """
 
     table: TableId
@@ -49,6 +50,7 @@ class Place:
     version: int
     texts: frozenset[str] = frozenset()
     objects: frozenset[str] = frozenset()
+    all_numbers: bool = False
 
 
 def document_ids(rows: pa.RecordBatch, schema: TableSchema, key: Sequence[str]) -> pa.Array:
@@ -105,6 +107,8 @@ def _value(values: pa.Array, name: str, kind: Kind, place: Place) -> tuple[pa.Ar
         return values, False
     if pa.types.is_floating(values.type):
         bad = not_finite(values)
+        if bad is not None and place.all_numbers:
+            return _numbers(values), False
         if bad is not None:
             hint = "leave such rows out with a filter, or make them NULL with a projection"
             raise SinkError(f"{bad} is no JSON number", where=f"{place.table}.{name}", hint=hint)
@@ -113,6 +117,15 @@ def _value(values: pa.Array, name: str, kind: Kind, place: Place) -> tuple[pa.Ar
     if number or pa.types.is_boolean(values.type) or pa.types.is_list(values.type):
         return plain(values), False
     return (escaped(values, _ESCAPES) if pa.types.is_string(values.type) else plain(values)), True
+
+
+def _numbers(values: pa.Array) -> pa.Array:
+    """JSON numbers, and texts for those that are none."""
+    names = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
+    texts = plain(values)
+    for name, text in names.items():
+        texts = pc.if_else(pc.equal(texts, name), text, texts)
+    return texts
 
 
 def _quoted(text: pa.Array) -> pa.Array:

@@ -76,6 +76,8 @@ class FieldRules:
     def field(self, table: TableId, column: Column) -> dict[str, Any]:
         """The field of a column."""
         name = f"{table}.{column.name}"
+        if name in self.unindexed and column.type.kind is Kind.JSON:
+            return {"type": "object", "enabled": False}
         found = self._field(column.type, words=name in self.text_columns)
         if name in self.unindexed and found["type"] not in ("object", "binary"):
             found = {key: value for key, value in found.items() if key not in ("ignore_above", "fields")}
@@ -118,7 +120,8 @@ class FieldRules:
 
     def _json(self) -> dict[str, Any]:
         if self.json_as == "flattened":
-            return {"type": self.flattened}
+            longest = {"ignore_above": self.ignore_above} if self.flattened == "flattened" else {}
+            return {"type": self.flattened, **longest}
         return {"type": "object", "enabled": False} if self.json_as == "disabled" else {"type": "text"}
 
     def fields(self, table: TableId, schema: TableSchema) -> dict[str, Any]:

@@ -122,6 +122,17 @@ class ElasticsearchSinkOptions(SinkOptions):
         alias="mapping.ignore-malformed",
         description="Whether values that a field cannot hold are kept in the document without being searched.",
     )
+    rejected_values: Annotated[Literal["fail", "dead-letter"], AnyCase] = Field(
+        "fail",
+        alias="sink.invalid-values",
+        description="What becomes of a document that the server refuses for a value in it: `fail` stops the run and "
+        "names it, `dead-letter` writes the row to a file instead, counted, with the server's reason.",
+    )
+    dead_letters: FilePath | None = Field(
+        None,
+        alias="sink.dead-letter.path",
+        description="Folder or filesystem URL for the rows of `sink.invalid-values: dead-letter`.",
+    )
     keyless_changes: Annotated[Literal["fail", "skip"], AnyCase] = Field(
         "fail",
         alias="sink.keyless-changes",
@@ -176,6 +187,8 @@ class ElasticsearchSinkOptions(SinkOptions):
     def problems(self) -> Iterator[Remark]:
         """A password that anybody could read on the way, and credentials that do not go together."""
         yield from super().problems()
+        if self.rejected_values == "dead-letter" and self.dead_letters is None:
+            yield Remark("sink.dead-letter.path", "is required with sink.invalid-values: dead-letter", "name a folder")
         if self.api_key is not None and self.username is not None:
             yield Remark("api-key", "stands beside username", "give one of the two")
         if (self.username is None) != (self.password is None):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
+from cdc.dead_letters import DeadLetters
 from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution.journal import Journal
 from cdc.faults import reached
@@ -26,6 +27,7 @@ from connectors.elasticsearch.client import Answer, Client
 from connectors.elasticsearch.cluster import Cluster
 from connectors.elasticsearch.documents import Place
 from connectors.elasticsearch.indexes import Index, IndexPlanner
+from connectors.elasticsearch.letters import Letters
 from connectors.elasticsearch.mapping import Names
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.elasticsearch.read_back import Documents
@@ -49,6 +51,7 @@ class ElasticsearchSink(Sink):
         self._client: Client = client_of(options, retry)
         self._names = Names(options.index_prefix, options.index_suffix)
         self._cluster = Cluster(self._client, self._names, self._pipeline)
+        self._begun: int | None = None
 
     def check(self) -> None:
         """Ask the cluster what it is, and warn of indexes that forget deletes early. Driver. Raises SinkError."""
@@ -104,7 +107,8 @@ class ElasticsearchSink(Sink):
         def writer(file: Any) -> BodyWriter:
             unique = f"{self._pipeline}-{task.batch}-{task.partition}"
             keyless = KeylessChanges(self._options.keyless_changes)
-            return BodyWriter(file, place, keyless, self._options.bulk_bytes, unique)
+            size, letters = self._options.bulk_bytes, self._options.rejected_values == "dead-letter"
+            return BodyWriter(file, place, keyless, size, unique, with_positions=letters)
 
         prepared = write_bodies(self._directory, task, blocks, writer)
         if prepared:
@@ -114,23 +118,34 @@ class ElasticsearchSink(Sink):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
         """Send all bodies, table by table in the order of the log. Driver; sending again changes nothing.
 
-        Raises SinkError for a document that the cluster refuses, SinkUnavailable when it stays away.
+        Raises SinkError for a document that the cluster refuses, unless such are dead letters, SinkUnavailable when it
+        stays away.
         """
-        if batch > self._cluster.last_batch():
-            self._check_indexes(prepared)
-            sender = Sender(self._client, self._options.connections, lambda: self._check_owner(batch, prepared))
+        last = self._cluster.last_batch()
+        counts = self._sent(batch, prepared, first=last < 0) if batch > last else self._cluster.counts_of(batch)
+        for folder in staged_until(self._directory, batch):
+            self._store.drop(folder)
+        return counts
+
+    def _sent(self, batch: int, prepared: Sequence[Prepared], *, first: bool) -> dict[str, int]:
+        """Send a batch and note that it is in; what was left out."""
+        if first:
+            self._cluster.make_commits()
+        self._check_indexes(prepared)
+        again, self._begun = self._begun is None or batch <= self._begun, batch
+        letters, keep = self._letters(batch), self._options.rejected_values == "dead-letter"
+        sender = Sender(self._client, self._options.connections, lambda: self._check_owner(batch, prepared), keep)
+        with letters.of([handle.table for handle in prepared] if keep else [], again=again):
             for handles in tables_in_order(prepared):
                 highest = max((handle.handle["version"] for handle in handles), default=0)
                 for handle in handles:
-                    for bodies in read_flushes(self._directory, handle):
-                        sender.send(bodies, highest)
+                    for flush in read_flushes(self._directory, handle):
+                        letters.keep(handle, flush, sender.send(flush.bodies, highest))
                         reached("mid-commit", batch)
-            if self._options.refresh == "true":
-                self._cluster.refresh([handle.table for handle in prepared])
-            self._cluster.note_batch(batch)
-        for folder in staged_until(self._directory, batch):
-            self._store.drop(folder)
-        return {}
+        if self._options.refresh == "true":
+            self._cluster.refresh([handle.table for handle in prepared])
+        self._cluster.note_batch(batch, letters.counts)
+        return dict(letters.counts)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the bodies of a batch that was never decided. Driver."""
@@ -200,11 +215,19 @@ class ElasticsearchSink(Sink):
         rules = rules_of(self._options, self._cluster.product()[0])
         return IndexPlanner(self._names, rules, self._pipeline, behind, highest, self._options.settings())
 
-    def _place(self, table: TableId, task: TaskAttempt) -> Place:
+    def _letters(self, batch: int) -> Letters:
+        place = self._options.dead_letters or ""
+        return Letters(self._index, lambda table: DeadLetters(place, f"{self._pipeline}/{table}/batch-{batch}"))
+
+    def _index(self, table: TableId) -> Index:
         index = self._cluster.indexes([table]).get(table)
         if index is None:
             hint = "it was deleted or renamed in the cluster; `cdc resync` copies the table anew"
             raise SinkError("there is no index", where=str(table), hint=hint)
+        return index
+
+    def _place(self, table: TableId, task: TaskAttempt) -> Place:
+        index = self._index(table)
         if index.pipeline != self._pipeline:
             raise _taken(index, table)
         fields = {name: field.get("type", "object") for name, field in index.fields.items()}
@@ -214,6 +237,7 @@ class ElasticsearchSink(Sink):
             version(index.epoch, task.batch, task.partition),
             texts=frozenset(name for name, kind in fields.items() if kind == "keyword"),
             objects=frozenset(name for name, kind in fields.items() if kind in ("object", "flattened", "flat_object")),
+            all_numbers=self._options.ignore_malformed or self._options.rejected_values == "dead-letter",
         )
 
     @property

@@ -85,6 +85,15 @@ def test_a_table_is_an_index_behind_an_alias_in_lower_case(harness: Harness) -> 
     assert mapping["properties"]["name"] == {"type": "keyword", "ignore_above": 8191}
 
 
+def test_many_tables_with_long_names_are_found(harness: Harness) -> None:
+    """In several requests: the servers take request lines of 4 KB."""
+    tables = [TableId("d" * 64, f"{number:02}" + "t" * 62) for number in range(60)]
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(tables[0], SCHEMA), CreateTable(tables[-1], SCHEMA)])
+    assert sink.missing_tables(tables) == tables[1:-1]
+    assert len(sink._cluster.deletes_kept_s(own=True)) == 2
+
+
 def test_an_index_that_is_deleted_is_not_made_with_guessed_types(harness: Harness) -> None:
     """Also when it goes between the preparation of a batch and its commit."""
     sink = harness.sink()
@@ -110,7 +119,7 @@ def test_a_batch_that_is_sent_again_changes_nothing(harness: Harness) -> None:
     assert names(harness) == {"1": "z"}
     for flushes in bodies:  # as a driver does that died before it could note the batch
         for flush in flushes:
-            harness.sink()._client.send("POST", "/_bulk", b"".join(flush), "application/x-ndjson")
+            harness.sink()._client.send("POST", "/_bulk", b"".join(flush.bodies), "application/x-ndjson")
             again = names(harness)
             assert again == {"1": "z"}
 
@@ -347,3 +356,18 @@ def test_items_of_a_body_are_told_apart() -> None:
     """A delete has one line, an index two."""
     body = b'{"delete":{"_id":"1"}}\n{"index":{"_id":"2"}}\n{"delete":1}\n{"delete":{"_id":"3"}}\n'
     assert [len(item.split(b"\n")) - 1 for item in items(body)] == [1, 2, 1]
+
+
+@pytest.mark.parametrize("unindexed", ["", "shop.Users.j"])
+def test_json_whose_leaves_are_searched(harness: Harness, unindexed: str) -> None:
+    """`flattened`; in Elasticsearch a long leaf is in the document and not found by it. Or not searched at all."""
+    schema = TableSchema((ID, Column("j", DataType.parse("JSON"))), ("id",))
+    options = {"mapping.json": "flattened", "mapping.unindexed-columns": unindexed}
+    sink = harness.sink(**options)
+    sink.apply(0, [CreateTable(USERS, schema)])
+    long = "x" * (40_000 if harness.server.product == "elasticsearch" else 10)
+    rows = [("+I", {"id": 1, "j": '{"a": {"b": 7}}'}), ("+I", {"id": 2, "j": f'{{"a": "{long}"}}'})]
+    commit(sink, 0, block(USERS, schema, rows))
+    assert harness.documents(USERS) == {"1": {"id": 1, "j": {"a": {"b": 7}}}, "2": {"id": 2, "j": {"a": long}}}
+    found = harness.server.ask("POST", "/shop.users/_search", {"query": {"term": {"j.a.b": "7"}}})
+    assert [hit["_id"] for hit in found["hits"]["hits"]] == ([] if unindexed else ["1"])
