@@ -59,7 +59,7 @@ class Refused:
 
 @dataclass(slots=True)
 class _Left:
-    """What of a body is not in yet: its text, the numbers of its items (and more), and what was refused until now."""
+    """The rest of a body that is not in yet: its text, the numbers of its items (and more), what was refused until now."""
 
     text: bytes
     numbers: Sequence[int]

@@ -139,7 +139,7 @@ class Cluster:
         return int(self._last().get("batch", -1))
 
     def counts_of(self, batch: int) -> dict[str, int]:
-        """What the commit of a batch left out, as it was noted; empty for any batch but the last one."""
+        """Counts of what the commit of a batch left out, as noted with it; empty for any batch but the last one."""
         last = self._last()
         return dict(json.loads(last.get("counts", "{}"))) if last.get("batch") == batch else {}
 
