@@ -59,7 +59,7 @@ class Refused:
 
 @dataclass(slots=True)
 class _Left:
-    """The rest of a body that is not in yet: its text, the numbers of its items (and more), what was refused until now."""
+    """The rest of a body that is not in yet: its text, the numbers of its items (and more), what is refused so far."""
 
     text: bytes
     numbers: Sequence[int]
