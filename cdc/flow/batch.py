@@ -17,34 +17,29 @@ The commit goes on while the next batch is prepared (`cdc.flow.commits`); schema
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from cdc.errors import CdcError, StateError, WorkerLost
-from cdc.events import SourceEvent
-from cdc.evolution.apply import apply_changes
 from cdc.faults import reached
-from cdc.flow.altered import check_expected, check_there
+from cdc.flow.apply import ApplyStep
 from cdc.flow.commits import Commits, known
-from cdc.flow.copying import changes_for, copied_tables
-from cdc.flow.derive import Derivation, Derived
+from cdc.flow.copying import copied_tables
+from cdc.flow.derive import Derived
 from cdc.flow.lost import LostLoads
 from cdc.flow.middle import Middle
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
-from cdc.flow.refused import RefusedChanges
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.retry import Backoff, RetryPolicy
-from cdc.schema import RenameTable, SchemaChange
-from cdc.sink import Announced, Prepared, Sink
+from cdc.schema import SchemaChange
+from cdc.sink import Prepared, Sink
 from cdc.source import Offset, Source
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
-from cdc.tables.requests import Mailbox
-from cdc.tables.states import Schemas
 from cdc.transform import answers
 
 RunTasks = Callable[[], Sequence[TaskResult]]
@@ -75,9 +70,8 @@ class BatchRunner:
         task = PrepareTask(source, sink, middle, TableLog(state.store), state.answers, state.notes)
         self._commits = Commits(sink, self._log, retry, LostLoads(task, state, retry))
         self._splits, self._tables, self._retry = SplitLog(state.splits), TableLog(state.store), retry
-        self._policy, self._notes, self._mailbox = middle.policy, state.notes, Mailbox(state.store)
-        self._derivation = Derivation(middle, source, TableLog(state.store), self._mailbox, shadows=sink.shadows)
-        self._refused = RefusedChanges(sink, source, middle, self._derivation, state.store)
+        self._notes = state.notes
+        self._step = ApplyStep(source, sink, middle, state, retry, self._commits.finish)
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -189,16 +183,7 @@ class BatchRunner:
             self._recover(batch)
         start, end = self._offsets(batch)
         began = time.monotonic()
-        derived = self._derivation.derive(batch, self._told(start, end))
-        reached("before-apply", batch)
-        if derived.operations or derived.expected:
-            self._commits.finish()
-            self._retry.call(partial(check_expected, self._sink, derived.expected), "schema changes")
-        if derived.operations:
-            derived = self._refused.apply(derived, partial(self._apply, batch))
-            before = {**derived.not_created, **derived.before.sink}
-            announced = list(_announced(before, derived.operations))
-            self._retry.call(partial(self._sink.announce, batch, announced), "schema changes")
+        derived = self._step.run(batch, start, end)
         reached("before-prepare", batch)
         planned = time.monotonic()
         results = self._results(batch, run_tasks)
@@ -208,13 +193,13 @@ class BatchRunner:
         reached("after-prepare", batch)
         handles = [handle for result in results for handle in result.prepared]
         reports = tuple(report for result in results for report in result.reports)
-        noted, tables = tuple(result.noted for result in results if result.noted), self._derivation.entries
+        noted, tables = tuple(result.noted for result in results if result.noted), self._step.entries
         decision = Decision(
             batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, tables=tables, noted=noted
         )
         self._log.decide(decision)
         self._notes.decided(batch, decision.noted)
-        self._mailbox.remove(derived.taken)
+        self._step.decided(derived)
         phases.update(schema=planned - began, tasks=ran - planned, decide=time.monotonic() - ran)
         return decision, derived, results
 
@@ -246,30 +231,9 @@ class BatchRunner:
         """First batch of a run: remove what an earlier run prepared for it, learn the tables and schemas there are."""
         self._retry.call(partial(self._abort, batch), f"clean-up of batch {batch}")
         before = self._log.get(batch - 1)
-        self._derivation.begin(batch, 0 if before is None else before.tables)
+        self._step.begin(batch, 0 if before is None else before.tables)
         self._recovered = True
-
-    def _apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out some of a batch's operations in the sink. Raises ChangeRefused, other CdcErrors."""
-        self._retry.call(self._state.store.check_held, "schema changes")
-        self._retry.call(partial(check_there, self._sink, self._policy, changes), "schema changes")
-        self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, changes)), "schema changes")
-
-    def _told(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
-        """The source's events of a batch."""
-        if source_offset(start) == source_offset(end):
-            return ()
-        return self._source.events(source_offset(start), source_offset(end))
 
 
 def _by_partition(handle: Prepared) -> int:
     return handle.partition
-
-
-def _announced(tables: Schemas, changes: Sequence[SchemaChange]) -> Iterator[Announced]:
-    """The changes for a sink that tells its readers of them; `tables` are the sink's before them."""
-    for change in changes:
-        after = apply_changes(tables, [change])
-        table = change.new_table if isinstance(change, RenameTable) else change.table
-        yield Announced(change, tables.get(change.table), after.get(table))
-        tables = after

@@ -23,6 +23,7 @@ from cdc.route import RouteGuard
 from cdc.schema import CreateTable, SchemaChange, TableId
 from cdc.schema_json import change_name
 from cdc.source import Snapshots, Source
+from cdc.state.store import Store
 from cdc.tables import events as on
 from cdc.tables.entry import TableViews, Try
 from cdc.tables.held import held_tables
@@ -74,9 +75,10 @@ class Derived:
 class Derivation:
     """Derives batches, one after another."""
 
-    def __init__(self, middle: Middle, source: Source, log: TableLog, mailbox: Mailbox, *, shadows: bool) -> None:
-        """`shadows`: whether the sink has shadow tables."""
-        self._middle, self._source, self._log, self._mailbox = middle, source, log, mailbox
+    def __init__(self, middle: Middle, source: Source, store: Store, *, shadows: bool) -> None:
+        """`store`: the pipeline's state. `shadows`: whether the sink has shadow tables."""
+        self._middle, self._source = middle, source
+        self._log, self._mailbox = TableLog(store), Mailbox(store)
         self._shadows, self._guard = shadows, RouteGuard(middle.routes)
         self._tries: Sequence[Try] = ()
         self._first = False
@@ -118,6 +120,10 @@ class Derivation:
         """Write the entry of a batch anew, as the sink has refused some of what it was asked for."""
         tries = self._log.tries(batch)
         self._log.write(batch, after, tries[-1] if tries else None)
+
+    def decided(self, derived: Derived) -> None:
+        """The batch is decided: the requests of users that it has taken in are done with. Repeatable."""
+        self._mailbox.remove(derived.taken)
 
     @property
     def entries(self) -> int:

@@ -35,7 +35,6 @@ from cdc.state.store import LocalStore
 from cdc.tables.log import TableLog
 from cdc.tables.machine import batch_outcome
 from cdc.tables.orders import open_orders
-from cdc.tables.requests import Mailbox
 from cdc.tables.states import PairState, SinkState, Tables, TableState
 from cdc.tables.table_map import Circumstances
 from cdc.testing import FailAt, block
@@ -361,10 +360,8 @@ def test_a_batch_that_was_carried_out_and_runs_again_by_an_edited_file_ends_no_c
     """The run before may have let it take its place, or may have made it anew, empty."""
 
     def run(middle: Middle, batch: int, entries: int, *items: Any) -> tuple[int, list[Any], Sequence[TableId]]:
-        tables = TableLog(LocalStore(tmp_path))
-        requests = Mailbox(LocalStore(tmp_path))
-        source = AskedSource([], {})
-        chain = Derivation(middle, source, tables, requests, shadows=True)
+        tables, source = TableLog(LocalStore(tmp_path)), AskedSource([], {})
+        chain = Derivation(middle, source, LocalStore(tmp_path), shadows=True)
         chain.begin(batch, entries)
         told = [item if isinstance(item, on.SourceEvent) else on.event(item) for item in items]
         made = [replace(change, statement=None) for change in chain.derive(batch, told).operations]

@@ -1,0 +1,99 @@
+"""The first step of a batch: what the source's events make of the tables, carried out in the sink. Driver.
+
+    source's events --> derived (`cdc.flow.derive`) --> checked --> sink.apply --> sink.announce
+
+Everything is repeatable: a batch that runs again derives the same, and the sink knows what it has carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from cdc.events import SourceEvent
+from cdc.evolution.apply import apply_changes
+from cdc.faults import reached
+from cdc.flow.altered import check_expected, check_there
+from cdc.flow.copying import changes_for
+from cdc.flow.derive import Derivation, Derived
+from cdc.flow.middle import Middle
+from cdc.flow.offsets import source_offset
+from cdc.flow.refused import RefusedChanges
+from cdc.retry import RetryPolicy
+from cdc.schema import RenameTable, SchemaChange
+from cdc.sink import Announced, Sink
+from cdc.source import Offset, Source
+from cdc.state.directory import StateDir
+from cdc.tables.states import Schemas
+
+
+class ApplyStep:
+    """Derives the schema changes of batches and has the sink carry them out, one batch after the other. Driver.
+
+    Args:
+        finish_commits: waits for the commit under way, before anything is changed in the sink.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        middle: Middle,
+        state: StateDir,
+        retry: RetryPolicy,
+        finish_commits: Callable[[], None],
+    ) -> None:
+        self._source, self._sink, self._policy, self._retry = source, sink, middle.policy, retry
+        self._store, self._finish_commits = state.store, finish_commits
+        self._derivation = Derivation(middle, source, state.store, shadows=sink.shadows)
+        self._refused = RefusedChanges(sink, source, middle, self._derivation, state.store)
+
+    @property
+    def entries(self) -> int:
+        """How many entries of the log of tables hold behind the batch that was applied last."""
+        return self._derivation.entries
+
+    def begin(self, batch: int, entries: int) -> None:
+        """Learn the tables that there are before the first batch of a run. Raises as `Derivation.begin`."""
+        self._derivation.begin(batch, entries)
+
+    def run(self, batch: int, start: Offset, end: Offset) -> Derived:
+        """The outcome of the batch between two offsets, with the operations that the sink has carried out.
+
+        Raises ChangeRefused for what must not or cannot be carried out, other CdcErrors.
+        """
+        derived = self._derivation.derive(batch, self._events(start, end))
+        reached("before-apply", batch)
+        if derived.operations or derived.expected:
+            self._finish_commits()
+            self._retry.call(partial(check_expected, self._sink, derived.expected), "schema changes")
+        if derived.operations:
+            derived = self._refused.apply(derived, partial(self._apply, batch))
+            before = {**derived.not_created, **derived.before.sink}
+            announced = list(_announced(before, derived.operations))
+            self._retry.call(partial(self._sink.announce, batch, announced), "schema changes")
+        return derived
+
+    def decided(self, derived: Derived) -> None:
+        """The batch is decided: the requests of users that it has taken in are done with. Repeatable."""
+        self._derivation.decided(derived)
+
+    def _events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
+        if source_offset(start) == source_offset(end):
+            return ()
+        return self._source.events(source_offset(start), source_offset(end))
+
+    def _apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        """Carry out some of a batch's operations in the sink. Raises ChangeRefused, other CdcErrors."""
+        self._retry.call(self._store.check_held, "schema changes")
+        self._retry.call(partial(check_there, self._sink, self._policy, changes), "schema changes")
+        self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, changes)), "schema changes")
+
+
+def _announced(tables: Schemas, changes: Sequence[SchemaChange]) -> Iterator[Announced]:
+    """The changes for a sink that tells its readers of them; `tables` are the sink's before them."""
+    for change in changes:
+        after = apply_changes(tables, [change])
+        table = change.new_table if isinstance(change, RenameTable) else change.table
+        yield Announced(change, tables.get(change.table), after.get(table))
+        tables = after
