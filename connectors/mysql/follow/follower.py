@@ -10,6 +10,7 @@ from dataclasses import replace
 from cdc.errors import CdcError, SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.source import Limits
+from connectors.mysql.follow.caught_up import Looked
 from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.log.segment import Segment, SegmentQueue
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
@@ -85,6 +86,11 @@ class Follower(threading.Thread):
         """Whether something was read ahead that concerns captured tables."""
         with self._changed:
             return self._queue.relevant
+
+    @property
+    def looked(self) -> Looked:
+        """How far the log was read behind the last batch that was taken."""
+        return Looked(self.here, self.relevant or self._segmenter.holds_rows)
 
     @property
     def waiting_bytes(self) -> int:

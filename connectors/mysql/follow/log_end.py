@@ -34,9 +34,11 @@ class End:
 
     def bytes_behind(self, here: LogPosition) -> int:
         """Bytes of the log from there to the end."""
+        if here >= self.at:  # the log has grown since, perhaps into another file
+            return 0
         first, last = file_number(here.file), file_number(self.at.file)
         if first == last:
-            return max(0, self.at.position - here.position)
+            return self.at.position - here.position
         between = [file for file in self.files if first <= file_number(file.name) < last]
         skipped = here.position if any(file_number(file.name) == first for file in between) else FIRST_POSITION
         return max(0, sum(file.size for file in between) - skipped + self.at.position)

@@ -18,6 +18,7 @@ from cdc.errors import CorruptLog, SourceError, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
 from connectors.mysql import events
+from connectors.mysql.follow.caught_up import Looked
 from connectors.mysql.follow.continuity import Continuity
 from connectors.mysql.log.buffer_view import BufferView, table_ids
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
@@ -111,7 +112,12 @@ class Segmenter:
         The position alone does not tell: events out of one compressed transaction all have the position of its end,
         and come in several buffers.
         """
-        return self.here >= end and not self._in_transaction
+        return Looked(self.here, self._in_transaction).caught_up(end)
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether the transaction that is under way has rows of captured tables."""
+        return bool(self._open.tables)
 
     @property
     def opened(self) -> dict[str, int]:

@@ -128,18 +128,22 @@ class Tail:
     def lag(self) -> Lag | None:
         """How far the end of the log is from the last planned batch, and what the follower is waiting for.
 
-        What was read and concerns no captured table does not count: nothing of it has to be delivered.
+        What was read and concerns no captured table does not count: nothing of it has to be delivered. None while
+        nothing else was read and the end of the log is not known.
         """
         if self._follower is None:
             return Lag(0, self._note) if self._note else None
         follower, at = self._follower, self._at
-        end = None if follower.at_end or at is None else self._end.found
-        if not follower.relevant and follower.at_end:
+        looked, end = follower.looked, None if follower.at_end or at is None else self._end.found
+        known = looked.upto if follower.at_end else None if end is None else end.at
+        if known is not None and looked.caught_up(known):
             return Lag(0, follower.note, transactions=0)
-        if not follower.relevant and end is not None:
+        if not looked.waiting and end is not None:
             return Lag(
-                end.bytes_behind(follower.here), follower.note, transactions=end.transactions_behind(follower.done)
+                end.bytes_behind(looked.upto), follower.note, transactions=end.transactions_behind(follower.done)
             )
+        if not looked.waiting:
+            return Lag(0, follower.note) if follower.note else None
         size, transactions = follower.waiting_bytes, follower.waiting_transactions
         if end is not None and at is not None:
             size = max(size, end.bytes_behind(at.position))

@@ -51,7 +51,7 @@ class ServerNow:
         self._options, self._streams = options, streams
         self._sessions: ChunkSessions | None = None
         self._known: dict[TableId, MySqlTable] = {}
-        self._named = LastNamed(streams, ())
+        self._named: LastNamed | None = None
         self._split: dict[TableId, KeyColumns] = {}
         self._throttle = Throttle(options.rows_per_second)
 
@@ -60,7 +60,7 @@ class ServerNow:
         side = self._open().side
         self._known = read_tables(side, self._options.pattern.matches)
         check_select(side, self._known)
-        self._named = LastNamed(self._streams, self._known)
+        self._named = LastNamed(self._streams, self._known, self._open().info.dialect)
         return {table: shown_schema(definition, self._options) for table, definition in self._known.items()}
 
     def partial(self, table: TableId) -> str:
@@ -131,7 +131,8 @@ class ServerNow:
         if done.server != wanted.server:
             mariadb = self._open().info.mariadb
             return done.gtids is not None and not lacking(done.gtids, wanted.gtids or "", mariadb=mariadb)
-        return self._named.quiet(done.position, wanted.position, tables)
+        named = self._named or LastNamed(self._streams, tables, self._open().info.dialect)
+        return named.caught_up(done.position, wanted.position, tables)
 
     def close(self) -> None:
         """Close the sessions."""

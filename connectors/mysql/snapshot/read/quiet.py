@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -10,13 +9,18 @@ import numpy as np
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from connectors.mysql.follow.startup import whole_log
+from connectors.mysql.ddl.names import names_in
+from connectors.mysql.follow.caught_up import Looked
+from connectors.mysql.follow.startup import redefined, whole_log
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.buffer_view import BufferView
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.table_map import table_name
 from connectors.mysql.server.positions import LogPosition
+from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.parser import parse
+from connectors.shared.ddl.statements import AlterTable, Irrelevant, Statement, StatementDml, Truncate, Unparsed
 
 _READER: Final = 1 << 20
 """No task has this number, so the replica id is none of the pipeline's."""
@@ -28,16 +32,17 @@ class LastNamed:
 
     Args:
         tables: those that are looked for.
+        dialect: how the server reads statements.
     """
 
-    def __init__(self, streams: Streams, tables: Iterable[TableId]) -> None:
-        self._streams, self._tables = streams, frozenset(tables)
+    def __init__(self, streams: Streams, tables: Iterable[TableId], dialect: Dialect) -> None:
+        self._streams, self._tables, self._dialect = streams, frozenset(tables), dialect
         self._folded = {(table.database.casefold(), table.table.casefold()): table for table in self._tables}
         self._begin = self._end = LogPosition("", 0)
         self._last: dict[TableId, LogPosition] = {}
 
-    def quiet(self, start: LogPosition, end: LogPosition, tables: Iterable[TableId]) -> bool:
-        """Whether no row and no statement behind `start` up to `end` is about these tables.
+    def caught_up(self, start: LogPosition, end: LogPosition, tables: Iterable[TableId]) -> bool:
+        """Whether a pipeline that is at `start` has all that the log holds of these tables up to `end`.
 
         False when the log is gone. Raises SourceUnavailable while the server is away.
         """
@@ -53,7 +58,8 @@ class LastNamed:
             if error.retryable:
                 raise
             return False
-        return all(self._last.get(table, start) <= start for table in tables)
+        waiting = any(self._last.get(table, start) > start for table in tables)
+        return Looked(self._end, waiting).caught_up(end)
 
     def _look(self, end: LogPosition) -> None:
         """From where it has looked so far to `end`, whole transactions."""
@@ -76,15 +82,29 @@ class LastNamed:
             if found is not None:
                 yield found, int(maps[last])
         for index in view.statements.tolist():
-            text = parse_query(buffer, index).sql.casefold()
-            yield from ((table, index) for table in self._tables if _may_change(text, table))
+            yield from ((table, index) for table in self._concerned(buffer, index))
 
+    def _concerned(self, buffer: ReceiveBuffer, index: int) -> Iterator[TableId]:
+        """The tables that a statement changes, or may change."""
+        query = parse_query(buffer, index)
+        dialect = self._dialect.with_mode(query.sql_mode or 0)
+        for statement in parse(query.sql, database=query.schema, dialect=dialect):
+            if isinstance(statement, Unparsed):
+                yield from names_in(query.sql, query.schema, self._tables)
+            if isinstance(statement, Irrelevant) and statement.kind == "xa" and "ROLLBACK" in query.sql.upper():
+                yield from self._tables  # whose rows were delivered when the transaction was prepared
+            found = (
+                self._folded.get((name.database.casefold(), name.table.casefold())) for name in self._in(statement)
+            )
+            yield from (table for table in found if table is not None)
 
-def _may_change(statement: str, table: TableId) -> bool:
-    """Prepared transactions may change any table, and statements that name a database its tables."""
-    if statement.startswith("xa "):
-        return True
-    words = [table.table]
-    if "database" in statement or "schema" in statement:
-        words.append(table.database)
-    return any(re.search(rf"(?<!\w){re.escape(word.casefold())}(?!\w)", statement) for word in words)
+    def _in(self, statement: Statement) -> Iterable[TableId]:
+        match statement:
+            case Truncate(table=table):
+                return (table,)
+            case StatementDml(tables=tables):
+                return tables
+            case AlterTable(clauses=()):  # an index, as one
+                return ()
+            case _:
+                return redefined(statement, self._tables)

@@ -26,6 +26,7 @@ FILES = (LogFile("b.000009", 500), LogFile("b.000010", 1_000), LogFile("b.000011
         (LogPosition("b.000012", 70), 0),
         (LogPosition("b.000012", 4), 66),
         (LogPosition("b.000012", 99), 0),
+        (LogPosition("b.000013", 4), 0),
         (LogPosition("b.000011", 150), 50 + 70),
         (LogPosition("b.000009", 100), 400 + 1_000 + 200 + 70),
     ],
