@@ -347,11 +347,25 @@ class MySqlSource(Source):
         try:
             found = imported(position, self._streams)
             options = self._options.model_copy(update=dict(found.options))
-            offset = MySqlSource(options, self._context).initial_offset()
+            begun = MySqlSource(options, self._context)
+            offset = MySqlOffset.from_json(begun.initial_offset())
+            told = ""
+            if found.inside is not None:
+                from connectors.mysql.follow.delivered import behind_delivered
+
+                offset, told = behind_delivered(offset, found.inside, self._streams.at, begun.between)
         except PositionLost as error:
             hint = "run the pipeline without `cdc import`: with scan.startup.mode: initial it copies the tables first"
             raise PositionLost(error.message, where=error.where, hint=hint) from error
-        return offset, f"{found.tool}, at {MySqlOffset.from_json(offset).position}{found.notes}"
+        return offset.to_json(), f"{found.tool}, at {offset.position}{told}{found.notes}"
+
+    def between(self, start: MySqlOffset, end: MySqlOffset) -> Iterator[ChangeBlock]:
+        """Rows of the log between two offsets, before any batch, by the definitions that the log begins with."""
+        from connectors.mysql.log.segment import splits_of
+
+        first = self._parts.schemas.first_entries()
+        for split in splits_of(None, start, replace(end, schemas=first), 1):
+            yield from self._read_log(split.payload, 0, lambda reason, number: None, lambda report: None, lambda: None)
 
     def reach(self) -> None:
         """Log in to the server. Executor."""

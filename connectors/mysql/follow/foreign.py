@@ -3,6 +3,7 @@
 | tool | text | what it means |
 |---|---|---|
 | Debezium | the value of a Kafka Connect offset, in whatever | begin of the transaction under way, GTIDs before it |
+| Debezium | change messages of its topics | the rows event of the last one, and its row in it |
 | Flink CDC | the offset as JSON, or as `{file=..., pos=...}` in a log line | the same |
 | Canal | `meta.dat`, or a cursor of ZooKeeper | begin of the last event that was acknowledged |
 | Maxwell | a row of `maxwell.positions` as JSON or of `mysql -E` | end of the last transaction that was sent |
@@ -32,6 +33,23 @@ _HINT = "docs/migrate.md has the text that each tool's position is taken from"
 
 
 @dataclass(frozen=True, slots=True)
+class Inside:
+    """What a tool has delivered of the transaction that its position is in.
+
+    Attributes:
+        rows: so many of one event; of what is before it, all.
+        events: the number of that event, counted from the begin of the transaction; of no meaning beside `begin`.
+        begin: where that event begins in its file; None where it is only counted.
+        gtid: of the transaction; empty where it is not named.
+    """
+
+    rows: int
+    events: int = 0
+    begin: int | None = None
+    gtid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignPosition:
     """Where another tool is.
 
@@ -39,16 +57,26 @@ class ForeignPosition:
         tool: whose text it is, for messages.
         at: a position in the server's log; it may be inside a transaction. None when there are GTIDs alone.
         gtids: transactions that are through; empty when the tool keeps none.
+        inside: what is delivered behind that; None for nothing.
     """
 
     tool: str
     at: LogPosition | None
     gtids: str = ""
+    inside: Inside | None = None
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it was taken from a change message."""
+        return self.inside is not None and self.inside.begin is not None
 
 
 def parse_position(text: str) -> ForeignPosition:
     """The position in a text. Raises SourceError for one that has none, or several, or that is inside a snapshot."""
     found = list(dict.fromkeys(position for fields in _objects(text) if (position := _position(fields)) is not None))
+    messages = [one for one in found if one.is_message]
+    if messages:  # of several topics, perhaps: all come from one log
+        return max(messages, key=_order)
     if not found:
         raise SourceError("this is no position of a tool that is known", where="cdc import", hint=_HINT)
     if len(found) > 1:
@@ -73,6 +101,8 @@ def _position(fields: Mapping[str, Any]) -> ForeignPosition | None:
     tool = tool or next((tool for tool, (name, _) in _FIELDS.items() if tool != "cdc" and name in fields), "")
     if not tool:
         return None
+    if tool == "Debezium" and {"connector", "table"} <= fields.keys():
+        return _of_message(fields)
     if tool == "Debezium" and str(fields.get("snapshot", "false")).lower() not in ("false", "null", "none", ""):
         reason = "the tool was still copying tables: what it has not copied would be missing"
         raise SourceError(reason, where="cdc import", hint="let it finish, or run the pipeline with a copy of its own")
@@ -83,7 +113,32 @@ def _position(fields: Mapping[str, Any]) -> ForeignPosition | None:
     except (KeyError, ValueError) as error:
         raise SourceError(f"a position of {tool} lacks a number: {error}", where="cdc import", hint=_HINT) from None
     named = "Flink CDC" if tool == "Debezium" and "kind" in fields else tool
-    return ForeignPosition(named, at, gtids) if at is not None or gtids else None
+    events, rows = (_count(fields.get(name)) if tool == "Debezium" else 0 for name in ("event", "row"))
+    inside = Inside(rows, events) if rows else None
+    return ForeignPosition(named, at, gtids, inside) if at is not None or gtids else None
+
+
+def _of_message(source: Mapping[str, Any]) -> ForeignPosition | None:
+    """The place of a change message, by its `source`; None for one that is about no row, or of a snapshot."""
+    snapshot = str(source.get("snapshot", "false")).lower()
+    if not source.get("table") or snapshot not in ("false", "null", "none", ""):
+        return None
+    gtid = str(source["gtid"]) if _given(source.get("gtid")) else ""
+    begin = _count(source["pos"])
+    return ForeignPosition(
+        "Debezium", LogPosition(str(source["file"]), begin), "", Inside(_count(source.get("row")) + 1, 0, begin, gtid)
+    )
+
+
+def _order(message: ForeignPosition) -> tuple[LogPosition, int]:
+    assert message.at is not None
+    assert message.inside is not None
+    return message.at, message.inside.rows
+
+
+def _count(value: object) -> int:
+    """0 for what is no count."""
+    return int(str(value)) if re.fullmatch(r"[0-9]{1,18}", str(value)) else 0
 
 
 def _whole(value: object) -> int:

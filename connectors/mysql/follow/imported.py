@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdc.errors import PositionLost, SourceError
 from connectors.mysql.follow.aligned import aligned
-from connectors.mysql.follow.foreign import parse_position
+from connectors.mysql.follow.foreign import Inside, parse_position
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition, check_file_position, check_had
@@ -15,7 +15,7 @@ from connectors.mysql.server.server_info import ServerInfo, server_info, where_o
 
 _AGAIN = (
     " (a connector that is idle has stored the place before its last transaction: that one comes again, and gives a "
-    "table without a key its rows twice)"
+    "table without a key its rows twice; the last message of its topics says more, see docs/migrate.md)"
 )
 
 
@@ -27,11 +27,13 @@ class Imported:
         tool: that has stored it.
         options: the fields of the source's options that begin there.
         notes: for the user, behind the place.
+        inside: what the tool has delivered behind that place; None where it does not say so.
     """
 
     tool: str
     options: Mapping[str, object]
     notes: str
+    inside: Inside | None = None
 
 
 def imported(position: str, streams: Streams) -> Imported:
@@ -52,7 +54,10 @@ def imported(position: str, streams: Streams) -> Imported:
     if more["specific_offset_gtid_set"] is None and found.at is not None:
         at = aligned(streams.at, found.at)
         more |= {"specific_offset_file": at.file, "specific_offset_pos": at.position}
-    return Imported(found.tool, more, notes + (_AGAIN if found.tool == "Debezium" else ""))
+    counted = found.inside is not None and not found.is_message
+    if found.inside is None or (counted and info.mariadb):  # events of MariaDB's transactions are counted otherwise
+        return Imported(found.tool, more, notes + (_AGAIN if found.tool == "Debezium" else ""))
+    return Imported(found.tool, more, notes, found.inside)
 
 
 def _contradiction(session: MySqlConnection, info: ServerInfo, at: LogPosition | None) -> str:

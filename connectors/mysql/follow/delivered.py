@@ -1,0 +1,146 @@
+"""How much another tool has delivered of the transaction that its position is in, so that none of it comes twice.
+
+Debezium, and Flink CDC, which has its reader, store the begin of the transaction of the last message, with the number
+of events since and of rows of the event behind these. So a tool that is idle has stored the place before a transaction
+that it has delivered whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.errors import SourceError
+from cdc.schema import TableId
+from connectors.mysql import events
+from connectors.mysql.follow.follower import OpenStream
+from connectors.mysql.follow.foreign import Inside
+from connectors.mysql.follow.startup import whole_log
+from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.log.segment import Segment, gtids_behind
+from connectors.mysql.log.sequences import sequence_of
+from connectors.mysql.log.sieve import begin_of
+from connectors.mysql.server.positions import LogPosition
+
+_OLD_IMAGE = int(RowKind.UPDATE_BEFORE)
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction with rows, as far as another tool has it.
+
+    Attributes:
+        gtid: empty without one.
+        end: where the next one begins.
+        gtids: the same as runs, for sets.
+        last: where the last event ends of which it has rows; None when that is not known.
+    """
+
+    gtid: str
+    end: LogPosition
+    gtids: tuple[tuple[object, ...], ...]
+    last: int | None
+
+
+def transaction_at(open_stream: OpenStream, begin: LogPosition, inside: Inside) -> Transaction | None:
+    """The transaction that begins there; None where none with rows does. Reads it. Raises SourceUnavailable."""
+    gtid, runs, last, number = "", list[tuple[object, ...]](), None, -1
+    for buffer, index in _events(open_stream, begin):
+        kind = int(buffer.type[index])
+        if kind in events.GTID_TYPES:
+            if number >= 0:
+                return None  # a statement, or nothing at all
+            gtid = str(parse_gtid(buffer, index))
+            runs += [*mariadb_gtid_runs(buffer, index, index + 1), *gtid_runs(buffer, index, index + 1)]
+            number = 0
+            continue
+        if number < 0:
+            continue
+        if kind in events.ROWS_TYPES and _is_meant(buffer, index, number, inside):
+            last = int(buffer.end_position[index])
+        if kind == events.XID or (kind == events.QUERY and int(buffer.query_kind[index]) == events.COMMIT):
+            end = LogPosition(buffer.file, int(buffer.end_position[index]))
+            return Transaction(gtid, end, tuple(runs), None if last == end.position else last)
+        if kind == events.QUERY and int(buffer.query_kind[index]) != events.BEGIN:
+            return None
+        number += 1
+    return None
+
+
+def _events(open_stream: OpenStream, begin: LogPosition) -> Iterator[tuple[ReceiveBuffer, int]]:
+    for buffer in whole_log(open_stream(begin, True)):
+        if buffer.file != begin.file:
+            return
+        for index in range(len(buffer)):
+            if int(buffer.end_position[index]) > begin.position:
+                yield buffer, index
+
+
+def _is_meant(buffer: ReceiveBuffer, index: int, number: int, inside: Inside) -> bool:
+    if inside.begin is not None:
+        return begin_of(buffer, index).position == inside.begin
+    return number == inside.events
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The rows of a transaction by table: those that another tool has, and those that it has not."""
+
+    delivered: Counter[TableId]
+    missing: Counter[TableId]
+
+
+def rest_of(blocks: Iterable[ChangeBlock], last: int, inside: Inside) -> Rest:
+    """Rows of captured tables before and behind the last that was delivered; `last` is its event's sequence."""
+    delivered, missing, of_event = Counter[TableId](), Counter[TableId](), 0
+    for block in blocks:
+        new = block.kinds.to_numpy() != _OLD_IMAGE
+        sequences = block.sequence.to_numpy()[new]
+        here = int((sequences == last).sum())
+        had = min(here, max(0, inside.rows - of_event))
+        of_event += here
+        delivered[block.table] += int((sequences < last).sum()) + had
+        missing[block.table] += int((sequences > last).sum()) + here - had
+    return Rest(+delivered, +missing)
+
+
+def behind_delivered(
+    begin: MySqlOffset,
+    inside: Inside,
+    open_stream: OpenStream,
+    read: Callable[[MySqlOffset, MySqlOffset], Iterable[ChangeBlock]],
+) -> tuple[MySqlOffset, str]:
+    """Where a pipeline goes on, and the words about what comes again: behind the transaction when all of its rows are
+    delivered, else at its begin.
+
+    `read` gives the rows between two offsets. Raises SourceError when the position is of another server.
+    """
+    found = transaction_at(open_stream, begin.position, inside)
+    name = "" if found is None else found.gtid or f"the one at {begin.position}"
+    if found is not None and inside.gtid and found.gtid and found.gtid != inside.gtid:
+        raise SourceError(
+            f"the message is of the transaction {inside.gtid}, and the server has {found.gtid} there",
+            where=str(begin.position),
+            hint="point hostname and port at the server that the tool has read from, or give its stored offset",
+        )
+    if found is None or found.last is None:
+        told = "; how much of the transaction there was delivered cannot be told: it comes again, as a whole"
+        return begin, told if inside.rows else ""
+    end = replace(
+        begin,
+        position=found.end,
+        gtids=gtids_behind(begin.gtids, [Segment(found.end.file, found.end.position, gtids=found.gtids)]),
+    )
+    rest = rest_of(read(begin, end), sequence_of(begin.position.file, found.last), inside)
+    if not rest.missing:
+        return end, f", behind its last transaction ({name}), which is delivered"
+    again = "" if not rest.delivered else f"; it comes again, as a whole: {_told(rest.delivered)}"
+    return begin, f"; of the transaction {name} are not delivered: {_told(rest.missing)}{again}"
+
+
+def _told(rows: Counter[TableId]) -> str:
+    return ", ".join(f"{number:,} rows of {table}" for table, number in sorted(rows.items()))
