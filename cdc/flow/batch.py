@@ -40,7 +40,7 @@ from cdc.source import Offset, Source
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
-from cdc.transform import answers
+from cdc.transform import answers, at_work
 
 RunTasks = Callable[[], Sequence[TaskResult]]
 """Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
@@ -160,6 +160,7 @@ class BatchRunner:
         self._log.prune(decision.batch)
         self._splits.prune(decision.batch)
         answers.prune(self._state.answers, decision.batch)
+        at_work.prune(self._state.answers, decision.batch)
         duration_s = time.monotonic() - started
         spent = {**phases, "commit": self._commits.took_s}
         position = source_offset(decision.end)

@@ -11,6 +11,7 @@ from cdc.block import ChangeBlock
 from cdc.dead_letters import DeadLetters
 from cdc.source import Count
 from cdc.state.store import Store
+from cdc.transform import at_work
 
 if TYPE_CHECKING:
     from cdc.transform.answers import Answers
@@ -37,8 +38,12 @@ class RuleSteps:
     ) -> None:
         """`moment_ms` is what NOW() is; `task` is a name such as `batch-7-part-0`.
 
-        What models answer is kept in `answers`, and read from it when the task runs again. Raises StateError.
+        What models answer is kept in `answers`, and read from it when the task runs again; the functions that are open
+        are noted there too. Raises StateError.
         """
+        functions = [] if rules is None else [each.function.name for each in rules.loaded]
+        self._noted = answers if functions else None
+        self._functions = functions
         self._answers = None if rules is None or not rules.models else _kept_answers(answers, task)
         self._runner = None if rules is None else _runner(rules, self._answers)
         self._place = "" if rules is None else rules.settings.dead_letters
@@ -47,9 +52,19 @@ class RuleSteps:
         self._files: dict[str, DeadLetters] = {}
 
     def __enter__(self) -> RuleSteps:
+        if self._noted is not None:
+            at_work.note(self._noted, self._task, self._attempt, self._functions)
         if self._runner is not None:
-            self._runner.__enter__()
+            try:
+                self._runner.__enter__()
+            except BaseException:
+                self._forget()
+                raise
         return self
+
+    def _forget(self) -> None:
+        if self._noted is not None:
+            at_work.forget(self._noted, self._task, self._attempt)
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         try:
@@ -61,6 +76,7 @@ class RuleSteps:
         finally:
             if self._runner is not None:
                 self._runner.__exit__(kind, *error)
+            self._forget()
 
     def applied(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks behind their tables' rules, without those of which no row passes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from cdc.errors import CdcError, StateError
+from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.task import TaskResult
@@ -15,6 +15,8 @@ from cdc.job.checkpoint import sync_offsets
 from cdc.job.error_transport import recover
 from cdc.source import Offset
 from cdc.state.directory import StateDir
+from cdc.state.store import Store
+from cdc.transform.at_work import told
 
 
 class ForeachBatch:
@@ -30,16 +32,17 @@ class ForeachBatch:
         """Run one batch, once its offsets are on disk."""
         sync_offsets(self._state.checkpoint, batch)
         self._state.adopt_plan(batch)
-        self._runner(batch, lambda: _collected(frame))
+        self._runner(batch, lambda: _collected(frame, self._state.answers, batch))
 
 
-def _collected(frame: DataFrame) -> list[TaskResult]:
+def _collected(frame: DataFrame, functions: Store, batch: int) -> list[TaskResult]:
     try:
         return [TaskResult.from_row(row[0], row[1]) for row in frame.collect()]
     except CdcError:
         raise
     except Exception as error:  # whatever Spark raises has our error in its text, if there was one
-        raise recover(error) from error
+        known = recover(error)
+        raise (told(known, functions, batch) if isinstance(known, WorkerLost) else known) from error
 
 
 class OffsetLog:

@@ -143,7 +143,7 @@ class Tail:
                 end.bytes_behind(looked.upto), follower.note, transactions=end.transactions_behind(follower.done)
             )
         if not looked.waiting:
-            return Lag(0, follower.note) if follower.note else None
+            return Lag(0, follower.note) if follower.note or not follower.waiting_bytes else None
         size, transactions = follower.waiting_bytes, follower.waiting_transactions
         if end is not None and at is not None:
             size = max(size, end.bytes_behind(at.position))

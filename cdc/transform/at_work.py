@@ -1,0 +1,49 @@
+"""Functions of users that tasks have open, in the state: a process that dies in one cannot say so itself.
+
+    <state>/answers/functions-batch-7-part-0-1.json    {"functions": ["region_of", "score"]}
+
+A task writes the document before it opens its functions and removes it once they are closed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cdc.errors import WorkerLost
+from cdc.state.store import Store
+
+_NAME = re.compile(r"functions-batch-(\d+)-part-\d+-\d+\.json")
+
+
+def note(store: Store, task: str, attempt: int, functions: Sequence[str]) -> None:
+    """These functions are open in an attempt of a task, such as `batch-7-part-0`. Executor. Raises StateError."""
+    store.write_json_later(_name(task, attempt), {"functions": list(functions)})
+
+
+def forget(store: Store, task: str, attempt: int) -> None:
+    """They are closed. Executor; repeatable. Raises StateError."""
+    store.remove(_name(task, attempt))
+
+
+def told(lost: WorkerLost, store: Store, batch: int) -> WorkerLost:
+    """The error with the functions that the lost tasks of a batch had open. Driver. Raises StateError."""
+    names = [name for name in store.names() if (match := _NAME.fullmatch(name)) and int(match[1]) == batch]
+    open_ones = {function for name in names for function in (store.read_json(name) or {}).get("functions", ())}
+    for name in names:
+        store.remove(name)
+    if open_ones:
+        lost.message += f"; it was at work with functions of yours: {', '.join(sorted(open_ones))}"
+    return lost
+
+
+def prune(store: Store, done: int) -> None:
+    """Forget what killed runs have left of the batches up to `done`. Driver. Raises StateError."""
+    for name in store.names():
+        match = _NAME.fullmatch(name)
+        if match is not None and int(match[1]) <= done:
+            store.remove(name)
+
+
+def _name(task: str, attempt: int) -> str:
+    return f"functions-{task}-{attempt}.json"
