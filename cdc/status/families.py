@@ -26,13 +26,17 @@ STATES = (
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric. `read` gives its values; those that are None are left out. `labels` come behind `pipeline`."""
+    """One metric. `read` gives its values; those that are None are left out. `labels` come behind `pipeline`.
+
+    `moves` says that they change though the document does not.
+    """
 
     name: str
     kind: Literal["gauge", "counter"]
     text: str
     read: Callable[[Seen], Values]
     labels: tuple[str, ...] = ()
+    moves: bool = False
 
 
 def _one(read: Callable[[Status], float | None]) -> Callable[[Seen], Values]:
@@ -205,7 +209,7 @@ ALIASES: tuple[Family, ...] = (
            _one(_behavior)),
     Family(
         _OPERATOR + "sourceIdleTime", "gauge", "Milliseconds since a batch with rows was committed.",
-        _one(lambda status: _ms(_idle_s(status))),
+        _one(lambda status: _ms(_idle_s(status))), moves=True,
     ),
     Family(
         _ENUMERATOR + "isSnapshotting", "gauge", "1 while tables are copied.",

@@ -1,16 +1,18 @@
-"""Status documents as metrics for Prometheus: at the moment of the scrape, nothing is kept between."""
+"""Status documents as metrics for Prometheus: read at the moment of the scrape."""
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from cdc.errors import EngineError
+from cdc.status.exposition import Exposition
 from cdc.status.families import ALIASES, FAMILIES, TABLE_FAMILIES, Family
 from cdc.status.file import Seen
 from cdc.status.model import Status
@@ -18,6 +20,8 @@ from cdc.status.model import Status
 if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
 
+ALL: tuple[Family, ...] = (*FAMILIES, *ALIASES, *TABLE_FAMILIES)
+_BY_TABLE = frozenset(family.name for family in TABLE_FAMILIES)
 OTHERS = "(other)"
 """The label of the tables that have no series of their own, all together."""
 MOST_TABLES = 500
@@ -46,22 +50,26 @@ class Collected(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All metrics of all pipelines."""
+        documents = self.documents()
+        for family in ALL:
+            metric = _metric(family)
+            for seen in documents:
+                for labels, value in self.samples(family, seen):
+                    metric.add_metric((seen.status.name, *labels), value)
+            yield metric
+
+    def documents(self) -> list[Seen]:
+        """The pipelines as of now."""
         documents = list(self._documents())
         for seen in documents:
             self._note_tables(seen.status)
-        for family in (*FAMILIES, *ALIASES):
-            metric = _metric(family)
-            for seen in documents:
-                for labels, value in family.read(seen):
-                    if value is not None:
-                        metric.add_metric((seen.status.name, *labels), value)
-            yield metric
-        for family in TABLE_FAMILIES:
-            metric = _metric(family)
-            for seen in documents:
-                for table, value in self._by_table(family, seen).items():
-                    metric.add_metric((seen.status.name, table), value)
-            yield metric
+        return documents
+
+    def samples(self, family: Family, seen: Seen) -> Iterable[tuple[tuple[str, ...], float]]:
+        """The values of one family of one pipeline, by labels."""
+        if family.name in _BY_TABLE:
+            return (((table,), value) for table, value in self._by_table(family, seen).items())
+        return ((labels, value) for labels, value in family.read(seen) if value is not None)
 
     def _note_tables(self, status: Status) -> None:
         own = self._own[status.name]
@@ -86,9 +94,14 @@ def _metric(family: Family) -> GaugeMetricFamily | CounterMetricFamily:
 
 def metrics_text(documents: Callable[[], Iterable[Seen]], most_tables: int = MOST_TABLES) -> Callable[[], bytes]:
     """A function that gives the metrics in Prometheus's text format, each time it is called."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collected(documents, most_tables))
-    return lambda: generate_latest(registry)
+    collected = Collected(documents, most_tables)
+    exposition, turn = Exposition(ALL, collected.samples), threading.Lock()
+
+    def text() -> bytes:
+        with turn:
+            return exposition.text(collected.documents())
+
+    return text
 
 
 class MetricsServer:

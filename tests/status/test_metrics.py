@@ -7,14 +7,16 @@ import re
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cdc.errors import EngineError
-from cdc.status.families import ALIASES, FAMILIES, TABLE_FAMILIES
+from cdc.status.families import ALIASES, FAMILIES, TABLE_FAMILIES, Family
 from cdc.status.file import Seen
-from cdc.status.metrics import OTHERS, MetricsServer, metrics_text
+from cdc.status.metrics import OTHERS, Collected, MetricsServer, metrics_text
 from cdc.status.model import Batch, Changes, Copy, Lag, SchemaTotals, Status, Table
 from cdc.status.reference import page_with_tables
 
@@ -63,6 +65,31 @@ def test_a_scrape_has_the_numbers_of_the_document() -> None:
 )
 def test_a_pipeline_without_a_server_is_up_unless_it_has_failed_or_is_lost(state: str, alive: bool, up: int) -> None:
     assert scraped(Seen(replace(SHOP, state=state), alive))[("cdc_up", "shop")] == up
+
+
+def test_what_has_not_changed_is_not_written_again_and_the_text_is_as_the_library_writes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+    reading = Collected.samples
+
+    def samples(collected: Collected, family: Family, seen: Seen) -> Any:
+        read.append(family.name)
+        return reading(collected, family, seen)
+
+    odd = replace(SHOP, name='a "b"\nc\\', tables=(Table('x"y.z'),), batches=())
+    seen = [Seen(SHOP, True), Seen(odd, False), *(Seen(replace(odd, name=f"p-{n}"), True) for n in range(9))]
+    monkeypatch.setattr("cdc.status.families.time.time", lambda: 5000.0)
+    monkeypatch.setattr(Collected, "samples", samples)
+    registry, text = CollectorRegistry(auto_describe=False), metrics_text(lambda: seen)
+    registry.register(Collected(lambda: seen))
+    changed = [replace(seen[0], status=replace(SHOP, read=10)), replace(seen[1], life="failed"), *seen[3:]]
+    for documents in (seen, seen, changed, changed):
+        seen = documents
+        wanted = generate_latest(registry)
+        read.clear()
+        assert text() == wanted
+    assert set(read) == {"flink_taskmanager_job_task_operator_sourceIdleTime"}, "that moves by itself"
 
 
 def test_flinks_names_have_flinks_meaning() -> None:
