@@ -17,12 +17,12 @@ _NAME = re.compile(r"functions-batch-(\d+)-part-\d+-\d+\.json")
 
 
 def note(store: Store, task: str, attempt: int, functions: Sequence[str]) -> None:
-    """These functions are open in an attempt of a task, such as `batch-7-part-0`. Executor. Raises StateError."""
+    """Write down the functions that an attempt of a task, such as `batch-7-part-0`, has open. Executor. Raises StateError."""
     store.write_json_later(_name(task, attempt), {"functions": list(functions)})
 
 
 def forget(store: Store, task: str, attempt: int) -> None:
-    """They are closed. Executor; repeatable. Raises StateError."""
+    """Remove that, once they are closed. Executor; repeatable. Raises StateError."""
     store.remove(_name(task, attempt))
 
 

@@ -34,7 +34,7 @@ _HINT = "docs/migrate.md has the text that each tool's position is taken from"
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What a tool has delivered of the transaction that its position is in.
+    """The part that a tool has delivered of the transaction that its position is in.
 
     Attributes:
         rows: so many of one event; of what is before it, all.
