@@ -17,7 +17,7 @@ _NAME = re.compile(r"functions-batch-(\d+)-part-\d+-\d+\.json")
 
 
 def note(store: Store, task: str, attempt: int, functions: Sequence[str]) -> None:
-    """Write down the functions that an attempt of a task, such as `batch-7-part-0`, has open. Executor. Raises StateError."""
+    """Write down which functions an attempt of a task (`batch-7-part-0`) has open. Executor. Raises StateError."""
     store.write_json_later(_name(task, attempt), {"functions": list(functions)})
 
 
