@@ -20,7 +20,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from cdc.errors import CdcError
+from cdc.errors import CdcError, SourceError
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.job.error_transport import CrossingError, crossing
 from cdc.job.spark.alike import check_here
@@ -124,14 +124,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Before the first batch Spark logs and runs whatever it is told, so what it is told then is always the end of
         batch 0. When nothing came, or the run is to stop, that batch is empty. So is one that takes requests in while
-        nothing comes.
+        nothing comes, or while the source cannot go on: a request may be what lets it.
         """
         own, first = source_offset(start), start[BATCH_KEY] == 0
         end, asked = own, False
         if not self._plan.state.stop_requested():
             self._plan.source.order(self._orders(start[BATCH_KEY]))
+            requested = not Mailbox(self._plan.state.store).is_empty()
             try:
                 end = self._plan.source.latest_offset(own, self._plan.limits, WAIT_S)
+            except SourceError as error:
+                if error.retryable or not requested:
+                    raise
             finally:
                 self._keep_notices()
             asked = end == own and not Mailbox(self._plan.state.store).is_empty()

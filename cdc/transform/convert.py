@@ -29,6 +29,19 @@ NO_BRACKETS = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "L
 """Functions that are written without brackets."""
 UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOY", "DOW",
                    "DAYOFYEAR", "DAYOFWEEK", "DAYOFMONTH"})  # fmt: skip
+_OPERATORS_INSTEAD: dict[type[exp.Expression], str] = {
+    exp.RegexpLike: "write REGEXP_LIKE(text, pattern)",
+    exp.ILike: "write LOWER(text) LIKE LOWER(pattern)",
+}
+_FUNCTIONS_INSTEAD = {
+    "REGEXP": "write REGEXP_LIKE(text, pattern)",
+    "RLIKE": "write REGEXP_LIKE(text, pattern)",
+    "NVL": "write COALESCE(value, other)",
+    "ISNULL": "write value IS NULL",
+    "JSON_EXTRACT": "write JSON_VALUE(json, path) for one value, JSON_QUERY(json, path) for an object or array",
+}
+"""The ways to write in a rule what other databases write so."""
+
 _UNIT_FIRST = frozenset({"TIMESTAMPADD", "TIMESTAMPDIFF", "TIMESTAMP_DIFF"})
 
 
@@ -74,7 +87,8 @@ class Converter:
             return self._binary(operator, tree, span)
         method = _CONVERTERS.get(type(tree))
         if method is None:
-            return self._refuse(span, f"{_word(tree)} cannot be used in a rule", "docs/functions.md lists what can")
+            hint = _OPERATORS_INSTEAD.get(type(tree), "docs/functions.md lists what can")
+            return self._refuse(span, f"{_word(tree)} cannot be used in a rule", hint)
         return method(self, tree, span)
 
     def _binary(self, operator: str, tree: exp.Expression, span: Span) -> Node:
@@ -134,6 +148,7 @@ class Converter:
         if arity is None:
             near = difflib.get_close_matches(upper, sorted(self.known), n=1, cutoff=0.7)
             hint = f"did you mean {near[0]}?" if near else "docs/functions.md lists all functions"
+            hint = _FUNCTIONS_INSTEAD.get(upper, hint)
             if upper in FORMS:
                 hint = "it asks a model: add to pipeline.model `- name: ...` with `type: openai-compatible`"
             elif upper == NO_IMAGES:
@@ -270,5 +285,6 @@ _CONVERTERS: dict[type[exp.Expression], Callable[[Converter, exp.Expression, Spa
 
 def _word(tree: exp.Expression) -> str:
     names = {"Subquery": "a subquery", "Select": "a subquery", "Window": "a window function", "Placeholder": "`?`",
-             "Star": "`*`", "Distinct": "DISTINCT", "Tuple": "a list in brackets"}  # fmt: skip
+             "Star": "`*`", "Distinct": "DISTINCT", "Tuple": "a list in brackets", "ILike": "ILIKE",
+             "RegexpLike": "the operator REGEXP, or RLIKE,"}  # fmt: skip
     return names.get(type(tree).__name__, f"`{tree.sql(dialect='')}`")

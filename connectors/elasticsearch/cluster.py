@@ -6,13 +6,13 @@ The document of a pipeline is in the index `cdc-commits`: its last batch, as the
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from cdc.units import parse_duration
 from connectors.elasticsearch.client import Answer, Client, name_of
 from connectors.elasticsearch.indexes import Index, Request, highest_numbers, index_of, is_of
 from connectors.elasticsearch.mapping import Names
@@ -103,7 +103,7 @@ class Cluster:
             for name, one in self.client.ask("GET", path).items():
                 texts = {**one.get("defaults", {}), **one["settings"]}
                 kept = texts["index.gc_deletes"]
-                found[name] = 0.0 if kept.startswith("-") else parse_duration(kept)
+                found[name] = _seconds(kept)
         return found
 
     def carry_out(self, request: Request) -> None:
@@ -194,3 +194,12 @@ def _with_keywords(body: Any) -> Any:
             return {"type": "keyword"}
         return {name: _with_keywords(value) for name, value in body.items()}
     return body
+
+
+_UNITS_S = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _seconds(text: str) -> float:
+    """A time as the server writes it, such as `5m`; nothing for one that is negative or has no unit."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([a-z]+)", text.strip())
+    return float(found[1]) * _UNITS_S.get(found[2], 0.0) if found else 0.0

@@ -326,6 +326,7 @@ class MySqlSource(Source):
     def order(self, orders: Mapping[TableId, Order]) -> None:
         """Snapshots that begin with the next batch."""
         self._parts.coordinator.order(orders)
+        self._parts.tail.ordered = frozenset(orders)
 
     def now(self) -> TablesNow:
         """Reads the captured tables beside the pipeline."""

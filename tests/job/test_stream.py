@@ -172,6 +172,23 @@ def test_errors_cross_as_what_they_are(tmp_path: Path) -> None:
     assert isinstance(found, SourceError)
 
 
+def test_a_request_is_taken_in_though_the_source_cannot_go_on(tmp_path: Path) -> None:
+    """`cdc resync` may be what lets it: the table is copied anew, whatever the log does not tell of its rows."""
+
+    class Refusing(ListSource):
+        def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+            raise UnsupportedChange("rows that the log does not hold", where="shop.t")
+
+    stream = reader(tmp_path, Refusing(ITEMS))
+    state = stream._plan.state
+    request = Mailbox(state.store).add(T, RequestKind.SNAPSHOT)
+    at = {"item": 0, BATCH_KEY: 1}
+    assert stream.latestOffset(at, ALL) == {"item": 0, BATCH_KEY: 2}, "an empty batch, which takes it in"
+    Mailbox(state.store).remove([request])
+    with pytest.raises(CrossingError):
+        stream.latestOffset({"item": 0, BATCH_KEY: 2}, ALL)
+
+
 def test_the_data_source_carries_the_plan_and_no_options(tmp_path: Path) -> None:
     stream = reader(tmp_path, ListSource(ITEMS))
     kind = data_source(stream._plan)

@@ -11,7 +11,7 @@ from cdc.transform.compiled import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.rule import parse_rule
 from cdc.transform.texts import RuleTexts
-from tests.transform_rules import SCHEMA, ZONE, texts_in
+from tests.transform_rules import ROW, SCHEMA, ZONE, applied, compiled, texts_in
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden" / "transform"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -38,3 +38,24 @@ def test_a_wrong_rule_is_refused_with_these_words(file: Path, engine: Engine, up
 def test_there_are_wrong_rules_and_no_orphans() -> None:
     assert len(FILES) >= 8
     assert {file.stem for file in FOLDER.glob("*.txt")} == {file.stem for file in FILES}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint", "followed"),
+    [
+        ("REGEXP(s, 'a')", "write REGEXP_LIKE(text, pattern)", "REGEXP_LIKE(s, 'a')"),
+        ("RLIKE(s, 'a')", "write REGEXP_LIKE(text, pattern)", "REGEXP_LIKE(s, 'a')"),
+        ("s REGEXP 'a'", "write REGEXP_LIKE(text, pattern)", "REGEXP_LIKE(s, 'a')"),
+        ("s RLIKE 'a'", "write REGEXP_LIKE(text, pattern)", "REGEXP_LIKE(s, 'a')"),
+        ("s ILIKE 'a'", "write LOWER(text) LIKE LOWER(pattern)", "LOWER(s) LIKE LOWER('a')"),
+        ("ISNULL(s)", "write value IS NULL", "s IS NULL"),
+        ("NVL(s, 'a') = 'b'", "write COALESCE(value, other)", "COALESCE(s, 'a') = 'b'"),
+        ("JSON_EXTRACT(j, '$.k') = 'v'", "write JSON_VALUE(json, path)", "JSON_VALUE(j, '$.k') = 'v'"),
+    ],
+)
+def test_what_a_hint_says_to_write_can_be_written(wrong: str, hint: str, followed: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        compiled(projection="id", filter=wrong)
+    assert hint in str(refused.value)
+    assert "docs/functions.md" not in str(refused.value)
+    applied(compiled(projection="id", filter=followed), [("+I", ROW)])

@@ -9,7 +9,7 @@ from cdc.schema import DropTable as DropTableChange
 from cdc.schema import TableId, TruncateTable
 from connectors.mysql.ddl.definition import altered, created
 from connectors.mysql.ddl.renames import rename_tables
-from connectors.mysql.ddl.work import Work
+from connectors.mysql.ddl.work import COPY_IT, Work
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.statements import (
     AlterDatabase,
@@ -141,7 +141,7 @@ def _check_versioning(table: TableId, statement: AlterTable, work: Work) -> None
         raise UnsupportedChange(
             "turning system versioning on or off adds or removes rows that the log does not hold",
             where=str(table),
-            hint="copy the table anew: start with a new state directory, or take it out of `tables`",
+            hint=COPY_IT,
         )
 
 
@@ -162,8 +162,8 @@ def _rows_moved(table: TableId, statement: AlterTable, work: Work) -> None:
         if left:
             raise UnsupportedChange(
                 f"{clause.what} brings rows into a captured table that the log does not hold",
-                where=str(left[0]),
-                hint="copy the table anew: start with a new state directory, or take the table out of `tables`",
+                where=", ".join(map(str, left)),
+                hint=COPY_IT,
             )
         if work.wanted(table) and not brings and not _copied(table, clause.what, work):
             work.notices.append(f"{table}: {clause.what} removed rows that the log does not name; the sink keeps them")

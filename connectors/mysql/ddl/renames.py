@@ -12,7 +12,7 @@ from dataclasses import replace
 from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, RenameTable, TableId
 from connectors.mysql.ddl.online import is_copy, may_rename, why_uncertain
-from connectors.mysql.ddl.work import Work
+from connectors.mysql.ddl.work import COPY_IT, Work
 from connectors.mysql.table import MySqlTable
 
 Pair = tuple[TableId, TableId]
@@ -121,7 +121,7 @@ def _take_over(old: MySqlTable | None, copy: MySqlTable | None, work: Work) -> N
         raise UnsupportedChange(
             f"an online schema change drops columns and adds others, and may have renamed them: {reason}",
             where=str(old.id),
-            hint="copy the table anew with a new state directory, or take it out of `tables`",
+            hint=COPY_IT,
         )
     work.notices.append(f"{old.id}: an online schema change: {reason}; the sink keeps the values that it has")
 

@@ -31,6 +31,13 @@ class Known(Protocol):
         ...
 
 
+COPY_IT = (
+    "where a server is read, run `cdc resync` on the table and start again: it is copied as it is there; or leave it "
+    "out with tables.exclude"
+)
+"""The way out of a change to a table whose rows the log does not tell: a snapshot that was asked for does."""
+
+
 class Work:
     """The catalog as the statement has left it so far: `known` below, changed names on top.
 

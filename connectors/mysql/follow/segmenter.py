@@ -18,6 +18,7 @@ from cdc.errors import CorruptLog, SourceError, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
 from connectors.mysql import events
+from connectors.mysql.ddl.work import COPY_IT
 from connectors.mysql.follow.caught_up import Looked
 from connectors.mysql.follow.continuity import Continuity
 from connectors.mysql.log.buffer_view import BufferView, table_ids
@@ -54,7 +55,10 @@ class SchemaTracker(Protocol):
         """Rows of a captured table are coming, under an id not met before: the tables that become known by it."""
 
     def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
-        """From here on the log does not tell the rows of these tables; False when not all are copied anew for that."""
+        """From here on the log does not tell the rows of these tables; False when not all are copied anew for that.
+
+        Where none are given it is not known which they are: those whose snapshot is ordered are taken for them.
+        """
 
 
 @dataclass(slots=True)
@@ -241,10 +245,9 @@ class Segmenter:
         if text.split()[1].upper() != "ROLLBACK" or tables == frozenset():
             return
         reason = "a prepared XA transaction was rolled back after its rows may have been delivered"
-        if tables is None or not self._schemas.unsure(view.buffer, index, tables, reason):
-            raise UnsupportedChange(
-                reason, where=view.buffer.where(index), hint="start the pipeline anew after this position"
-            )
+        if not self._schemas.unsure(view.buffer, index, tables or frozenset(), reason):
+            which = "; which tables it wrote to is not known" if tables is None else _of(tables)
+            raise UnsupportedChange(f"{reason}{which}", where=view.buffer.where(index), hint=COPY_IT)
 
     def _rollback(self, view: BufferView, first: int, index: int) -> None:
         """ROLLBACK or ROLLBACK TO in the log: fine without rows of ours before it in the transaction.
@@ -254,11 +257,7 @@ class Segmenter:
         tables = self._rows_before(view, first, index)
         reason = "the log holds rows that were rolled back (a transaction that mixes engines)"
         if tables and not self._schemas.unsure(view.buffer, index, tables, reason):
-            raise UnsupportedChange(
-                reason,
-                where=view.buffer.where(index),
-                hint="leave the tables out that are not transactional, or start anew after this position",
-            )
+            raise UnsupportedChange(f"{reason}{_of(tables)}", where=view.buffer.where(index), hint=COPY_IT)
         text = parse_query(view.buffer, index).sql.upper().split()
         view.is_end[index] = "TO" not in text[:4]
 
@@ -324,3 +323,8 @@ class Segmenter:
     def _entries_at(self, last: int) -> int:
         """Entries of the schema history written for events up to `last` of the present buffer."""
         return next(entries for index, entries in reversed(self._steps) if index <= last)
+
+
+def _of(tables: Collection[TableId]) -> str:
+    """The tables of a message."""
+    return f": {', '.join(map(str, sorted(tables)))}"

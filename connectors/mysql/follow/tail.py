@@ -55,6 +55,7 @@ class Tail:
 
     Attributes:
         until: read no further than this, on the server it names; None follows for ever.
+        ordered: tables whose snapshot is ordered and has not begun.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Tail:
         self._end = LogEnd(partial(streams.session, patient=False))
         self._at: MySqlOffset | None = None
         self.until: tuple[LogPosition, str] | None = None
+        self.ordered: frozenset[TableId] = frozenset()
 
     def offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """The end of the next batch; `start` when nothing came in time, or all up to `until` was read."""
@@ -167,7 +169,7 @@ class Tail:
         from connectors.mysql.follow.unlogged import Unlogged
 
         position, info = self._resume(start)
-        tracker = Schemas(self._store, self._options).tracker(
+        tracker = Schemas(self._store, self._options, self.ordered).tracker(
             start.schemas, self._wanted, info.dialect, info.lower_case_table_names, self._notices,
             Reread(self._streams), Unlogged(self._streams),
         )  # fmt: skip

@@ -62,8 +62,9 @@ class Schemas:
     Not for two threads at once; the tracker has a history of its own.
     """
 
-    def __init__(self, store: Store, options: LogOptions) -> None:
-        self._options, self._store, self.history = options, store, _shared(store)
+    def __init__(self, store: Store, options: LogOptions, ordered: frozenset[TableId] = frozenset()) -> None:
+        """`ordered` are tables that are to be copied anew: whatever the log does not tell of their rows, that does."""
+        self._options, self._store, self.history, self._ordered = options, store, _shared(store), ordered
 
     def begin(self, known: Known, wanted: Wanted, at: LogPosition, dialect: Dialect) -> None:
         """Write what is known where a new pipeline starts, as its first entries. Repeatable.
@@ -110,7 +111,7 @@ class Schemas:
             tinyint1_as_boolean=self._options.tinyint1_as_boolean,
             online_schema_changes=self._options.online_schema_changes,
             copied=self._options.copies_new,
-            copied_when_uncertain=self._options.copies_uncertain,
+            copied_when_uncertain=lambda table: table in self._ordered or self._options.copies_uncertain(table),
         )
         return self.history.fill(catalog, count)
 
@@ -179,7 +180,7 @@ class Schemas:
         catalog = self.catalog(count, wanted, dialect, lower_case_table_names)
         return Tracker(
             writer, catalog, notices, changes_allowed=self._options.schema_change_enabled, reread=reread,
-            unlogged=unlogged,
+            unlogged=unlogged, ordered=self._ordered,
         )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from cdc.schema import CreateTable, TableId
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.delta import Delta
 from connectors.mysql.ddl.names import names_in
+from connectors.mysql.ddl.work import COPY_IT
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.sieve import begin_of, transaction_begins
@@ -53,7 +54,10 @@ class Tracker:
         changes_allowed: bool = True,
         reread: Reread | None = None,
         unlogged: Unlogged | None = None,
+        ordered: Collection[TableId] = (),
     ) -> None:
+        """`ordered`: tables whose snapshot is ordered, whatever the log tells of their rows."""
+        self._ordered = ordered
         self._history, self._catalog, self._changes_allowed = history, catalog, changes_allowed
         self._reread, self._unlogged = reread, unlogged
         self.entries = history.count()
@@ -158,7 +162,7 @@ class Tracker:
                 "the server has another definition of it than its log makes it: it was altered where nothing is "
                 "logged (sql_log_bin=0, or the filter of a replica)",
                 where=f"{', '.join(map(str, names))} at {at}",
-                hint="leave it out with tables.exclude for one run, then take it in again, or start anew",
+                hint=COPY_IT,
             )
         defined = self._catalog.define(tables)
         reason = "the server has another definition of it than its log makes it (sql_log_bin=0?)"
@@ -170,7 +174,8 @@ class Tracker:
 
     def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
         """Note uncertain rows, as `segmenter.SchemaTracker` says."""
-        if not all(map(self._catalog.copied_when_uncertain, tables)):
+        tables = tables or self._ordered
+        if not tables or not all(map(self._catalog.copied_when_uncertain, tables)):
             return False
         result = DdlResult(delta=Delta(uncertain={table: Uncertain(reason, same_rows=False) for table in tables}))
         at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
@@ -217,7 +222,7 @@ class Tracker:
                 f"a statement that may change captured tables is not understood ({result.unparsed[0].reason}): "
                 f"{query.sql[:200]}",
                 where=where,
-                hint="start anew after this position, or leave the table out with tables.exclude",
+                hint=COPY_IT,
             )
         if result.changes and not self._changes_allowed:
             raise UnsupportedChange(
