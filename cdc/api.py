@@ -174,7 +174,9 @@ def run_here(
     from cdc.job.report import Reporter
     from cdc.job.restarting import run_again
     from cdc.job.run import run as run_job
+    from cdc.job.several_sinks import check_one_sink, run_sinks
     from cdc.job.state_location import of_sink, state_location
+    from cdc.state.directory import StateDir
 
     with ExitStack() as stack:
         stack.enter_context(_Turn())
@@ -200,9 +202,10 @@ def run_here(
         first = pipeline.specs[0]
         if len(pipeline.specs) == 1:
             notifying = stack.enter_context(RunNotifying(first, log_format))
-            return run_again(first, partial(run_once, first, notifying), Reporter(log_format))
-        from cdc.job.several_sinks import run_sinks
-
+            root = state_location(state_dir, first).root
+            check_one_sink(first, root)
+            asked = StateDir(root).stop_requested
+            return run_again(first, partial(run_once, first, notifying), Reporter(log_format), asked=asked)
         root = state_location(state_dir, first.model_copy(update={"sink_name": ""})).root
         bounded = until_caught_up or first.pipeline.bounded
         return run_sinks(pipeline.specs, run_once, root=root, master=master, log_format=log_format, bounded=bounded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from cdc.errors import CdcError
 from cdc.job.control import Control
@@ -22,16 +23,19 @@ def run_again(
     control_of: Callable[..., Control] = Control,
     *,
     default: Strategy = "none",
+    asked: Callable[[], bool] = lambda: False,
 ) -> int:
     """Call `run` again after failures as `pipeline.restart` says, or once, and return its result.
 
-    `default` is the strategy of a file without one. Each run with a Spark session of its own starts Java anew, as
-    nothing is known of what the failed one has left. Raises the last CdcError.
+    `default` is the strategy of a file without one. `asked` says whether a stop was asked for in the state directory:
+    no run begins after that, also when it is while none runs. Each run with a Spark session of its own starts Java
+    anew, as nothing is known of what the failed one has left. Raises the last CdcError.
     """
     policy = restart_policy(spec.pipeline, default)
     if policy.strategy == "none":
         return run(control_of())
     restarts, retry, again = Restarts(policy), retry or RetryPolicy(), False
+    waiting = replace(retry, stopping=lambda: retry.stopping() or asked())
     while True:
         control = control_of(guest=True, again=again)
         try:
@@ -42,5 +46,8 @@ def run_again(
             if delay_s is None or control.stop.is_set():
                 raise
             reporter.line(f"failed, and is started again in {delay_s:.1f} s: {error}", level="warning")
-            retry.wait(delay_s)
+            waiting.wait(delay_s)
+            if asked():
+                reporter.line("stopped between two runs, as was asked")
+                return 0
             again = True

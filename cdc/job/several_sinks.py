@@ -44,13 +44,17 @@ _LOOK_S = 0.2
 
 @dataclass
 class _Lane:
-    """The runs into one sink, one after the other. `stop` ends them, `error` is what has ended the last one."""
+    """The runs into one sink, one after the other, with its state in `root`.
+
+    `stop` ends them, `error` is what has ended the last one.
+    """
 
     spec: PipelineSpec
     reporter: Reporter
     notifying: RunNotifying
     shared: SharedSpark
     log: IO[str] | None
+    root: Path
     stop: threading.Event = field(default_factory=threading.Event)
     error: CdcError | None = None
 
@@ -60,7 +64,7 @@ class _Lane:
         try:
             with self.notifying:
                 run_again(self.spec, lambda control: self._once(run, control), self.reporter, retry, self._control,
-                          default=default)  # fmt: skip
+                          default=default, asked=StateDir(self.root).stop_requested)  # fmt: skip
         except Exception as error:  # noqa: BLE001 - one sink's failure is no other's: raised once all have ended
             self.error = known(error)
             self.reporter.line(f"the run into this sink has ended, others go on: {error}", level="error")
@@ -95,7 +99,14 @@ def run_sinks(
     shared = SharedSpark(root, master, secrets, lambda text, level: reporter.line(text, level=level), settings=settings)
     log = sys.stderr if log_format == "json" else None  # before `of_python` makes lines of what is written there
     lanes = [
-        _Lane(spec, Reporter(log_format, err=log, sink=spec.sink_name), RunNotifying(spec, log_format), shared, log)
+        _Lane(
+            spec,
+            Reporter(log_format, err=log, sink=spec.sink_name),
+            RunNotifying(spec, log_format),
+            shared,
+            log,
+            root / SINKS / spec.sink_name,
+        )
         for spec in specs
     ]
     with ExitStack() as stack:
@@ -123,6 +134,21 @@ def _all(lanes: Sequence[_Lane], work: Callable[[_Lane], None], stop: threading.
             thread.join(_LOOK_S)  # a signal is handled between two
             for lane in lanes if stop.is_set() else ():
                 lane.stop.set()
+
+
+def check_one_sink(spec: PipelineSpec, root: Path) -> None:
+    """Raise StateError where the pipeline has run into the sinks of a list, and has one sink now: nobody would go on
+    from there, and all tables would be copied anew."""
+    if spec.sink_name or StateDir(root).pipeline(source=spec.source.type) is not None:
+        return
+    found = sorted(each.name for each in (root / SINKS).glob("*") if StateDir(each).initial_offset() is not None)
+    if found:
+        raise StateError(
+            f"the progress here is of runs into several sinks: {', '.join(found)}",
+            where=str(root),
+            hint=f"to go on from one of them, move all that is in its folder, such as {root / SINKS / found[0]}, into "
+            "the one above; or choose another --state-dir, and the tables are copied anew",
+        )
 
 
 def _check_progress(specs: Sequence[PipelineSpec], root: Path) -> None:

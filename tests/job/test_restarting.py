@@ -47,6 +47,17 @@ def test_without_a_strategy_the_first_failure_ends_it() -> None:
         run(Attempts(AWAY), "")
 
 
+def test_a_stop_that_is_asked_for_while_it_waits_for_the_next_run_is_not_lost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    attempts, pauses = Attempts(AWAY, AWAY), list[float]()
+    spec = cdc.load("p.yaml", text=FILE + ", restart: fixed-delay}\n").spec
+    asked = lambda: len(pauses) > 1  # noqa: E731 - the answer of a state directory
+    assert run_again(spec, attempts, Reporter("text"), RetryPolicy(sleep=pauses.append), asked=asked) == 0
+    assert len(attempts.controls) == 1
+    assert "stopped between two runs" in "".join(capsys.readouterr())
+
+
 def test_a_run_that_was_asked_to_stop_is_not_started_again() -> None:
     attempts = Attempts()
 

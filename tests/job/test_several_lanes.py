@@ -18,7 +18,7 @@ from cdc.job.control import Control
 from cdc.job.log_records import log_records
 from cdc.job.notifying import RunNotifying
 from cdc.job.report import Reporter
-from cdc.job.several_sinks import run_sinks
+from cdc.job.several_sinks import check_one_sink, run_sinks
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
@@ -58,6 +58,22 @@ def run(folder: Path, work: Work, *, bounded: bool = False, log_format: str = "t
         return 0
 
     return run_sinks(specs, run_one, root=folder / "st", master=None, log_format=log_format, bounded=bounded)
+
+
+def test_a_list_that_becomes_one_sink_is_refused_until_one_goes_on(tmp_path: Path) -> None:
+    """Else all tables would be copied anew, without a word; moved as the hint says, the progress is that of the one."""
+    one = check(str(tmp_path / "p.yaml"), TWO.replace("- {", "  {", 1).partition("\n- {")[0].encode(), env={}).specs[0]
+    root = tmp_path / "st"
+    check_one_sink(one, root)
+    lake = StateDir(root / "sinks" / "lake")
+    lake.open(name="shop/lake", source="values")
+    lake.store_initial_offset({"item": 0})
+    with pytest.raises(StateError, match="runs into several sinks: lake") as refused:
+        check_one_sink(one, root)
+    assert str(lake.root) in refused.value.hint
+    for part in list(lake.root.iterdir()):
+        part.rename(root / part.name)
+    check_one_sink(one, root)
 
 
 def test_a_sink_that_failed_for_good_fails_the_run_once_the_others_have_ended(tmp_path: Path) -> None:
