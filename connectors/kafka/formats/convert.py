@@ -117,6 +117,17 @@ def digits_beyond_a_double(cells: Cells) -> int:
     return lost
 
 
+def digits_beyond_micros(cells: Cells, in_nanos: bool) -> int:
+    """How many times of day or moments have digits behind the sixth, which no column keeps. `in_nanos`: as numbers."""
+    if in_nanos:
+        return int((integers(cells).fill_null(0).to_numpy() % 1000 != 0).sum())
+    if not len(cells.kinds) or int((cells.stops - cells.starts).max()) < _LONG_TIME:
+        return 0
+    found = pc.match_substring_regex(text(cells), "[.][0-9]{6}[0-9]*[1-9]")
+    return int(pc.sum(found).as_py() or 0)
+
+
+_LONG_TIME = len("12:34:56.1234567")
 _DOUBLE_DIGITS = 17
 
 

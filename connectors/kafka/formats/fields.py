@@ -90,10 +90,15 @@ def decoded(field: Field, cells: Cells, target: DataType, count: Count) -> pa.Ar
         field = replace(field, type=field.becomes, becomes=None)  # as text, it is written as every format writes it
     special = _SPECIAL.get(field.encoding)
     values = _natural(field, cells, count) if special is None else special(field, cells)
+    if field.type.kind in _FINE and (lost := convert.digits_beyond_micros(cells, field.encoding is Encoding.NANOS)):
+        count("digits-beyond-microseconds", lost)
     own = field.type
     if field.becomes is not None:
         values, own = become(values, own, field.becomes), field.becomes
     return adapted(values, own, target)
+
+
+_FINE = frozenset({Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
 
 
 def _natural(field: Field, cells: Cells, count: Count) -> pa.Array:

@@ -81,6 +81,18 @@ def test_digits_that_a_double_does_not_hold_are_counted(tmp_path: Path) -> None:
     assert counts == {"digits-beyond-a-double topic.v": 2}
 
 
+def test_digits_behind_the_sixth_of_times_are_counted(tmp_path: Path) -> None:
+    values = [
+        ("2026-11-20T12:34:56.123456789", "12:34:56.1234567"),
+        ("2026-11-20T12:34:56.123456000", "12:34:56.123456"),
+    ]
+    records = [({"id": at}, {"id": at, "a": moment, "b": time}) for at, (moment, time) in enumerate(values)]
+    options = {**PLAIN, "columns": {"topic": {"a": "TIMESTAMP(9)", "b": "TIME(9)"}}}
+    rows, counts = followed(tmp_path, *records, **options)
+    assert {row["a"].microsecond for _, row in rows} == {123456}
+    assert counts == {"digits-beyond-microseconds topic.a": 1, "digits-beyond-microseconds topic.b": 1}
+
+
 @pytest.mark.parametrize("deleted", ["true", True])
 def test_rows_out_of_envelopes_say_that_they_are_deleted(tmp_path: Path, deleted: Any) -> None:
     there = {"id": 1, "v": "a", "__deleted": "false" if deleted == "true" else False}
