@@ -30,12 +30,13 @@ from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import same_run
+from cdc.job.monitor import Monitor
 from cdc.job.report import Reporter
 from cdc.job.spark.own import OwnSpark, chosen_java
 from cdc.job.spark.session import warm_workers
 from cdc.job.spark.without_executors import told_without_executors
 from cdc.job.stream import FORMAT, Side, StreamParts, data_source
-from cdc.job.watch import Signals, Watch
+from cdc.job.watch import Query, Signals, Watch
 from cdc.planning import check_merges, check_patterns, check_rules
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
@@ -213,21 +214,17 @@ class PipelineRun:
 
     def _follow(self, spark: SparkSession, parts: StreamParts) -> None:
         """Batch after batch, until the end."""
-        bounded, runner, reporter = (
-            self._mode.until_caught_up or self._source.bounded,
-            self._runner,
-            self._output.reporter,
-        )
+        bounded, runner = self._mode.until_caught_up or self._source.bounded, self._runner
+        reporter = self._output.reporter
         start = partial(_start, spark, parts, runner, bounded=bounded)
         drained = None if bounded else partial(_start, spark, parts, runner, bounded=True)
         workers = partial(warm_workers, spark, parts.side.task.warm, parts.parallelism)
         warm = partial(_warm, workers, self._control.reads, partial(self._output.line, _COMPILING))
         copying = Copying(self._source.progress, self._state.store, reporter.line)
         progress = self._control.progress
-        watch = Watch(
-            start, warm, runner, progress, reporter, self._state, self._signals, self._retry, copying,
-            self._output.recording, drained,
-        )  # fmt: skip
+        monitor = Monitor(progress, reporter, self._output.recording, self._state, copying)
+        query = Query(start, warm, drained)
+        watch = Watch(query, runner, progress, monitor, self._state, self._signals, self._retry)
         try:
             watch.until_end()
         finally:

@@ -1,14 +1,13 @@
-"""The main thread of a run: shows progress, passes stop requests on, turns failures into our errors. Driver."""
+"""The main thread of a run: passes stop requests on, and turns failures into our errors. Driver."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from types import FrameType
 
 from pyspark.errors import PySparkException
@@ -17,16 +16,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdc.errors import CdcError, CommitUnknown, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.progress import Progress
-from cdc.job.copying import Copying
 from cdc.job.error_transport import recover
-from cdc.job.report import Reporter, new_counts
+from cdc.job.monitor import Monitor
 from cdc.job.spark.session import JAVA_GONE
 from cdc.retry import Backoff, RetryPolicy
 from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
-from cdc.state.notices import Notices
-from cdc.state.waits import Waits
-from cdc.status.recording import Recording
 
 _TICK_S = 0.2
 _IDLE_TICK_S = 0.5  # each costs a few calls into Java, which count where many pipelines have nothing to do
@@ -70,39 +65,41 @@ class Signals:
                 signal.signal(number, self.handle)
 
 
+@dataclass(frozen=True, slots=True)
+class Query:
+    """How the query of a run is started.
+
+    Attributes:
+        start: starts it.
+        warm: lets the workers load what the first batch needs.
+        drained: starts one that ends at what the log holds then; None where `start` does.
+    """
+
+    start: Callable[[], StreamingQuery]
+    warm: Callable[[], None]
+    drained: Callable[[], StreamingQuery] | None = None
+
+
 class Watch:
-    """The main thread of a run: shows progress, passes a stop request on, and turns failures into our errors."""
+    """The main thread of a run: passes a stop request on, and turns failures into our errors. Starts the query."""
 
     def __init__(
         self,
-        start: Callable[[], StreamingQuery],
-        warm: Callable[[], None],
+        query: Query,
         runner: BatchRunner,
         progress: Progress,
-        reporter: Reporter,
+        monitor: Monitor,
         state: StateDir,
         signals: Signals,
         retry: RetryPolicy,
-        copying: Copying | None = None,
-        recording: Recording | None = None,
-        drained: Callable[[], StreamingQuery] | None = None,
     ) -> None:
-        self._start = start
-        self._warm: Callable[[], None] | None = warm
-        self._query = start()
+        self._start, self._drained = query.start, query.drained
+        self._warm: Callable[[], None] | None = query.warm
+        self._query = query.start()
         self._retry, self._again, self._again_at = retry, Backoff(retry, _AGAIN), 0
-        self._runner, self._progress = runner, progress
-        self._reporter, self._state, self._signals, self._copying = reporter, state, signals, copying
-        self._recording = recording
-        self._counts: dict[str, int] = {}
-        self._tick_s = _TICK_S
-        self._note, self._notices = "", Notices(state.store)
-        self._notices.begin()
-        self._waits = Waits(state.sink), Waits(state.source)
+        self._runner, self._progress, self._monitor = runner, progress, monitor
+        self._state, self._signals = state, signals
         self._stopping = self._over = self._gave_up = False
-        self._drained: Callable[[], StreamingQuery] | None = drained
-        if recording is not None:
-            recording.state("running")
 
     def until_end(self) -> None:
         """Returns when the query ended by itself or was stopped; raises what it failed with."""
@@ -138,7 +135,7 @@ class Watch:
         """Where that was asked for: go on with a query that ends by itself, at what the log holds now."""
         if self._drained is None or self._signals.stop.is_set():
             return False
-        self._reporter.line("draining: what the log holds now is still committed")
+        self._monitor.line("draining: what the log holds now is still committed")
         self._stopping = False
         self._runner.restart()
         self._state.clear_control()
@@ -154,7 +151,8 @@ class Watch:
             if lost is not None:
                 raise lost
             if self._query.isActive:
-                self._query.awaitTermination(self._tick_s)  # type: ignore[arg-type]  # takes fractions
+                tick_s = _TICK_S if self._monitor.busy or self._stopping else _IDLE_TICK_S
+                self._query.awaitTermination(tick_s)  # type: ignore[arg-type]  # takes fractions
             return not self._query.isActive and self._raise_failure()
         except PySparkException as error:
             return self._failed(error)
@@ -188,13 +186,11 @@ class Watch:
         committed = self._progress.snapshot().batches
         if committed != self._again_at:
             self._again, self._again_at = Backoff(self._retry, _AGAIN), committed
-        self._reporter.line(lost.message, level="warning")
+        self._monitor.line(lost.message, level="warning")
         if not self._again.pause(lost.message):
             return False
-        self._reporter.line("starting the query again; the batch that was running is repeated")
-        if self._recording is not None:
-            self._recording.restarted(lost)
-        self._progress.waiting("")
+        self._monitor.line("starting the query again; the batch that was running is repeated")
+        self._monitor.restarted(lost)
         self._runner.restart()
         self._query = self._start()
         return True
@@ -207,7 +203,7 @@ class Watch:
         if not self._gave_up:
             commit, batch = "commit, which the next run finishes", "batch, which the next run repeats"
             what = commit if self._runner.commit_failed else batch
-            self._reporter.line(f"gave up the running {what}: {error}", level="warning")
+            self._monitor.line(f"gave up the running {what}: {error}", level="warning")
         self._gave_up = True
         return True
 
@@ -230,9 +226,8 @@ class Watch:
         if not self._stopping:
             self._stopping = True
             if self._signals.stop.is_set():
-                self._reporter.line("stopping after the running batch; a second signal aborts it")
-            if self._recording is not None:
-                self._recording.state("stopping")
+                self._monitor.line("stopping after the running batch; a second signal aborts it")
+            self._monitor.stopping()
             self._state.request_stop()
         if not self._state.stop_confirmed():
             return False
@@ -241,41 +236,4 @@ class Watch:
 
     def report(self) -> None:
         """Show what happened since the last call."""
-        self._read_lag()
-        for notice in self._notices.take():
-            self._reporter.line(notice, level="warning")
-            if self._recording is not None:
-                self._recording.notice(notice)
-        now = self._progress.snapshot()
-        waiting = [text for text in (waits.current() for waits in self._waits) if text]
-        now = replace(now, note=waiting[0]) if waiting else now
-        for report in self._progress.reports():
-            self._reporter.batch(report)
-            if self._recording is not None:
-                self._recording.batch(report)
-        for reason, number in new_counts(self._counts, now.counts):
-            self._reporter.line(f"{reason}: {number:,}", level="warning")
-        self._counts = dict(now.counts)
-        if now.note and now.note != self._note:
-            self._reporter.line(now.note, level="warning")
-        self._note = now.note
-        if self._copying is not None:
-            self._copying.update(last=self._over)
-        bars = self._copying.bars() if self._copying is not None else ()
-        self._reporter.status(now, self._progress.running, bars)
-        busy = now.rate or self._progress.running is not None or bars or self._stopping or not now.batches
-        self._tick_s = _TICK_S if busy else _IDLE_TICK_S
-        if self._recording is not None:
-            self._recording.copies(self._copying.tables if self._copying is not None else ())
-            self._recording.tick()
-
-    def _read_lag(self) -> None:
-        """The stream reader's lag comes with Spark's progress reports, as JSON in the text of an offset."""
-        try:
-            latest = self._query.lastProgress
-        except JAVA_GONE:
-            return
-        source = latest["sources"][0] if latest and latest["sources"] else None
-        lag = json.loads(source.get("latestOffset") or "null") if source else None
-        if lag is not None:
-            self._progress.lag(lag["bytes"], lag["note"], lag.get("transactions"))
+        self._monitor.update(self._query, last=self._over)

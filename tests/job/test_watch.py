@@ -17,16 +17,19 @@ from pyspark.errors import StreamingQueryException
 
 from cdc.errors import CommitUnknown, EngineError, SourceError, SourceUnavailable, WorkerLost
 from cdc.flow.progress import Progress
+from cdc.job.copying import Copying
 from cdc.job.error_transport import CrossingError
+from cdc.job.monitor import Monitor
 from cdc.job.report import Reporter
-from cdc.job.watch import Signals, Watch
+from cdc.job.watch import Query, Signals, Watch
 from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
 from cdc.state.waits import Waits
+from cdc.status.recording import Recording, first_status
 
 
-class Query:
+class ListedQuery:
     """Runs for a number of ticks; each may do something, such as raise."""
 
     def __init__(self, *ticks: Callable[[], object]) -> None:
@@ -51,7 +54,7 @@ class Query:
 
 
 class Run:
-    def __init__(self, folder: Path, *queries: Query) -> None:
+    def __init__(self, folder: Path, *queries: ListedQuery) -> None:
         self.state = StateDir(folder)
         self.state.open(name="p", source="list")
         self.signals, self.progress, self.err = Signals(), Progress(), io.StringIO()
@@ -62,15 +65,17 @@ class Run:
         self.starts, self.queries = 0, list(queries)
         reporter = Reporter("text", io.StringIO(), self.err)
         retry = RetryPolicy(60.0, stopping=self.signals.stop.is_set, clock=lambda: self.slept, sleep=self._sleep)
-        self.watch = Watch(
-            self._start, lambda: None, self.runner, self.progress, reporter, self.state, self.signals, retry,  # type: ignore[arg-type]
-            drained=self._start,  # type: ignore[arg-type]
-        )  # fmt: skip
+        first = first_status(folder, "p", name="p", source="list", sink="list", file="p.yaml", behavior="evolve")
+        self.recording = Recording(first, folder, self.progress, lambda text: None)
+        copying = Copying(list, self.state.store, reporter.line)
+        monitor = Monitor(self.progress, reporter, self.recording, self.state, copying)
+        query = Query(self._start, lambda: None, self._start)  # type: ignore[arg-type]
+        self.watch = Watch(query, self.runner, self.progress, monitor, self.state, self.signals, retry)
 
     def _sleep(self, seconds: float) -> None:
         self.slept += seconds
 
-    def _start(self) -> Query:
+    def _start(self) -> ListedQuery:
         self.starts += 1
         return self.queries[self.starts - 1]
 
@@ -87,13 +92,13 @@ def raising(error: Exception) -> Callable[[], None]:
 
 
 def test_it_ends_with_the_query(tmp_path: Path) -> None:
-    run = Run(tmp_path, Query(nothing, nothing))
+    run = Run(tmp_path, ListedQuery(nothing, nothing))
     run.watch.until_end()
     assert (run.starts, run.queries[0].stopped) == (1, False)
 
 
 def test_what_an_executor_waits_for_is_said(tmp_path: Path) -> None:
-    run = Run(tmp_path, Query(lambda: Waits(run.state.sink).note("Kafka k:1: no answer"), nothing))
+    run = Run(tmp_path, ListedQuery(lambda: Waits(run.state.sink).note("Kafka k:1: no answer"), nothing))
     run.watch.until_end()
     assert run.err.getvalue().count("warning: Kafka k:1: no answer") == 1
 
@@ -114,7 +119,7 @@ def test_a_stop_waits_for_the_stream_reader(tmp_path: Path) -> None:
         run.state.confirm_stop()
         ticks.append("idle")
 
-    query = Query(nothing, asked, busy, busy, idle, raising(AssertionError("the query goes on")))
+    query = ListedQuery(nothing, asked, busy, busy, idle, raising(AssertionError("the query goes on")))
     run = Run(tmp_path, query)
     run.watch.until_end()
     assert ticks == ["asked", "busy", "busy", "idle"]
@@ -130,8 +135,8 @@ def test_a_drain_goes_on_with_a_query_that_ends_by_itself(tmp_path: Path, outsid
     def bounded() -> None:
         assert not run.state.stop_requested()  # else its stream reader would plan nothing
 
-    first = Query(asked, nothing, lambda: run.state.confirm_stop(), raising(AssertionError("the query goes on")))
-    run = Run(tmp_path, first, Query(bounded, bounded))
+    first = ListedQuery(asked, nothing, lambda: run.state.confirm_stop(), raising(AssertionError("the query goes on")))
+    run = Run(tmp_path, first, ListedQuery(bounded, bounded))
     run.watch.until_end()
     assert (run.starts, first.stopped, run.queries[1].stopped) == (2, True, False)
 
@@ -141,13 +146,14 @@ def test_a_stop_ends_a_drain(tmp_path: Path) -> None:
         run.signals.drain.set()
         run.signals.stop.set()
 
-    run = Run(tmp_path, Query(both, lambda: run.state.confirm_stop(), nothing))
+    run = Run(tmp_path, ListedQuery(both, lambda: run.state.confirm_stop(), nothing))
     run.watch.until_end()
     assert run.starts == 1
 
 
 def test_a_request_of_another_process_ends_the_run_as_a_signal_does(tmp_path: Path) -> None:
-    run = Run(tmp_path, Query(lambda: run.state.request_stop(), lambda: run.state.confirm_stop(), nothing, nothing))
+    asked, confirmed = (lambda: run.state.request_stop()), (lambda: run.state.confirm_stop())
+    run = Run(tmp_path, ListedQuery(asked, confirmed, nothing, nothing))
     run.watch.until_end()
     assert run.signals.stop.is_set()
     assert run.queries[0].stopped
@@ -155,10 +161,10 @@ def test_a_request_of_another_process_ends_the_run_as_a_signal_does(tmp_path: Pa
 
 def test_a_failure_comes_out_as_our_error(tmp_path: Path) -> None:
     error = SourceError("refused", where="db", hint="mend it")
-    run = Run(tmp_path, Query(raising(StreamingQueryException(f"Spark: {CrossingError(error)}"))))
+    run = Run(tmp_path, ListedQuery(raising(StreamingQueryException(f"Spark: {CrossingError(error)}"))))
     with pytest.raises(SourceError, match=r"db: refused \(mend it\)"):
         run.watch.until_end()
-    run = Run(tmp_path, Query(raising(StreamingQueryException("Spark: a callback failed"))))
+    run = Run(tmp_path, ListedQuery(raising(StreamingQueryException("Spark: a callback failed"))))
     run.runner.error = error  # what the batch itself has met says more than Spark's text
     with pytest.raises(SourceError, match="refused"):
         run.watch.until_end()
@@ -169,7 +175,7 @@ def test_a_batch_that_waits_for_the_source_does_not_hold_up_a_stop(tmp_path: Pat
     def gone() -> None:
         raise StreamingQueryException(str(CrossingError(SourceUnavailable("the server is away"))))
 
-    run = Run(tmp_path, Query(lambda: None, gone))
+    run = Run(tmp_path, ListedQuery(lambda: None, gone))
     if not stopping:
         with pytest.raises(SourceUnavailable, match="the server is away"):
             run.watch.until_end()
@@ -185,21 +191,21 @@ LOST = StreamingQueryException("Python worker exited unexpectedly (crashed)")
 @pytest.mark.parametrize("text", ["Python worker failed to connect back.", str(LOST)])
 def test_after_the_end_of_a_helper_process_the_query_is_started_again(tmp_path: Path, text: str) -> None:
     gone = StreamingQueryException(text)
-    run = Run(tmp_path, Query(raising(gone)), Query(raising(gone)), Query(nothing))
+    run = Run(tmp_path, ListedQuery(raising(gone)), ListedQuery(raising(gone)), ListedQuery(nothing))
     run.watch.until_end()
     assert run.starts == 3
     assert run.err.getvalue().count("starting the query again") == 2
 
 
 def test_a_helper_process_that_always_ends_fails_the_run_in_the_end(tmp_path: Path) -> None:
-    run = Run(tmp_path, *(Query(raising(LOST)) for _ in range(100)))
+    run = Run(tmp_path, *(ListedQuery(raising(LOST)) for _ in range(100)))
     with pytest.raises(WorkerLost, match="exited unexpectedly"):
         run.watch.until_end()
     assert 60 <= run.slept < 75
 
 
 def test_a_stop_ends_the_wait_for_a_helper_process(tmp_path: Path) -> None:
-    run = Run(tmp_path, Query(raising(LOST)))
+    run = Run(tmp_path, ListedQuery(raising(LOST)))
     run.signals.stop.set()
     run.watch.until_end()
     assert (run.starts, run.slept) == (1, 0)
@@ -210,14 +216,14 @@ def test_a_query_that_ends_silently_after_its_batch_lost_a_worker_is_started_aga
     def fail() -> None:
         run.runner.error = WorkerLost("killed")
 
-    run = Run(tmp_path, Query(fail, nothing), Query(nothing))
+    run = Run(tmp_path, ListedQuery(fail, nothing), ListedQuery(nothing))
     run.watch.until_end()
     assert run.starts == 2
 
 
 @pytest.mark.parametrize("stopping", [True, False])
 def test_a_commit_that_waits_does_not_hold_up_a_stop(tmp_path: Path, stopping: bool) -> None:
-    run = Run(tmp_path, Query(nothing))
+    run = Run(tmp_path, ListedQuery(nothing))
     run.runner.error, run.runner.commit_failed = CommitUnknown("no answer"), True
     if not stopping:
         with pytest.raises(CommitUnknown):
@@ -230,7 +236,7 @@ def test_a_commit_that_waits_does_not_hold_up_a_stop(tmp_path: Path, stopping: b
 
 @pytest.mark.parametrize("error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111)])
 def test_the_end_of_java_is_an_engine_error(tmp_path: Path, error: Exception) -> None:
-    class Gone(Query):
+    class Gone(ListedQuery):
         @property
         def lastProgress(self) -> None:  # type: ignore[override]
             raise error
@@ -246,7 +252,7 @@ def test_the_end_of_java_is_an_engine_error(tmp_path: Path, error: Exception) ->
 
 
 def test_lag_and_notes_of_the_source_are_shown_once(tmp_path: Path) -> None:
-    query = Query(nothing, nothing, nothing)
+    query = ListedQuery(nothing, nothing, nothing)
     query.lastProgress = {"sources": [{"latestOffset": lag(7, "waiting for the server")}]}
     run = Run(tmp_path, query)
     run.watch.until_end()
@@ -258,7 +264,7 @@ def test_lag_and_notes_of_the_source_are_shown_once(tmp_path: Path) -> None:
 
 def test_every_notice_of_the_source_is_told_once_and_at_once(tmp_path: Path) -> None:
     """Without a progress report of Spark's, which an idle query makes every ten seconds."""
-    run = Run(tmp_path, Query(nothing, nothing, nothing))
+    run = Run(tmp_path, ListedQuery(nothing, nothing, nothing))
     notices = Notices(run.state.store)
     for said in (["one", "two"], [], ["three"]):
         notices.add(said)
@@ -268,12 +274,12 @@ def test_every_notice_of_the_source_is_told_once_and_at_once(tmp_path: Path) -> 
 
 
 def test_a_notice_of_a_run_that_was_killed_is_told_by_the_next_one(tmp_path: Path) -> None:
-    killed = Run(tmp_path, Query(nothing))
+    killed = Run(tmp_path, ListedQuery(nothing))
     Notices(killed.state.store).add(["before the end"])
-    after = Run(tmp_path, Query(nothing))
+    after = Run(tmp_path, ListedQuery(nothing))
     after.watch.report()
     assert told(after) == ["before the end"]
-    last = Run(tmp_path, Query(nothing))
+    last = Run(tmp_path, ListedQuery(nothing))
     last.watch.report()
     assert told(last) == []
 
