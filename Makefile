@@ -1,7 +1,7 @@
 # The daily commands. No step needs root, an activated environment or a Java on the machine.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup packages demo demo-run test test-fast chaos lint format bench schemas services requirements clean
+.PHONY: help setup packages demo demo-run test test-all test-fast chaos lint format bench schemas services requirements clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -43,11 +43,17 @@ WORKERS := 3
 FAST_WORKERS := 3
 DIST := --dist loadfile
 
-test: setup ## run all tests (real servers: make services)
-	scripts/in-memory $(PY) -m pytest -ra -n $(WORKERS) $(DIST) --no-loadscope-reorder $(ARGS)
+# The tiers: docs/architecture.md, Tests.
+ALL_TESTS = scripts/in-memory $(PY) -m pytest -ra -n $(WORKERS) $(DIST) --no-loadscope-reorder
+
+test: setup ## run the tests of every promise (real servers: make services)
+	$(ALL_TESTS) -m "not exhaustive" $(ARGS)
+
+test-all: setup ## run all tests: also each case on each server, more seeds, a kill at each point
+	$(ALL_TESTS) $(ARGS)
 
 test-fast: setup ## run the tests that need neither Spark nor a server
-	scripts/in-memory $(PY) -m pytest -n $(FAST_WORKERS) $(DIST) -m "not slow and not spark and not mysql and not kafka" $(ARGS)
+	scripts/in-memory $(PY) -m pytest -n $(FAST_WORKERS) $(DIST) -m "not exhaustive and not slow and not spark and not mysql and not kafka" $(ARGS)
 
 chaos: setup ## random faults and signals, then a comparison; `make chaos ARGS="--seeds 10 --minutes 120"`
 	PYTHONPATH=tests:tests/crash:tests/differential:tests/flow:tests/connectors/kafka:tests/devservers $(PY) tests/crash/chaos.py $(ARGS)

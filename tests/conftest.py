@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import hypothesis
 import pytest
+import tiers
 from doris_servers import DorisServer, own_doris, shared_doris
 from kafka_servers import BrokerFactory, KafkaServer, own_brokers, shared_broker
 from servers import FLAVORS, SINK_SERVER, ServerFactory, own_oceanbase, own_search, own_servers, shared_server
@@ -32,7 +33,7 @@ hypothesis.settings.register_profile(
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("unhurried"), max_examples=30)
-"""For the fast tier; all tests together try as many as hypothesis does by itself."""
+"""For all tiers but the exhaustive one, which tries as many as hypothesis does by itself."""
 
 _ONE_PROCESS = {
     "kafka": ("test_kafka_source.py", "test_kafka_sink.py", "test_kafka_round_trip.py"),
@@ -46,7 +47,8 @@ _ONE_PROCESS = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    hypothesis.settings.load_profile("few" if "not slow" in config.option.markexpr else "unhurried")
+    hypothesis.settings.load_profile("few" if "not exhaustive" in config.option.markexpr else "unhurried")
+    config.pluginmanager.register(tiers)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

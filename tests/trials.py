@@ -6,5 +6,5 @@ import hypothesis
 
 
 def trials(count: int) -> int:
-    """So many among all tests; in the fast tier three tenths of them, as `conftest.py` says."""
+    """So many in the exhaustive tier; in others three tenths of them, as `conftest.py` says."""
     return count * hypothesis.settings().max_examples // 100

@@ -11,6 +11,5 @@ from tests.middle_model import differing
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [0, 20, 40])
-def test_random_pipelines_do_what_the_model_says(first: int) -> None:
-    assert differing(range(first, first + 20)) == []
+def test_random_pipelines_do_what_the_model_says() -> None:
+    assert differing(range(20)) == []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from search_harness import Harness
+from tiers import in_turn
 
 from cdc.errors import ChangeRefused
 from cdc.schema import AddColumn, Column, DataType, Kind, TableSchema
@@ -47,12 +48,14 @@ class _OnServer(SinkConformance):
         assert by_id(harness.rows(ORDERS)) == [row(1, "a"), {**row(2, "b"), "qty": 3}]
 
 
+@in_turn(0, 2)
 class TestOpenSearchSink(_OnServer):
     @pytest.fixture
     def harness(self, opensearch: SearchServer, tmp_path: Path) -> Harness:
         return self._harness(opensearch, tmp_path)
 
 
+@in_turn(1, 2)
 class TestElasticsearchSink(_OnServer):
     @pytest.fixture
     def harness(self, elasticsearch: SearchServer, tmp_path: Path) -> Harness:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from mysql_sink_harness import Harness
+from tiers import in_turn
 
 from cdc.testing import SinkConformance
 from cdc.testing.sink_conformance import VALUES
@@ -40,6 +41,7 @@ class TestMySqlSink(_OnServer):
         return self._harness(mysql_sink_server, tmp_path)
 
 
+@in_turn(0, 3)
 class TestMySqlSinkWithoutLocalFiles(_OnServer):
     """The server's default: rows are written by INSERT."""
 
@@ -50,12 +52,14 @@ class TestMySqlSinkWithoutLocalFiles(_OnServer):
         mysql_sink_server.execute("SET GLOBAL local_infile = ON")
 
 
+@in_turn(1, 3)
 class TestMariaDbSink(_OnServer):
     @pytest.fixture
     def harness(self, mariadb_sink_server: MySqlServer, tmp_path: Path) -> Harness:
         return self._harness(mariadb_sink_server, tmp_path)
 
 
+@in_turn(2, 3)
 class TestOceanBaseSink(_OnServer):
     @pytest.fixture
     def harness(self, oceanbase_sink_server: MySqlServer, tmp_path: Path) -> Harness:

@@ -10,6 +10,7 @@ from cutting_proxy import CuttingProxy
 from replication import Replication
 from servers import ServerFactory
 from small_workload import SmallWorkload
+from tiers import EXHAUSTIVE
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
 
@@ -51,14 +52,17 @@ def test_a_run_goes_on_with_the_replica(server_factory: ServerFactory, tmp_path:
     proxy.close()
 
 
+@pytest.mark.parametrize(
+    "points", [["after-prepare"], pytest.param(["after-prepare", "after-decide"], marks=EXHAUSTIVE)], ids=len
+)
 def test_batches_that_killed_runs_left_are_finished_on_the_replica(
-    server_factory: ServerFactory, tmp_path: Path
+    server_factory: ServerFactory, tmp_path: Path, points: list[str]
 ) -> None:
-    """One run dies before the decision about its batch, the other after it."""
+    """One run dies before the decision about its batch, another after it: that batch is not read again."""
     pair = Replication.started("mysql", server_factory)
     proxy = CuttingProxy(pair.primary.port)
     left = {}
-    for point in ("after-prepare", "after-decide"):
+    for point in points:
         work = SmallWorkload.on(pair.primary)
         pipeline = mysql_pipeline(tmp_path / point, pair.primary, work.pattern, **work.beginning, port=proxy.port)
         work.round()

@@ -16,7 +16,9 @@ from small_workload import SmallWorkload, Writing
 
 from cdc_services.server import MySqlServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.exhaustive, pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200),
+]  # fmt: skip
 
 
 class LoadWorkload(SmallWorkload):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cdc_process import TWO_TRIES, ended, mysql_pipeline
 from small_workload import SmallWorkload
+from tiers import EXHAUSTIVE
 
 from cdc_services.server import MySqlServer
 
@@ -26,7 +27,10 @@ _POINTS = {
 }
 
 
-def test_kills_while_tables_are_copied(mysql_server: MySqlServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "points", [["after-chunk", "after-decide"], pytest.param([*_POINTS], marks=EXHAUSTIVE)], ids=len
+)
+def test_kills_while_tables_are_copied(mysql_server: MySqlServer, tmp_path: Path, points: list[str]) -> None:
     """Each run takes the copying up where it was, and dies at another point of a batch; meanwhile rows change."""
     work = SmallWorkload.on(mysql_server)
     for _ in range(4):
@@ -36,8 +40,8 @@ def test_kills_while_tables_are_copied(mysql_server: MySqlServer, tmp_path: Path
     )
     pipeline.settings["retry-timeout"] = "1 s"
     with ended(pipeline):
-        for point, code in _POINTS.items():
-            output = pipeline.start("--until-caught-up", *TWO_TRIES, env={"CDC_CRASH_AT": point}).ends(code)
+        for point in points:
+            output = pipeline.start("--until-caught-up", *TWO_TRIES, env={"CDC_CRASH_AT": point}).ends(_POINTS[point])
             assert "\tat " not in output  # no trace of Java
             work.round(3)
         pipeline.catch_up()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import EXHAUSTIVE
 
 from cdc import events as on
 from cdc.block import Stream
@@ -372,7 +373,7 @@ class Life:
         assert not shadows, f"seed {self.seed}: {shadows} stay"
 
 
-@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))])
+@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=EXHAUSTIVE) for seed in range(20, 200))])
 def test_a_random_life_ends_with_the_rows_of_the_source(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

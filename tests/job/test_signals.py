@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cdc_process import wait_for
+from tiers import EXHAUSTIVE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -118,8 +119,13 @@ sys.meta_path.insert(0, Hold())
 """Stops the process in the middle of an import."""
 
 
-@pytest.mark.parametrize("module", ["typer", "cdc.spec.check", "cdc.job.run", "pyspark"])
-@pytest.mark.parametrize("way", ["ctrl_c", "terminate_all"])
+@pytest.mark.parametrize(
+    ("module", "way"),
+    [
+        ("typer", "ctrl_c"), ("cdc.spec.check", "terminate_all"), ("cdc.job.run", "ctrl_c"),
+        ("pyspark", "terminate_all"),
+    ],
+)  # fmt: skip
 def test_while_modules_are_imported(tmp_path: Path, terminals: list[Terminal], module: str, way: str) -> None:
     terminals.append(Terminal(tmp_path, held=HELD.format(module=module)))
     terminals[-1].says(f"held at {module}")
@@ -161,17 +167,16 @@ STOPS = (
 )  # fmt: skip
 
 
-def test_while_it_starts(tmp_path: Path, terminals: list[Terminal]) -> None:
+@pytest.mark.parametrize("stops", [STOPS[2::3], pytest.param(STOPS, marks=EXHAUSTIVE)], ids=len)
+def test_while_it_starts(tmp_path: Path, terminals: list[Terminal], stops: tuple[tuple[str, str], ...]) -> None:
     """Each run takes up what the one before has left, and gets further or as far."""
-    for moment, way in STOPS[:4]:
-        _stopped(tmp_path, terminals, moment, way)
     terminals.append(Terminal(tmp_path, held=_held("while Java starts")))
     terminals[-1].says("it is there")
     terminals[-1].ctrl_c()
     wait_for("the first signal", lambda: "^C" in terminals[-1].text)
     terminals[-1].process.send_signal(signal.SIGTERM)  # a second one ends it at once
     terminals[-1].ends(130, 0)
-    for moment, way in STOPS[4:]:
+    for moment, way in stops:
         _stopped(tmp_path, terminals, moment, way)
     _goes_on(tmp_path, terminals)
 

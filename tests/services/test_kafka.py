@@ -45,6 +45,7 @@ def test_a_missing_broker_is_skipped_or_fails_with_the_reason(
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_broker_keeps_records_through_a_crash(broker_factory: BrokerFactory) -> None:
     broker = broker_factory()
     broker.create("t", 2)

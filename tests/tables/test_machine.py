@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from invariants import ALL, ID, KEYED, KEYLESS, NOTE, ROUTES, WIDE, A, B, C, D, check, to
+from tiers import EXHAUSTIVE
 
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.behavior import Behavior, Policy
@@ -166,7 +167,7 @@ class Source:
         found.append(on.TableChanged(table, change, uncertain))
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("first", [0, pytest.param(250, marks=EXHAUSTIVE)])
 def test_invariants_hold_whatever_comes(first: int) -> None:
     batches = 0
     for seed in range(first, first + 250):

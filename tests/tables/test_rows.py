@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from invariants import KEYED, ROUTES, A, B, C, D, check
+from tiers import EXHAUSTIVE
 
 from cdc.block import LOGGED, Stream
 from cdc.errors import ChangeRefused
@@ -287,6 +288,6 @@ class Life:
         assert not self.sink.shadow, "\n".join([*self.log, f"{self.sink.shadow} stays"])
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("first", [0, pytest.param(500, marks=EXHAUSTIVE)])
 def test_behind_all_orders_the_sink_has_the_rows_of_the_source(first: int) -> None:
     assert sum(Life(seed).run() for seed in range(first, first + 500)) > 400

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from tiers import EXHAUSTIVE
 
 from cdc.errors import SpecError
 from cdc.transform.compiled import compile_rule
@@ -53,7 +54,7 @@ def engine() -> Engine:
     return Engine(zone=ZONE)
 
 
-@pytest.mark.parametrize(("first", "last"), [(0, 20), pytest.param(20, 220, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("first", "last"), [(0, 20), pytest.param(20, 220, marks=EXHAUSTIVE)])
 def test_the_engine_and_the_model_agree(first: int, last: int, engine: Engine) -> None:
     assert [each for seed in range(first, last) for each in disagreements(seed, engine)] == []
 
