@@ -61,7 +61,7 @@ def _mark_in_turn(item: pytest.Function, turns: dict[type, dict[str, int]]) -> N
     if mark is not None and item.cls is not None:
         number, of = mark.args
         own = turns[item.cls]
-        if own.setdefault(item.originalname, len(own)) % of != number:
+        if own.setdefault(item.name, len(own)) % of != number:
             item.add_marker(EXHAUSTIVE)
 
 

@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from cdc_process import ended, mysql_pipeline, wait_for
 from small_workload import SmallWorkload
+from tiers import EXHAUSTIVE
 
 from cdc.signals import ABORTED
 from cdc_services.server import MySqlServer
@@ -95,8 +96,9 @@ def _fill(folder: Path, leave: int) -> Path:
     return filler
 
 
+@pytest.mark.parametrize("leaves", [[128 << 10], pytest.param([128 << 10, 8 << 10], marks=EXHAUSTIVE)], ids=len)
 def test_a_full_disk_stops_the_run_and_loses_nothing(
-    mysql_server: MySqlServer, tmp_path: Path, small_disk: Path
+    mysql_server: MySqlServer, tmp_path: Path, small_disk: Path, leaves: list[int]
 ) -> None:
     """Nothing of the batch is visible, and with space again the run goes on. Staging is the sink's, the log Spark's."""
     work = SmallWorkload.on(mysql_server)
@@ -104,7 +106,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
     (tmp_path / "state").symlink_to(small_disk)
     with ended(pipeline):
         work.round(5000)
-        for leave in (128 << 10, 8 << 10):
+        for leave in leaves:
             filler = _fill(small_disk, leave)
             last = pipeline.start("--until-caught-up").ends(4, 5).splitlines()[-1]
             assert "No space left on device" in last

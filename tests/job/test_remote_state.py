@@ -1,4 +1,7 @@
-"""`--state-dir s3://...`: a run that is killed with its machine goes on elsewhere, with nothing but the store."""
+"""`--state-dir s3://...`: a run that is killed with its machine goes on elsewhere, with nothing but the store.
+
+So does a run on a cluster in `test_cluster.py`, and one that is killed at any put in `test_remote_crashes.py`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXPECTED = json.loads((ROOT / "tests" / "golden" / "demo.json").read_text(encoding="utf-8"))
 digest = runpy.run_path(str(ROOT / "scripts" / "record_demo.py"))["digest"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.slow, pytest.mark.spark]
 
 
 def test_a_run_goes_on_where_nothing_is_left_of_the_machine_it_was_killed_on(s3: S3Server, tmp_path: Path) -> None:

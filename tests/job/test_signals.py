@@ -167,7 +167,7 @@ STOPS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("stops", [STOPS[2::3], pytest.param(STOPS, marks=EXHAUSTIVE)], ids=len)
+@pytest.mark.parametrize("stops", [STOPS[2:3], pytest.param(STOPS, marks=EXHAUSTIVE)], ids=len)
 def test_while_it_starts(tmp_path: Path, terminals: list[Terminal], stops: tuple[tuple[str, str], ...]) -> None:
     """Each run takes up what the one before has left, and gets further or as far."""
     terminals.append(Terminal(tmp_path, held=_held("while Java starts")))
