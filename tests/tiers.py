@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from servers import FLAVORS
@@ -26,6 +28,24 @@ def in_turn(number: int, of: int) -> pytest.MarkDecorator:
     """For classes that try the same behaviours on servers of one kind: `make test` tries those with this number, modulo
     `of`."""
     return pytest.mark.in_turn(number, of)
+
+
+def crossed(names: str, first: Sequence[Any], second: Sequence[Any]) -> pytest.MarkDecorator:
+    """All pairs of the values of two parameters. `make test` has each value of the first with one of the second, in
+    turn."""
+    return pytest.mark.parametrize(
+        names.split(", "),
+        [
+            pytest.param(one, other, marks=() if (number - place) % len(second) == 0 else EXHAUSTIVE)
+            for number, one in enumerate(first)
+            for place, other in enumerate(second)
+        ],
+    )
+
+
+def one_in(every: int, values: Sequence[Any]) -> list[Any]:
+    """Values of a parameter, of which `make test` has one in so many."""
+    return [one if number % every == 0 else pytest.param(one, marks=EXHAUSTIVE) for number, one in enumerate(values)]
 
 
 @pytest.hookimpl(tryfirst=True)

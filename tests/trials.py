@@ -1,4 +1,4 @@
-"""How many examples a property is tried with."""
+"""How many examples a property is tried with, and how long random workloads are."""
 
 from __future__ import annotations
 

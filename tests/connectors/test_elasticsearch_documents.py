@@ -332,20 +332,19 @@ def test_a_document_that_is_refused_stops_the_run_with_the_server_s_words(harnes
     assert harness.documents(USERS) == {"1": {"id": 1, "at": None}}
 
 
-def test_a_busy_node_s_documents_are_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_node_s_documents_are_sent_again(own: SearchServer, tmp_path: Path) -> None:
     """429 for a request larger than the node has memory for just now: the pipeline waits, and loses nothing."""
-    installation = own_search("opensearch")
-    with installation as server:
-        harness = Harness(server, tmp_path)
-        sink = harness.sink(**{"sink.bulk.size": "2 kb", "sink.connections": "8", "retry-timeout": "60 s"})
-        sink.apply(0, [CreateTable(USERS, SCHEMA)])
-        server.ask("PUT", "/shop.users-000001/_settings", {"index": {"blocks.write": True}})
-        handles = prepared(sink, 0, users(*(("+I", number, "x" * 15) for number in range(200))))
-        with pytest.raises(SinkError, match="blocked"):
-            sink.commit(0, handles)
-        server.ask("PUT", "/shop.users-000001/_settings", {"index": {"blocks.write": False}})
+    harness = Harness(own, tmp_path)
+    harness.clear()
+    sink = harness.sink(**{"sink.bulk.size": "2 kb", "sink.connections": "8", "retry-timeout": "60 s"})
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    own.ask("PUT", "/shop.users-000001/_settings", {"index": {"blocks.write": True}})
+    handles = prepared(sink, 0, users(*(("+I", number, "x" * 15) for number in range(200))))
+    with pytest.raises(SinkError, match="blocked"):
         sink.commit(0, handles)
-        assert len(harness.documents(USERS) or {}) == 200
+    own.ask("PUT", "/shop.users-000001/_settings", {"index": {"blocks.write": False}})
+    sink.commit(0, handles)
+    assert len(harness.documents(USERS) or {}) == 200
 
 
 def test_versions_rise_with_batches_and_parts() -> None:

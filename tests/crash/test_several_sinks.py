@@ -87,10 +87,12 @@ def test_a_process_that_dies_between_decision_and_commit_of_one_sink_loses_and_d
     """Whichever sink comes there first; the other one is anywhere then."""
     work = SmallWorkload.on(mysql_server)
     pipeline = several(tmp_path, mysql_server, work, "one", "two", **work.beginning)
-    work.round(50)
+    number = work.round(50)
     with ended(pipeline):
         run = pipeline.start(env={"CDC_CRASH_AT": "after-decide:1"})
-        wait_for("the crash", lambda: not run.alive or (work.round() and False))
+        wait_for("the first rows", lambda: not run.alive or pipeline.holds(work.seen(number)))
+        work.round()
+        wait_for("the crash", lambda: not run.alive)
         run.kill_all()
         pipeline.catch_up()
         assert_equal(pipeline, work, "one", "two")

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pymysql
+from trials import trials
 
 from cdc_services.server import MySqlServer
 
 ROWS = 400
-STEPS = 1500
+STEPS = trials(1500)
 """Transactions of one run at most, so that a slow machine does not get more of them."""
 
 TABLES = {

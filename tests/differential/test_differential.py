@@ -16,12 +16,13 @@ from cdc_process import TWO_CORES, Pipeline, ended, mysql_pipeline, present_end,
 from comparison import differences
 from direct import DirectRuns
 from servers import ServerFactory
+from trials import trials
 from workload import Workload
 
 from cdc.source import Limits
 from cdc_services.server import MySqlServer
 
-_STEPS = int(os.environ.get("CDC_DIFF_STEPS", "120"))
+_STEPS = int(os.environ.get("CDC_DIFF_STEPS", trials(200)))
 _FIRST, _, _LAST = os.environ.get("CDC_DIFF_SEEDS", "1").partition("-")
 _SEEDS = range(int(_FIRST), int(_LAST or _FIRST) + 1)
 

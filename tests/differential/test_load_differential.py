@@ -18,12 +18,13 @@ from cdc_process import mysql_pipeline, present_end
 from direct import DirectRuns
 from load_comparison import differences
 from load_pipeline import KINDS, LoadPipeline, finished, own_standin
+from trials import trials
 from workload import Column, Table, Workload
 
 from cdc.source import Limits
 from cdc_services.server import MySqlServer
 
-_STEPS = int(os.environ.get("CDC_DIFF_STEPS", "60"))
+_STEPS = int(os.environ.get("CDC_DIFF_STEPS", trials(100)))
 _FIRST, _, _LAST = os.environ.get("CDC_DIFF_SEEDS", "1").partition("-")
 _SEEDS = range(int(_FIRST), int(_LAST or _FIRST) + 1)
 _LIMITS = (Limits(1 << 26, 10**6), Limits(1 << 20, 200))

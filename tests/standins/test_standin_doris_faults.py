@@ -8,6 +8,7 @@ import pymysql
 import pytest
 from cdc_process import wait_for
 from doris_servers import ONE_REPLICA, DorisServer, own_doris
+from tiers import one_in
 
 pytestmark = pytest.mark.slow  # each test has a stand-in of its own
 
@@ -199,14 +200,14 @@ def test_a_test_may_expire_and_forget_labels(doris_standin: DorisServer) -> None
 
 @pytest.mark.parametrize(
     "sql",
-    [
+    one_in(2, [
         "CREATE TABLE {db}.u (id INT, v VARCHAR(5)) UNIQUE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 1 {one_replica}",
         "ALTER TABLE {db}.t ADD COLUMN z INT DEFAULT '7', DROP COLUMN n",
         "ALTER TABLE {db}.t RENAME COLUMN v w",
         "ALTER TABLE {db}.t RENAME u",
         "TRUNCATE TABLE {db}.t",
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_a_change_of_a_table_that_a_kill_cuts_in_two_is_completed(doris_standin: DorisServer, sql: str) -> None:
     doris = doris_standin
     db = make_table(doris)

@@ -24,7 +24,7 @@ from connectors.doris.sink import DorisSink
 SEEDS = (
     [int(os.environ["CDC_FAULT_SEED"])]
     if "CDC_FAULT_SEED" in os.environ
-    else list(range(int(os.environ.get("CDC_FAULT_RUNS", "6"))))
+    else list(range(int(os.environ.get("CDC_FAULT_RUNS", "2"))))
 )
 BATCHES, MOST_TRIES = 5, 40
 Fault = tuple[str, dict[str, Any]]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from doris_harness import Harness
 from doris_servers import DorisServer, own_doris
+from tiers import crossed
 
 from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.retry import RetryPolicy
@@ -97,8 +98,7 @@ def test_every_change_in_a_row(harness: Harness) -> None:
     assert harness.sink().plan_text([CreateTable(TableId("shop", "new"), KEYED)])
 
 
-@pytest.mark.parametrize("point", ["sql", "sql.done"])
-@pytest.mark.parametrize("statement", range(9))
+@crossed("statement, point", range(9), ["sql", "sql.done"])
 def test_a_crash_at_any_statement_is_made_good(harness: Harness, point: str, statement: int) -> None:
     filled(harness)
     like = [
