@@ -27,7 +27,7 @@ from cdc.state.directory import StateDir
 from cdc.state.durable import NO_ROOM, state_error
 from cdc.status.events import EventFile
 from cdc.status.model import Status
-from cdc.status.recording import Recording, first_status
+from cdc.status.recording import Outlets, Recording, first_status
 from cdc.tables.held import Held
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def _recording(
     )  # fmt: skip
     file = None if events is None else EventFile(events, spec.label)
     warn, held = partial(reporter.line, level="warning"), Held(state).tables
-    return Recording(first, state.root, control.progress, warn, file, seen, held, _traces(spec, warn, control))
+    outlets = Outlets(file, seen, _traces(spec, warn, control))
+    return Recording(first, state.root, control.progress, warn, outlets, held)
 
 
 def _traces(spec: PipelineSpec, warn: Callable[[str], None], control: Control) -> Traces | None:

@@ -9,7 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -52,6 +52,21 @@ def first_status(
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Outlets:
+    """Where a run is told of, beside its status document.
+
+    Attributes:
+        events: file of events.
+        seen: is given every new document (metrics).
+        traces: batches as traces.
+    """
+
+    events: EventFile | None = None
+    seen: Callable[[Status], None] | None = None
+    traces: Traces | None = None
+
+
 class Recording:
     """One run's; a context manager around it. Driver, the main thread of the run.
 
@@ -60,10 +75,8 @@ class Recording:
         root: the state directory.
         progress: what the run did so far.
         warn: writes a line of warning to the log.
-        events: where events go.
-        seen: told of every new document (metrics).
+        outlets: who else is told.
         held: tables that are paused.
-        traces: where batches go as traces.
     """
 
     def __init__(
@@ -72,16 +85,13 @@ class Recording:
         root: Path,
         progress: Progress,
         warn: Callable[[str], None],
-        events: EventFile | None = None,
-        seen: Callable[[Status], None] | None = None,
+        outlets: Outlets = Outlets(),
         held: Callable[[], HeldTables] = HeldTables,
-        traces: Traces | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._recorder, self._root, self._progress, self._clock = Recorder(first), root, progress, clock
-        self._warn, self._events, self._seen = warn, events, seen
+        self._warn, self._outlets = warn, outlets
         self._dirty, self._written, self._next_s, self._beat_s = True, False, 0.0, 0.0
-        self._traces = traces
         self._held, self._held_now = held, HeldTables()
         self._copies: dict[str, str] = {}
         self._warned: set[str] = set()
@@ -104,8 +114,8 @@ class Recording:
         self.tick(at_once=True)
         state, batches, rows = self.status.state, self.status.batches_total, self.status.totals.rows
         self._event("stopped", state=state, batches=batches, rows=rows)
-        if self._traces is not None:
-            self._traces.close()
+        if self._outlets.traces is not None:
+            self._outlets.traces.close()
 
     def state(self, state: State) -> None:
         """The present state of the run."""
@@ -116,9 +126,9 @@ class Recording:
         """A batch is committed."""
         self._recorder.batch(report)
         self._dirty = True
-        if self._traces is not None and (report.rows or report.tables):
-            self._traces.batch(report)
-        if self._events is not None and (report.rows or report.tables):
+        if self._outlets.traces is not None and (report.rows or report.tables):
+            self._outlets.traces.batch(report)
+        if self._outlets.events is not None and (report.rows or report.tables):
             self._event(
                 "batch", batch=report.batch, rows=report.rows, tables=len(report.tables),
                 duration_s=round(report.duration_s, 4), lag_s=None if report.lag_s is None else round(report.lag_s, 3),
@@ -148,8 +158,8 @@ class Recording:
     def error(self, error: BaseException) -> None:
         """Something stopped the run, or a batch that begins again."""
         self._recorder.error(error)
-        if self._traces is not None:
-            self._traces.failed(error, self._progress.running, time.time())
+        if self._outlets.traces is not None:
+            self._outlets.traces.failed(error, self._progress.running, time.time())
         fields: dict[str, Any] = asdict(told_error(error, 0.0))
         del fields["at_s"]
         self._event("error", **fields)
@@ -197,19 +207,19 @@ class Recording:
         self._try(lambda: write_status(self._root, status))
         self._tell_schema_changes(status)
         self.status = status
-        if self._seen is not None:
-            self._seen(status)
+        if self._outlets.seen is not None:
+            self._outlets.seen(status)
 
     def _tell_schema_changes(self, status: Status) -> None:
         known = {id(change) for change in self.status.schema_changes}
-        for change in status.schema_changes if self._events is not None else ():
+        for change in status.schema_changes if self._outlets.events is not None else ():
             if id(change) not in known:
                 fields = asdict(change)
                 del fields["at_s"]
                 self._event("schema-change", **fields)
 
     def _event(self, event: str, **fields: Any) -> None:
-        events = self._events
+        events = self._outlets.events
         if events is not None:
             self._try(lambda: events.add(event, **fields))
 

@@ -19,7 +19,7 @@ from cdc.status import file as status_file
 from cdc.status.events import EVENTS, EventFile
 from cdc.status.file import FILE_NAME, SILENT_S, read_status
 from cdc.status.model import from_json, to_json
-from cdc.status.recording import Recording, first_status
+from cdc.status.recording import Outlets, Recording, first_status
 from cdc.status.text import status_text
 
 ORDERS = TableId("shop", "orders")
@@ -36,8 +36,8 @@ class World:
         first = first_status(
             self.root, "shop-1", name="shop", source="mysql", sink="duckdb", file="shop.yaml", behavior="evolve"
         )
-        events = EventFile(self.events, "shop")
-        return Recording(first, self.root, self.progress, self.warnings.append, events, clock=lambda: self.clock)
+        outlets = Outlets(EventFile(self.events, "shop"))
+        return Recording(first, self.root, self.progress, self.warnings.append, outlets, clock=lambda: self.clock)
 
     def batch(self, recording: Recording, number: int, **fields: Any) -> None:
         report = BatchReport(

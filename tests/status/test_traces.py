@@ -20,7 +20,7 @@ from cdc.errors import SinkError, SpecError
 from cdc.flow.progress import BatchReport, Progress, TableTotals
 from cdc.schema import TableId
 from cdc.spec import traces as options
-from cdc.status.recording import Recording, first_status
+from cdc.status.recording import Outlets, Recording, first_status
 from cdc.status.traces import END_S, Traces
 
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\npipeline:\n  traces: otlp\n"
@@ -104,7 +104,7 @@ def recording(root: Path, traces: Traces | None) -> Recording:
     first = first_status(
         root, "shop-1", name="shop", source="mysql", sink="duckdb", file="shop.yaml", behavior="evolve"
     )  # fmt: skip
-    return Recording(first, root, Progress(), lambda text: None, traces=traces)
+    return Recording(first, root, Progress(), lambda text: None, Outlets(traces=traces))
 
 
 def test_a_batch_is_a_trace_with_its_phases(collector: Collector, tmp_path: Path) -> None:

@@ -103,62 +103,63 @@ def read_chunk(
             sessions.close()
 
 
+@dataclass
 class _Chunk:
-    def __init__(
-        self,
-        access: Access,
-        chunk: Chunk,
-        table: MySqlTable,
-        inside: Inside,
-        settings: ReadSettings,
-        count: Count,
-        kept: KeptSessions,
-        throttle: Throttle,
-        clock: Callable[[], float],
-        retry: RetryPolicy,
-    ) -> None:
-        self._access, self._chunk, self._table, self._inside = access, chunk, table, inside
-        self._settings, self._count, self._clock, self._retry = settings, count, clock, retry
-        self._kept, self._throttle = kept, throttle
-        self._key = table.primary_key if settings.key is None else settings.key
+    """One attempt to read a chunk; the fields are `read_chunk`'s arguments."""
+
+    access: Access
+    chunk: Chunk
+    table: MySqlTable
+    inside: Inside
+    settings: ReadSettings
+    count: Count
+    kept: KeptSessions
+    throttle: Throttle
+    clock: Callable[[], float]
+    retry: RetryPolicy
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that tell rows apart."""
+        return self.table.primary_key if self.settings.key is None else self.settings.key
 
     def open(self) -> _Opened | ChunkReport:
         """Everything up to the first row. Tries again while the connection breaks."""
-        return self._retry.call(self._open_once, f"copying chunk {self._chunk.number} of {self._table.id}")
+        return self.retry.call(self._open_once, f"copying chunk {self.chunk.number} of {self.table.id}")
 
     def read(self, opened: _Opened) -> Generator[ChangeBlock, None, ChunkReport]:
         """The rows of the SELECT and of the window."""
-        view, window, settings = opened.view, opened.window, self._settings
+        view, window, settings = opened.view, opened.window, self.settings
         at = self._position(view)
         sequence = sequence_of(at.file, at.position, settings.files_ahead)
-        where = f"{self._table.id} on {where_of(opened.sessions.side)}"
+        where = f"{self.table.id} on {where_of(opened.sessions.side)}"
         plan = result_plan(
-            self._table, opened.stream.columns, where=where, tinyint1_as_boolean=settings.tinyint1_as_boolean
+            self.table, opened.stream.columns, where=where, tinyint1_as_boolean=settings.tinyint1_as_boolean
         )
         strict = settings.invalid_dates == "fail"
         reader = RowReader(
-            plan, Stamp(sequence, 0, view.opened_ms), self._count, strict=strict, where=where,
+            plan, Stamp(sequence, 0, view.opened_ms), self.count, strict=strict, where=where,
             replaces=settings.invalid_text == "replace",
         )  # fmt: skip
         rows = 0
         for reason, found in opened.invalid.items():
-            self._count(reason, found)
+            self.count(reason, found)
         for block in self._blocks(opened, reader):
             keep = window.without(block.rows)
             block = block if keep is None else _filtered(block, keep)
             rows += len(block)
             yield block
-            self._throttle.take(len(block))
+            self.throttle.take(len(block))
         number = reader.rows
         for batch in self._last_images(window):
-            yield _as_block(self._table, plan.schema, batch, sequence, number, view.opened_ms)
+            yield _as_block(self.table, plan.schema, batch, sequence, number, view.opened_ms)
             number, rows = number + batch.num_rows, rows + batch.num_rows
         return self._report(opened.sessions, at, done=True, rows=rows, gtids=_with_window(view.gtids, window))
 
     def _open_once(self) -> _Opened | ChunkReport:
-        sessions = self._kept.take(self._access.session, self._settings.lock_wait_s)
+        sessions = self.kept.take(self.access.session, self.settings.lock_wait_s)
         try:
-            server = self._settings.server
+            server = self.settings.server
             if not server or sessions.info.identity == server:
                 return self._first_rows(sessions)
             report = self._not_done(sessions, None, f"the server is {sessions.info.identity}, it was {server}")
@@ -169,19 +170,19 @@ class _Chunk:
         except BaseException:
             sessions.close()
             raise
-        self._kept.put(sessions)
+        self.kept.put(sessions)
         return report
 
     def _first_rows(self, sessions: ChunkSessions) -> _Opened:
         """Views one after the other until one is usable. Raises TableAltered."""
         reason = ""
-        pauses = Backoff(replace(self._retry, first_pause_s=VIEW_PAUSE_S, longest_pause_s=VIEW_PAUSE_S), "views")
+        pauses = Backoff(replace(self.retry, first_pause_s=VIEW_PAUSE_S, longest_pause_s=VIEW_PAUSE_S), "views")
         for _ in range(VIEW_TRIES):
             # Without its window a chunk counts as of `low`, which then must not be an old place.
-            note = {} if self._settings.skip_window else self._chunk.note
+            note = {} if self.settings.skip_window else self.chunk.note
             view = open_view(
-                sessions, self._table, note=note, margin_s=self._settings.margin_s, clock=self._clock,
-                retry=self._retry, is_old=self._is_old,
+                sessions, self.table, note=note, margin_s=self.settings.margin_s, clock=self.clock,
+                retry=self.retry, is_old=self._is_old,
             )  # fmt: skip
             try:
                 self._check_age(view)
@@ -195,13 +196,13 @@ class _Chunk:
                     break
         raise SourceUnavailable(
             f"{VIEW_TRIES} views were opened at most, none at a quiet moment: {reason}",
-            where=f"{self._table.id} on {where_of(sessions.side)}",
+            where=f"{self.table.id} on {where_of(sessions.side)}",
             hint="give the table a primary key, or copy it when it is written to less",
         )
 
     def _position(self, view: View) -> LogPosition:
         """Where the chunk's rows are the table's."""
-        return view.low if self._settings.skip_window and view.low is not None else view.high
+        return view.low if self.settings.skip_window and view.low is not None else view.high
 
     def _check_age(self, view: View) -> None:
         """Raises Unusable for a view from before `least`. MariaDB's log runs a moment ahead of what views show."""
@@ -210,45 +211,45 @@ class _Chunk:
             raise Unusable(f"the view stands at {at}, before what was read of the log")
 
     def _is_old(self, at: LogPosition) -> bool:
-        return sequence_of(at.file, at.position, self._settings.files_ahead) < self._settings.least
+        return sequence_of(at.file, at.position, self.settings.files_ahead) < self.settings.least
 
     def _window(self, view: View, invalid: Counter[str]) -> Window:
         """The changes while the view was opened; invalid dates in them are counted into `invalid`."""
-        if view.low == view.high or (self._settings.skip_window and view.low is not None):
-            return Window(self._key)
-        stream = self._access.after(view.gtids or "") if view.low is None else self._access.at(view.low)
+        if view.low == view.high or (self.settings.skip_window and view.low is not None):
+            return Window(self.key)
+        stream = self.access.after(view.gtids or "") if view.low is None else self.access.at(view.low)
 
         def add(reason: str, number: int) -> None:
             invalid[reason] += number
 
         decoder = Decoder(
-            {self._table.id: self._table}, wanted=self._table.id.__eq__, count=add,
-            tinyint1_as_boolean=self._settings.tinyint1_as_boolean, invalid_dates=self._settings.invalid_dates,
-            invalid_text=self._settings.invalid_text,
+            {self.table.id: self.table}, wanted=self.table.id.__eq__, count=add,
+            tinyint1_as_boolean=self.settings.tinyint1_as_boolean, invalid_dates=self.settings.invalid_dates,
+            invalid_text=self.settings.invalid_text,
         )  # fmt: skip
         try:
-            return read_window(stream, view.high, self._table, self._key, decoder, self._settings.most_window_rows)
+            return read_window(stream, view.high, self.table, self.key, decoder, self.settings.most_window_rows)
         except SchemaUnknown as error:  # rows from before an ALTER that is in the window, too
             raise Unusable(f"the table was altered: {error.message}") from error
 
     def _stream(self, sessions: ChunkSessions, view: View) -> ResultStream:
         try:
-            return ResultStream(sessions.reader, self._select(sessions, view), str(self._table.id))
+            return ResultStream(sessions.reader, self._select(sessions, view), str(self.table.id))
         except SourceError as error:
-            if not self._settings.where or error.retryable:
+            if not self.settings.where or error.retryable:
                 raise
-            hint = f"is the filter right? {self._settings.where}"
+            hint = f"is the filter right? {self.settings.where}"
             raise SourceError(error.message, where=error.where, hint=hint) from error
 
     def _select(self, sessions: ChunkSessions, view: View) -> str:
-        text, values = condition(self._chunk, self._table)
+        text, values = condition(self.chunk, self.table)
         with sessions.reader.cursor() as cursor:
             text = str(cursor.mogrify(text, tuple(values)))
         # The line feed ends a comment at the filter's end.
-        text = f"({text}) AND ({self._settings.where}\n)" if self._settings.where else text
-        name = f"{quoted(self._table.id.database)}.{quoted(self._table.id.table)}"
+        text = f"({text}) AND ({self.settings.where}\n)" if self.settings.where else text
+        name = f"{quoted(self.table.id.database)}.{quoted(self.table.id.table)}"
         versions = " FOR SYSTEM_TIME ALL" if view.versioned else ""
-        return f"SELECT {select_list(self._table)} FROM {name}{versions} WHERE {text}"
+        return f"SELECT {select_list(self.table)} FROM {name}{versions} WHERE {text}"
 
     def _blocks(self, opened: _Opened, reader: RowReader) -> Iterator[ChangeBlock]:
         packets = opened.first
@@ -259,15 +260,15 @@ class _Chunk:
                 packets = opened.stream.read()
             except TableChanged as error:
                 raise SourceUnavailable(
-                    f"the table changed inside a SELECT: {error}", where=str(self._table.id)
+                    f"the table changed inside a SELECT: {error}", where=str(self.table.id)
                 ) from error
         yield from reader.finish()
 
     def _last_images(self, window: Window) -> Iterator[pa.RecordBatch]:
         """The last images that belong to the chunk."""
         for batch in window.last_images():
-            if self._chunk.columns:
-                mine = self._inside(batch.select(list(self._chunk.columns)))
+            if self.chunk.columns:
+                mine = self.inside(batch.select(list(self.chunk.columns)))
                 batch = batch.filter(pa.array(np.asarray(mine, bool)))
             if batch.num_rows:
                 yield batch
@@ -286,9 +287,9 @@ class _Chunk:
         reason: str = "",
     ) -> ChunkReport:
         file, position = ("", 0) if at is None else (at.file, at.position)
-        sequence = 0 if at is None else sequence_of(file, position, self._settings.files_ahead)
+        sequence = 0 if at is None else sequence_of(file, position, self.settings.files_ahead)
         return ChunkReport(
-            self._chunk.number, done, rows, sequence, file, position, gtids, sessions.info.identity, reason
+            self.chunk.number, done, rows, sequence, file, position, gtids, sessions.info.identity, reason
         )
 
 
