@@ -2,7 +2,7 @@
 
 A behaviour that is tried on several servers, with several cases, is tried with each case on one server in turn by
 `make test`, so that each case and each server is met; all pairs are the exhaustive tier's. A behaviour without cases
-is tried on all servers by both.
+is tried on all servers by both, but where the servers make little difference.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ from servers import FLAVORS
 
 ALIKE = (FLAVORS, ("doris", "starrocks"), ("opensearch", "elasticsearch"))
 """Servers that one piece of code speaks with, as parameters have them."""
+
+ONE_SERVER_EACH = (
+    "tests/differential/", "tests/verify/", "tests/connectors/mysql/snapshot/", "tests/test_plan_live.py",
+)  # fmt: skip
+"""Where what is tried is behind the servers' differences: tests of a file are on one server in turn, also those without
+cases."""
 
 EXHAUSTIVE = pytest.mark.exhaustive
 
@@ -71,8 +77,9 @@ def _note(item: pytest.Function, groups: dict[str, dict[str, dict[str, pytest.It
     if len(servers) == 1 and item.get_closest_marker("every_server") is None:
         case = "-".join(part for part in item.callspec.id.split("-") if part != given[servers[0]])
         behaviour, _, own = item.nodeid.partition("[")[0].rpartition("::")
-        # The behaviours of a class are its cases.
-        group, case = (behaviour, f"{own} {case}") if item.cls is not None else (f"{behaviour}::{own}", case)
+        # The behaviours of a class are its cases, and so are those of some files.
+        together = item.cls is not None or (not case and item.nodeid.startswith(ONE_SERVER_EACH))
+        group, case = (behaviour, f"{own} {case}") if together else (f"{behaviour}::{own}", case)
         groups[group][case][given[servers[0]]] = item
 
 

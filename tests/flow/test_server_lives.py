@@ -12,7 +12,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(
     ("kind", "server", "seed"),
-    [("opensearch", "opensearch", 1), ("mysql", "mysql_sink_server", 0), ("oceanbase", "oceanbase_sink_server", 1)],
+    [
+        ("opensearch", "opensearch", 1),
+        ("mysql", "mysql_sink_server", 0),
+        pytest.param("oceanbase", "oceanbase_sink_server", 1, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_random_life_ends_with_the_rows_of_the_source(
     kind: str, server: str, seed: int, tmp_path: Path, request: pytest.FixtureRequest

@@ -171,6 +171,7 @@ def test_damaged_documents_get_the_twins_answer_whatever_lies_around_them() -> N
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_no_subscript_leaves_its_buffer(tmp_path: Path) -> None:
     """The same damaged documents in a process where Numba checks every subscript."""
     script = (

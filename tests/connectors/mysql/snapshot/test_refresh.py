@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from stepping import Steps
+from tiers import crossed
 
 from cdc.schema import (
     AddColumn,
@@ -133,8 +134,7 @@ DURING = {
 }
 
 
-@pytest.mark.parametrize("name", DURING)
-@pytest.mark.parametrize("early", [True, False], ids=["as it begins", "as it ends"])
+@crossed("name, early", list(DURING), [True, False])
 def test_what_happens_to_a_table_while_it_is_copied(
     mysql_server: MySqlServer, tmp_path: Path, name: str, early: bool
 ) -> None:
