@@ -18,6 +18,7 @@ from cdc_services.server import MySqlServer
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
 
 
+@pytest.mark.exhaustive
 def test_a_kill_of_the_driver_at_a_random_moment(mariadb_server: MySqlServer, tmp_path: Path) -> None:
     work = SmallWorkload.on(mariadb_server)
     pipeline = mysql_pipeline(tmp_path, mariadb_server, work.pattern, scan__startup__mode="latest-offset")

@@ -201,6 +201,7 @@ def test_a_cluster_without_room_is_told_and_a_stop_does_not_wait_for_it(cluster:
     assert "stopped before anything was read" in log.read_text()
 
 
+@pytest.mark.exhaustive
 def test_a_machine_without_the_python_of_the_driver_is_named_with_the_program(cluster: Cluster, here: Here) -> None:
     here.write_demo("demo.duckdb")
     python = here.driver / "python"

@@ -1,4 +1,7 @@
-"""`cdc dev mysql`: the quickstart's commands, as they are written there, against the server that it brings up."""
+"""`cdc dev mysql`: the quickstart's commands, as they are written there, against the server that it brings up.
+
+`test_docs_commands.py` has the same commands against another server.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +63,7 @@ def ordered(database: Path) -> int:
         return 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.mysql
 @pytest.mark.spark
 @pytest.mark.slow
