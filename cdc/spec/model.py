@@ -147,6 +147,9 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         "sink.partitioning.strategy": "every key's changes stay in order without it",
         "flink-conf": "there is no Flink; `spark` holds settings of Spark",
         "transform.decimal.precision.mode": "decimals always keep all their digits",
+        "use.legacy.json.format": "JSON always has MySQL's own text, with spaces",
+        "shade.identifier": "passwords are taken as written, nothing is decoded: write ${PASSWORD} of the environment",
+        "shade.sensitive.keywords": "passwords are never shown, and taken as they are written",
     }
 
     flink_defaults: ClassVar[dict[str, str]] = {
@@ -204,7 +207,11 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         "or tables are merged: the run stops, or it becomes NULL and is counted. Default: fail with `evolve` and "
         "`exception`, else null.",
     )
-    route_mode: Annotated[Literal["all_match", "first_match"], AnyCase] = Field(
+    route_mode: Annotated[
+        Literal["all_match", "first_match", "all-match", "first-match"],
+        AnyCase,
+        AfterValidator(lambda mode: mode.replace("-", "_")),
+    ] = Field(
         "all_match",
         alias="route-mode",
         description="Which route rules count when several match a table: all of them, or the first.",

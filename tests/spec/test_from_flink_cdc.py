@@ -44,7 +44,22 @@ def test_the_page_has_all_of_them() -> None:
                 "sink.buffer-flush.max-rows",
             )
         }
-    assert [len([row for row in rows() if row[0] == section]) for section in MODELS] == [38, 14, 26, 21]
+    assert [len([row for row in rows() if row[0] == section]) for section in MODELS] == [38, 17, 26, 21]
+
+
+FORMS = """
+source: {type: values, rows: []}
+sink: {type: values}
+route:
+- {source-table: 'mydb.order_\\.*', sink-table: ods.orders}
+pipeline: {route-mode: first-match, shade.identifier: base64, shade.sensitive.keywords: password;username}
+"""
+
+
+def test_forms_of_its_own_sample_files_are_read() -> None:
+    found = check("p.yaml", FORMS.encode(), env={})
+    assert found.spec.pipeline.route_mode == "first_match"
+    assert any("write ${PASSWORD} of the environment" in str(warning) for warning in found.warnings)
 
 
 def default(model: type[Block], option: str) -> Any:
