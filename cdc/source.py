@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -45,6 +46,23 @@ class Flag(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Siblings:
+    """The runs of one pipeline into several sinks, as one of them sees them: they read the same log on one machine.
+
+    Attributes:
+        folder: theirs alone, for what one has read and the others need not read again; it goes when the runs end.
+        name: of this one among them; up to 40 letters, digits, `-` and `_`.
+        count: of them, this one included.
+        metadata: what any of them asks of each row, as in `Context`.
+    """
+
+    folder: Path
+    name: str
+    count: int
+    metadata: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """The facts about the run that a connector gets.
 
@@ -54,12 +72,14 @@ class Context:
         stop_file: exists once the run is asked to stop; None when nobody asks.
         metadata: what the sink asks of each row besides the source's `metadata.list`, by name; a source gives what it
             knows of it (`ChangeBlock.metadata`).
+        siblings: the runs that read the same log; None for a run alone, and where a task cannot see their folder.
     """
 
     pipeline: str
     store: Store
     stop_file: Flag | None = None
     metadata: tuple[str, ...] = ()
+    siblings: Siblings | None = None
 
     def stopping(self) -> bool:
         """Whether the run is asked to stop: what waits for a server that is gone then gives up. Any process."""

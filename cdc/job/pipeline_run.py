@@ -109,7 +109,9 @@ class PipelineRun:
         if not control.guest:
             keep_pandas_out()
         context = partial(Context, place.pipeline, stop_file=self._state.stop_file)
-        self._source = spec.source.build(context(self._state.source, metadata=spec.metadata()))
+        self._source = spec.source.build(
+            context(self._state.source, metadata=spec.metadata(), siblings=control.siblings)
+        )
         self._sink = spec.sink.build(context(self._state.sink))
         self._java = chosen_java(spec) if self._shared is None else self._shared.java
         self._signals = Signals(control.stop, control.drain)

@@ -6,6 +6,8 @@
 | fails for good | its run is over, the others go on; the process ends with its error once they have ended |
 | is slow | its run is behind the others, at a place of its own in the source's log |
 
+What one run has read of the log the others take from it (`Siblings`), where the source can do that: it is decoded once.
+
 Each run has its own state, decisions and place in the log, in `sinks/<name>` of the pipeline's state directory. So a
 sink that is added later begins with a snapshot of its own, and one that is taken out and put back goes on where it was.
 """
@@ -22,7 +24,7 @@ from typing import IO
 
 from cdc.errors import CdcError, EngineError, StateError
 from cdc.flow.commits import known
-from cdc.job.control import Control
+from cdc.job.control import Control, siblings_of
 from cdc.job.json_log import JsonLog
 from cdc.job.log_records import from_info_on
 from cdc.job.notifying import RunNotifying
@@ -40,13 +42,15 @@ RunSink = Callable[[PipelineSpec, RunNotifying, Control], int]
 """One run into one sink, with what is to see its status documents. Raises CdcError."""
 
 _LOOK_S = 0.2
+_LOG = "log"
+"""The folder among the temporary files that has what one run has read of the source's log for all."""
 
 
 @dataclass
 class _Lane:
     """The runs into one sink, one after the other, with its state in `root`.
 
-    `stop` ends them, `error` is what has ended the last one.
+    `specs` is the pipeline with each of its sinks, `stop` ends the runs, `error` is what has ended the last one.
     """
 
     spec: PipelineSpec
@@ -55,6 +59,7 @@ class _Lane:
     shared: SharedSpark
     log: IO[str] | None
     root: Path
+    specs: Sequence[PipelineSpec]
     stop: threading.Event = field(default_factory=threading.Event)
     error: CdcError | None = None
 
@@ -70,7 +75,10 @@ class _Lane:
             self.reporter.line(f"the run into this sink has ended, others go on: {error}", level="error")
 
     def _control(self, *, guest: bool = False, again: bool = False) -> Control:
-        return Control(stop=self.stop, log=self.log, guest=guest, again=again, shared=self.shared)
+        return Control(
+            stop=self.stop, log=self.log, guest=guest, again=again, shared=self.shared,
+            siblings=siblings_of(self.spec, self.specs, self.shared.scratch / _LOG),
+        )  # fmt: skip
 
     def _once(self, run: RunSink, control: Control) -> int:
         try:
@@ -106,6 +114,7 @@ def run_sinks(
             shared,
             log,
             root / SINKS / spec.sink_name,
+            specs,
         )
         for spec in specs
     ]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from cdc.schema import TableId
-from cdc.source import Lag
+from cdc.source import Lag, Siblings
 from cdc.state.store import Store
 from connectors.mysql.follow.names import names_ignore_case
 from connectors.mysql.follow.streams import Streams
@@ -25,8 +25,10 @@ from connectors.mysql.snapshot.plan.splits import SnapshotSplits
 class Parts:
     """Log reader, snapshot planner, schema history: lazily made parts of one process. `notices`: lines for the user."""
 
-    def __init__(self, options: MySqlSourceOptions, store: Store, streams: Streams) -> None:
-        self._options, self._store, self._streams = options, store, streams
+    def __init__(
+        self, options: MySqlSourceOptions, store: Store, streams: Streams, siblings: Siblings | None = None
+    ) -> None:
+        self._options, self._store, self._streams, self._siblings = options, store, streams, siblings
         self.notices: list[str] = []
 
     @cached_property
@@ -47,7 +49,7 @@ class Parts:
     @cached_property
     def tail(self) -> Tail:
         """The reader of the log."""
-        return Tail(self.options, self._store, self._streams, self.wanted, self.notices)
+        return Tail(self.options, self._store, self._streams, self.wanted, self.notices, self._siblings)
 
     @cached_property
     def coordinator(self) -> Coordinator:

@@ -69,7 +69,7 @@ class MySqlSource(Source):
 
     def _forget(self) -> None:
         """Drop what belongs to one process."""
-        self._parts = Parts(self._options, self._context.store, self._streams)
+        self._parts = Parts(self._options, self._context.store, self._streams, self._context.siblings)
         self._bounded = self._stopped = self._looked = False
         self._current: tuple[LogPosition, str] | None = None
 
@@ -269,7 +269,34 @@ class MySqlSource(Source):
             report({"lost": str(part.start)})
 
     def _decoded(self, part: LogRange, index: int, count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
-        """One range; `moved` is called when it is read on another server."""
+        """One range, of which another run may have the rows; `moved` is called when it is read on another server."""
+        from connectors.mysql.rows.metadata import shown_by_log
+
+        names, siblings = (*self._options.metadata_names(), *self._context.metadata), self._context.siblings
+        if siblings is None:
+            return self._decoded_here(part, index, count, moved, names)
+        from connectors.mysql.sharing.decoded import Elsewhere, SharedBlocks
+
+        def elsewhere() -> None:
+            raise Elsewhere
+
+        names = (*names, *siblings.metadata)
+
+        def decode(count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
+            return self._decoded_here(part, index, count, moved, names)
+
+        options = self._options
+        made_of = (
+            self._parts.schemas.digest(part.schemas), options.tinyint1_as_boolean, options.invalid_dates,
+            options.invalid_text,
+        )  # fmt: skip
+        for_all, alone = partial(decode, moved=elsewhere), partial(decode, count, moved)
+        return SharedBlocks(siblings).read(part, made_of, shown_by_log(names), for_all, alone, count)
+
+    def _decoded_here(
+        self, part: LogRange, index: int, count: Count, moved: Callable[[], None], names: Sequence[str]
+    ) -> Iterator[ChangeBlock]:
+        """One range off the server's log."""
         from connectors.mysql.log.moved_range import read_anywhere
         from connectors.mysql.rows.metadata import LogMetadata
 
@@ -282,7 +309,7 @@ class MySqlSource(Source):
             return self._streams.holding(wanted, reader=reader)
 
         by_position = partial(self._streams.at, reader=reader, server=part.server)
-        metadata = LogMetadata((*self._options.metadata_names(), *self._context.metadata))
+        metadata = LogMetadata(names)
         for chunk in read_anywhere(part, by_position, holding, self._streams.retry):
             yield from in_phase("decode", metadata.blocks(chunk, rows.decode))
         if elsewhere:

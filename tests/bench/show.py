@@ -173,13 +173,21 @@ def _cluster(found: Figures) -> Iterator[str]:
 
 def _several_sinks(found: Figures) -> Iterator[str]:
     rows = [
-        (name, f"{run['cpu_s_per_million']:.2f}", f"{run['wall_s']:.1f}", f"{run['other_cores']:.1f}")
+        (
+            name, f"{run['cpu_s_per_million']:.2f}", f"{run['server_cpu_s_per_million']:.2f}",
+            f"{run['log_sent']:.1f}", f"{run['start_cpu_s']:.1f}", f"{run['wall_s']:.1f}", f"{run['other_cores']:.1f}",
+        )
         for name, run in found["runs"].items()
-    ]
+    ]  # fmt: skip
     yield ""
     yield "the same inserts into one DuckDB file, and into two"
-    yield from _lines(("into", "CPU s per M rows", "s, with the start", "other load"), rows)
-    yield f"two sinks take {found['cpu_ratio']:.2f} times the CPU of one"
+    heads = ("into", "CPU s per M rows", "server's", "log sent, times", "start CPU s", "s with it", "other load")
+    yield from _lines(heads, rows)
+    ratios = found["ratios"]
+    yield (
+        f"two sinks take {ratios['cpu_s_per_million']:.2f} times the CPU of one, "
+        f"{ratios['server_cpu_s_per_million']:.2f} times that of the server"
+    )
 
 
 def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:

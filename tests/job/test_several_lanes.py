@@ -37,6 +37,7 @@ class NoSpark:
     """Spark that is up until somebody says otherwise."""
 
     up = True
+    scratch = Path("scratch")
 
     def __init__(self, *_: object, **settings: object) -> None:
         self.start = self.stop = lambda: None

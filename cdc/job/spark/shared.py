@@ -64,6 +64,14 @@ class SharedSpark:
         self._spark: SparkSession | None = None
         self._forks: Forks | None = None
         self._java: Java | None = None
+        self._scratch: Path | None = None
+
+    @property
+    def scratch(self) -> Path:
+        """A folder for temporary files, which goes with Spark. Raises EngineError before the start."""
+        if self._scratch is None:
+            raise EngineError("Spark is not started")
+        return self._scratch
 
     @property
     def java(self) -> Java:
@@ -83,7 +91,7 @@ class SharedSpark:
             raise
 
     def _begin(self) -> None:
-        scratch = self._lock.make_scratch()
+        scratch = self._scratch = self._lock.make_scratch()
         self._stack.enter_context(as_guest())
         with without_variables(self._secrets):
             self._java = choose_java(os.environ)

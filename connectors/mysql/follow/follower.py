@@ -82,6 +82,11 @@ class Follower(threading.Thread):
         return self._segmenter.done
 
     @property
+    def prepared(self) -> bool:
+        """Whether what was read had prepared XA transactions."""
+        return self._segmenter.prepared
+
+    @property
     def relevant(self) -> bool:
         """Whether something was read ahead that concerns captured tables."""
         with self._changed:

@@ -102,6 +102,8 @@ class Segmenter:
         self._steps: list[tuple[int, int]] = []
         self._in_transaction = self._announced = self._file_begins = False
         self._gtid = ""
+        self.prepared = False
+        """Whether the log had prepared XA transactions: what follows cannot be understood without what came before."""
         self._open = _Open()
         self._files = Continuity(done)
 
@@ -234,12 +236,13 @@ class Segmenter:
         data = body[13 : 13 + gtrid + bqual]
         one_phase = body[0] != 0
         if not one_phase:
+            self.prepared = True
             self._xa[data[:gtrid].hex(), data[gtrid:].hex(), str(format_id)] = self._rows_before(view, first, index)
         return frozenset()
 
     def _xa_end(self, view: BufferView, index: int, text: str) -> None:
         """XA COMMIT or XA ROLLBACK of a prepared transaction."""
-        view.is_end[index] = True
+        view.is_end[index] = self.prepared = True
         xid = _XID.search(text)
         tables = self._xa.pop(tuple(part.lower() for part in xid.groups()), None) if xid else None
         if text.split()[1].upper() != "ROLLBACK" or tables == frozenset():

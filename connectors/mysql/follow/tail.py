@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
-from cdc.source import Lag, Limits, Split
+from cdc.source import Lag, Limits, Siblings, Split
 from cdc.state.store import Store
+from connectors.mysql.follow.beside import Beside, Next, Own
 from connectors.mysql.follow.log_end import LogEnd
 from connectors.mysql.follow.opened import check_opened, note_opened
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.log.segment import Segment, end_offset, splits_of
+from connectors.mysql.log.segment import Segment, cuts_of, end_offset, splits_at
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas
 from connectors.mysql.server.positions import LogPosition
@@ -29,11 +30,13 @@ from connectors.mysql.server.same_server import (
 )
 from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import ServerInfo
+from connectors.mysql.sharing.plans import Plan
 
 if TYPE_CHECKING:
     from connectors.mysql.follow.follower import Follower, OpenStream
     from connectors.mysql.follow.segmenter import Segmenter
     from connectors.mysql.log.stream import BinlogStream
+    from connectors.mysql.schema.tracker import Tracker
 
 AHEAD = 4
 """Batches that the follower may read ahead."""
@@ -65,13 +68,18 @@ class Tail:
         streams: Streams,
         wanted: Callable[[TableId], bool],
         notices: list[str],
+        siblings: Siblings | None = None,
     ) -> None:
         self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
         self._notices = notices
+        self._schemas = Schemas(store, options)
+        self._beside = None if siblings is None else Beside(siblings, self._schemas.digest)
+        self._taken: Plan | None = None
+        self._opened: int | None = None
         self._follower: Follower | None = None
         self._planned: tuple[MySqlOffset, list[Segment]] | None = None
         self._backoffs: dict[float, Backoff] = {}
-        self._followed = self._compared = self._late = False
+        self._followed = self._asked = self._compared = self._late = False
         self._note = ""
         self._end = LogEnd(partial(streams.session, patient=False))
         self._at: MySqlOffset | None = None
@@ -84,9 +92,16 @@ class Tail:
         return end
 
     def _offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
+        if self._beside is not None and self._asked:
+            there = self._of_another(self._beside, start, wait_s)
+            if there is not None:
+                return there
         follower = self._follower
         while follower is None:
             try:
+                if self._beside is not None and not self._asked:
+                    self._tracked(start)
+                    return self._offset(start, limits, wait_s)
                 follower = self._follow(start, limits)
             except _Redefined as found:
                 return replace(start, schemas=found.schemas)
@@ -109,17 +124,43 @@ class Tail:
             self.stop()
             return self._offset(start, limits, wait_s)
         end = end_offset(start, batch)
-        self._planned = (end, batch)
-        if end.position.file in follower.opened:
-            note_opened(self._store, end.server, end.position.file, follower.opened.pop(end.position.file))
+        self._planned, self._taken = (end, batch), None
+        self._opened = follower.opened.pop(end.position.file, None)
+        if self._opened is not None:
+            note_opened(self._store, end.server, end.position.file, self._opened)
         return end
+
+    def _of_another(self, beside: Beside, start: MySqlOffset, wait_s: float) -> MySqlOffset | None:
+        """The end of a batch that another run has planned, or `start` when that one has nothing; None: follow."""
+        if self.until is not None and self.until[1] != start.server:
+            return None
+        follower = self._follower
+        own = Own(follower is not None, follower is not None and follower.at_end and not follower.looked.waiting)
+        found = beside.next(start, None if self.until is None else self.until[0], wait_s, own)
+        if found is Next.FOLLOW or (found is Next.NOTHING and not (self._compared or self._late)):
+            return None
+        if follower is not None:
+            self.stop()
+        self._end.look(start.position)
+        if not isinstance(found, Plan):
+            return start
+        self._taken = found
+        if found.opened_s is not None:
+            note_opened(self._store, found.end.server, found.end.position.file, found.opened_s)
+        return found.end
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> Sequence[Split]:
         """Cut at transaction ends when the batch is big and was planned by this object; else one split."""
+        if self._taken is not None and self._taken.start.same_log(start) and self._taken.end.same_log(end):
+            return splits_at(start, end, self._taken.cuts)
         planned = None
         if self._planned is not None and self._planned[0].same_log(end):
             planned = self._planned[1]
-        return splits_of(planned, start, end, parallelism)
+        cuts = cuts_of(planned, start, end, parallelism)
+        follower = self._follower
+        if self._beside is not None and planned is not None and follower is not None and not follower.prepared:
+            self._beside.planned(start, end, cuts, self._opened)
+        return splits_at(start, end, cuts)
 
     def follow_until(self, position: tuple[LogPosition, str] | None) -> None:
         """Set `until`; what was read ahead is read again when it was another before."""
@@ -134,7 +175,7 @@ class Tail:
         nothing else was read and the end of the log is not known.
         """
         if self._follower is None:
-            return Lag(0, self._note) if self._note else None
+            return self._lag_beside() if self._beside is not None and not self._note else self._noted()
         follower, at = self._follower, self._at
         looked, end = follower.looked, None if follower.at_end or at is None else self._end.found
         known = looked.upto if follower.at_end else None if end is None else end.at
@@ -153,6 +194,18 @@ class Tail:
             transactions = there if transactions is None or there is None else max(transactions, there)
         return Lag(size, follower.note, transactions=transactions)
 
+    def _noted(self) -> Lag | None:
+        return Lag(0, self._note) if self._note else None
+
+    def _lag_beside(self) -> Lag | None:
+        """The lag of a run without a reader of its own, by the server's last word on the end of its log."""
+        end, at = self._end.found, self._at
+        if self._beside is not None and self._beside.clear:
+            return Lag(0, transactions=0)
+        if end is None or at is None:
+            return None
+        return Lag(end.bytes_behind(at.position), transactions=end.transactions_behind(at.gtids))
+
     def stop(self) -> None:
         """End the follower thread; `offset` starts another. Waits for its end, as there is one writer of the history
         at a time."""
@@ -164,19 +217,9 @@ class Tail:
 
     def _follow(self, start: MySqlOffset, limits: Limits | None) -> Follower:
         from connectors.mysql.follow.follower import Follower
-        from connectors.mysql.follow.reread import Reread
         from connectors.mysql.follow.segmenter import Segmenter
-        from connectors.mysql.follow.unlogged import Unlogged
 
-        position, info = self._resume(start)
-        tracker = Schemas(self._store, self._options, self.ordered).tracker(
-            start.schemas, self._wanted, info.dialect, info.lower_case_table_names, self._notices,
-            Reread(self._streams), Unlogged(self._streams),
-        )  # fmt: skip
-        if not self._compared:
-            self._compared = tracker.compare(position)
-            if tracker.entries != start.schemas:
-                raise _Redefined(tracker.entries)
+        position, info, tracker = self._tracked(start)
         segmenter = Segmenter(
             tracker, self._wanted, file=position.file, position=position.position, limits=limits,
             done=start.gtids,
@@ -194,13 +237,30 @@ class Tail:
         self._backoffs.clear()
         return follower
 
+    def _tracked(self, start: MySqlOffset) -> tuple[LogPosition, ServerInfo, Tracker]:
+        """Where the log goes on, the server, and what keeps its schemas, once the tables were compared with it."""
+        from connectors.mysql.follow.reread import Reread
+        from connectors.mysql.follow.unlogged import Unlogged
+
+        position, info = self._resume(start)
+        tracker = Schemas(self._store, self._options, self.ordered).tracker(
+            start.schemas, self._wanted, info.dialect, info.lower_case_table_names, self._notices,
+            Reread(self._streams), Unlogged(self._streams),
+        )  # fmt: skip
+        self._asked = True
+        if not self._compared:
+            self._compared = tracker.compare(position)
+            if tracker.entries != start.schemas:
+                raise _Redefined(tracker.entries)
+        return position, info, tracker
+
     def _move(self, start: MySqlOffset) -> MySqlOffset:
         """Another server is there: the same place in its log, as a batch of its own. What was planned beyond `start`
         is planned again there. `start` itself while that server still lacks transactions."""
         from connectors.mysql.follow.failover import moved
 
         self.stop()
-        self._compared = self._late = False
+        self._asked = self._compared = self._late = False
         while True:
             try:
                 end = moved(start, self._streams, self._wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from cdc.schema import TableId
@@ -176,29 +177,36 @@ class LogRange:
     files_ahead: int = 0
 
 
-def splits_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Split]:
-    """The splits of a batch, each with a LogRange. `planned` are its segments, None when another process planned it:
-    then there is one split. None at all when nothing in the batch concerns captured tables, or when it only moves to
-    another server or log."""
+Cut = tuple[LogPosition, str | None]
+"""Where a part of a batch ends, and the GTIDs done there."""
+
+
+def cuts_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Cut]:
+    """Where the parts of a batch end. `planned` are its segments, None when another process planned it: then it is one
+    part. None at all when nothing in the batch concerns captured tables, or when it only moves to another server or
+    log."""
     nothing = planned is not None and not any(segment.tables for segment in planned)
     if start.position == end.position or nothing or start.moved_to(end):
         return []
-    cuts = [(end.position, end.gtids)]
-    if planned is not None:
-        cuts = _cuts(start.gtids, planned, parallelism)
-    starts = [(start.position, start.gtids), *cuts[:-1]]
-    ranges = (
-        LogRange(low, high, end.schemas, end.server, after, upto, end.files_ahead)
-        for (low, after), (high, upto) in zip(starts, cuts, strict=True)
-    )
-    return [Split(index, part) for index, part in enumerate(ranges)]
-
-
-def _cuts(done: str | None, planned: Sequence[Segment], parallelism: int) -> list[tuple[LogPosition, str | None]]:
-    """Where each part of the batch ends, and the GTIDs done there."""
-    cuts, first = [], 0
+    if planned is None:
+        return [(end.position, end.gtids)]
+    cuts, first, done = list[Cut](), 0, start.gtids
     for cut in cut_points(planned, parallelism, LEAST_SPLIT_BYTES):
         last = next(index for index in range(first, len(planned)) if planned[index] is cut)
         done, first = gtids_behind(done, planned[first : last + 1]), last + 1
         cuts.append((LogPosition(cut.file, cut.position), done))
     return cuts
+
+
+def splits_at(start: MySqlOffset, end: MySqlOffset, cuts: Sequence[Cut]) -> list[Split]:
+    """The splits of a batch with such parts, each with a LogRange."""
+    starts = [(start.position, start.gtids), *cuts]
+    return [
+        Split(index, LogRange(low, high, end.schemas, end.server, after, upto, end.files_ahead))
+        for index, ((low, after), (high, upto)) in enumerate(pairwise(starts))
+    ]
+
+
+def splits_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Split]:
+    """The splits of a batch, as `cuts_of` says."""
+    return splits_at(start, end, cuts_of(planned, start, end, parallelism))

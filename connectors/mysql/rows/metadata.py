@@ -26,6 +26,11 @@ _POSITION = (1 << 40) - 1
 _SERVER_ID = 5  # of an event's header
 
 
+def shown_by_log(wanted: Collection[str]) -> tuple[str, ...]:
+    """Wanted names that are columns of the log, in order."""
+    return tuple(sorted({*wanted} & {*NAMES, BEGIN}))
+
+
 class LogMetadata:
     """Gives the blocks of one range of the log their metadata. One object per range, its buffers in order.
 
@@ -33,7 +38,7 @@ class LogMetadata:
     """
 
     def __init__(self, wanted: Collection[str]) -> None:
-        self._wanted = any(name in (*NAMES, BEGIN) for name in wanted)
+        self._wanted = bool(shown_by_log(wanted))
         self._gtids = "gtid" in wanted
         self._gtid = ""
 

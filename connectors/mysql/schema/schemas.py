@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -23,6 +25,7 @@ from cdc.schema import (
 from cdc.source import Count
 from cdc.state.store import Store
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
+from connectors.mysql.ddl.delta import table_to_json
 from connectors.mysql.options import LogOptions
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.schema.tracker import Reread, Tracker, Unlogged
@@ -65,6 +68,7 @@ class Schemas:
     def __init__(self, store: Store, options: LogOptions, ordered: frozenset[TableId] = frozenset()) -> None:
         """`ordered` are tables that are to be copied anew: whatever the log does not tell of their rows, that does."""
         self._options, self._store, self.history, self._ordered = options, store, _shared(store), ordered
+        self._digests: dict[int, str] = {}
 
     def begin(self, known: Known, wanted: Wanted, at: LogPosition, dialect: Dialect) -> None:
         """Write what is known where a new pipeline starts, as its first entries. Repeatable.
@@ -140,6 +144,20 @@ class Schemas:
         for table, mark in entry.delta.marks.items():
             if mark == "left":
                 yield TableLeft(table, "it has a name that is not captured")
+
+    def digest(self, count: int) -> str:
+        """Stands for all that decoding depends on after `count` entries: definitions, and names that are no tables."""
+        found = self._digests.get(count)
+        if found is None:
+            tables = sorted(self.history.tables(count).items())
+            sequences = sorted(self.history.fill(Catalog(wanted=lambda table: True), count).sequences)
+            told = json.dumps([
+                [[table.database, table.table, table_to_json(definition)] for table, definition in tables],
+                [[table.database, table.table] for table in sequences],
+            ], sort_keys=True)  # fmt: skip
+            found = hashlib.sha256(told.encode("utf-8")).hexdigest()
+            self._digests = {count: found}
+        return found
 
     def decoder(self, count: int, wanted: Wanted, report: Count) -> Decoder:
         """A decoder for rows written under the definitions after `count` entries."""

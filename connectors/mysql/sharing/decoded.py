@@ -1,0 +1,186 @@
+"""Decoded ranges of the log that runs share: who comes first decodes a range into a file, the others read the file.
+
+    folder/blocks/KEY            whole: renamed when its last byte is written
+    folder/blocks/KEY.lock       flock: of the task that writes it, until that has ended in whatever way
+    folder/blocks/KEY.part-PID   being written
+    folder/blocks/KEY.by-NAME    a run has it; when all have, it goes
+
+The key stands for all that the rows are made of. A file that is not there, or cannot be had soon, is done without: then
+a task reads the server's log. Executor.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from cdc.block import ChangeBlock
+from cdc.source import Count, Siblings
+from cdc.timing import in_phase
+from connectors.mysql.log.segment import LogRange
+from connectors.mysql.log.sequences import sequence_of
+from connectors.mysql.sharing.blocks_file import BlocksFile, TooLarge, write_blocks
+from connectors.mysql.sharing.runs import Runs
+
+LEAST_BYTES = 256 << 10
+"""A shorter range of the log is read and decoded in less time than a file takes."""
+MOST_BYTES = 512 << 20
+"""All files together; the oldest go first. They are in memory as far as the machine has it to spare."""
+STALLED_S = 2.0
+"""A file that grows no more is not waited for."""
+_LOOK_S = 0.005
+
+Decode = Callable[[Count], Iterator[ChangeBlock]]
+"""Decodes a range from the server's log."""
+
+
+class Elsewhere(Exception):
+    """The range came from another server than it was planned on: its rows have other numbers, of that task alone."""
+
+
+class SharedBlocks:
+    """The decoded ranges of one pipeline's runs. Cheap to make."""
+
+    def __init__(self, siblings: Siblings, most_bytes: int = MOST_BYTES) -> None:
+        self._siblings, self._most = siblings, most_bytes
+        self._folder, self._runs = siblings.folder / "blocks", Runs(siblings)
+
+    def read(
+        self,
+        part: LogRange,
+        made_of: Sequence[object],
+        names: Sequence[str],
+        for_all: Decode,
+        alone: Callable[[], Iterator[ChangeBlock]],
+        count: Count,
+    ) -> Iterator[ChangeBlock]:
+        """The blocks of a range. `made_of` is what they depend on besides it, `names` the metadata that is wanted.
+
+        `for_all` decodes it for the file, and may be given up before its end; it raises Elsewhere instead of giving
+        rows of another server. `alone` decodes it for this task.
+        """
+        file = None
+        if _bytes(part) >= LEAST_BYTES:
+            file = self._file(part, _key(part, [*made_of, list(names)]), names, for_all)
+        if file is None:
+            yield from alone()
+            return
+        for reason, number in file.counts.items():
+            count(reason, number)
+        yield from in_phase("read", file.blocks())
+
+    def _file(self, part: LogRange, key: str, names: Sequence[str], decode: Decode) -> BlocksFile | None:
+        """The range's file, written first where another run will want it; None when there is none."""
+        found = self._open(key)
+        if found is not None or not self._runs.behind(_last(part), self._most // 2):
+            return found
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with self._turn(key) as mine:
+                found = self._open(key)
+                if found is None and mine and self._write(part, key, names, decode):
+                    found = self._open(key)
+        except OSError:
+            return None
+        return found
+
+    def _open(self, key: str) -> BlocksFile | None:
+        path = self._folder / key
+        try:
+            found = BlocksFile(path)
+            Path(f"{path}.by-{self._siblings.name}").touch()
+            if len(list(self._folder.glob(f"{key}.by-*"))) >= self._siblings.count:
+                self._remove(key)
+        except (OSError, ValueError, pa.ArrowException):
+            return None
+        return found
+
+    @contextmanager
+    def _turn(self, key: str) -> Iterator[bool]:
+        """Whether the file is this task's to write; waits for one that writes it, as long as that gets on."""
+        lock = os.open(self._folder / f"{key}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            yield self._locked(lock, key)
+        finally:
+            os.close(lock)
+
+    def _locked(self, lock: int, key: str) -> bool:
+        size, since = -1, time.monotonic()
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                now = sum(each.stat().st_size for each in self._folder.glob(f"{key}.part-*"))
+                if now != size:
+                    size, since = now, time.monotonic()
+                if time.monotonic() - since > STALLED_S:
+                    return False
+            time.sleep(_LOOK_S)
+
+    def _write(self, part: LogRange, key: str, names: Sequence[str], decode: Decode) -> bool:
+        """Whether the file is there. Raises what `decode` raises."""
+        expected = 2 * _bytes(part)
+        if expected > self._most:
+            return False
+        self._make_room(expected)
+        path = self._folder / f"{key}.part-{os.getpid()}"
+        counts = Counter[str]()
+
+        def count(reason: str, number: int) -> None:
+            counts[reason] += number
+
+        blocks = decode(count)
+        try:
+            write_blocks(path, blocks, names, counts, expected)
+            path.replace(self._folder / key)
+        except (TooLarge, Elsewhere):
+            return False
+        finally:
+            path.unlink(missing_ok=True)
+            close = getattr(blocks, "close", None)
+            if close is not None:
+                close()  # it holds a connection
+        return True
+
+    def _make_room(self, wanted: int) -> None:
+        """Remove the oldest files until there is room."""
+        held = []
+        for entry in os.scandir(self._folder):
+            if "." not in entry.name:
+                found = entry.stat()
+                held.append((found.st_mtime, found.st_size, entry.name))
+        total = sum(size for _, size, _ in held) + wanted
+        for _, size, name in sorted(held):
+            if total <= self._most:
+                return
+            self._remove(name)
+            total -= size
+
+    def _remove(self, key: str) -> None:
+        for path in [self._folder / key, *self._folder.glob(f"{key}.by-*"), self._folder / f"{key}.lock"]:
+            path.unlink(missing_ok=True)
+
+
+def _last(part: LogRange) -> int:
+    return sequence_of(part.end.file, part.end.position, part.files_ahead)
+
+
+def _bytes(part: LogRange) -> int:
+    """Bytes of log in a range, but for a file that it begins in and does not end in."""
+    return part.end.position - (part.start.position if part.start.file == part.end.file else 0)
+
+
+def _key(part: LogRange, made_of: Sequence[object]) -> str:
+    places = [[at.file, at.position] for at in (part.start, part.end)]
+    told = [places, part.server, part.after, part.upto, part.files_ahead, *made_of]
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode("utf-8")).hexdigest()[:32]
