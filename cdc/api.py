@@ -174,8 +174,8 @@ def run_here(
     from cdc.job.report import Reporter
     from cdc.job.restarting import run_again
     from cdc.job.run import run as run_job
-    from cdc.job.several_sinks import check_one_sink, run_sinks
-    from cdc.job.state_location import of_sink, state_location
+    from cdc.job.several_sinks import run_sinks
+    from cdc.job.state_location import check_one_sink, of_sink, state_location
     from cdc.state.directory import StateDir
 
     with ExitStack() as stack:

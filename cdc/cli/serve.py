@@ -57,7 +57,8 @@ def serve(
     CDC_NOTIFY_WEBHOOK in the environment is an address that gets the notifications of all pipelines.
     """
     from cdc.job.state_location import root_of_states, store_url
-    from cdc.serve.server import Server, Settings, end_on_signals, quiet_libraries
+    from cdc.serve.process import end_on_signals, quiet_libraries
+    from cdc.serve.server import Server, Settings
     from cdc.web.settings import WebSettings
 
     if not folder.is_dir():

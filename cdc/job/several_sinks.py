@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from cdc.errors import CdcError, EngineError, StateError
+from cdc.errors import CdcError, EngineError
 from cdc.flow.commits import known
 from cdc.job.control import Control, siblings_of
 from cdc.job.json_log import JsonLog
@@ -31,7 +31,7 @@ from cdc.job.notifying import RunNotifying
 from cdc.job.report import Reporter
 from cdc.job.restarting import run_again
 from cdc.job.spark.shared import SharedSpark
-from cdc.job.state_location import SINKS
+from cdc.job.state_location import SINKS, check_progress
 from cdc.job.watch import Signals
 from cdc.restarts import Strategy
 from cdc.retry import RetryPolicy
@@ -99,7 +99,7 @@ def run_sinks(
     `specs` is the pipeline with each sink; `root` the folder of its state, `bounded` whether runs end at the present
     end of the log. Raises the first error that has ended a run, when all have ended.
     """
-    _check_progress(specs, root)
+    check_progress(specs[0], root)
     reporter, stop = Reporter(log_format), threading.Event()
     json_log = JsonLog(reporter.line, wanted=log_format == "json")
     secrets = sorted({name for spec in specs for name in spec.secret_variables})
@@ -143,31 +143,3 @@ def _all(lanes: Sequence[_Lane], work: Callable[[_Lane], None], stop: threading.
             thread.join(_LOOK_S)  # a signal is handled between two
             for lane in lanes if stop.is_set() else ():
                 lane.stop.set()
-
-
-def check_one_sink(spec: PipelineSpec, root: Path) -> None:
-    """Raise StateError where the pipeline has run into the sinks of a list, and has one sink now: nobody would go on
-    from there, and all tables would be copied anew."""
-    if spec.sink_name or StateDir(root).pipeline(source=spec.source.type) is not None:
-        return
-    found = sorted(each.name for each in (root / SINKS).glob("*") if StateDir(each).initial_offset() is not None)
-    if found:
-        raise StateError(
-            f"the progress here is of runs into several sinks: {', '.join(found)}",
-            where=str(root),
-            hint=f"to go on from one of them, move all that is in its folder, such as {root / SINKS / found[0]}, into "
-            "the one above; or choose another --state-dir, and the tables are copied anew",
-        )
-
-
-def _check_progress(specs: Sequence[PipelineSpec], root: Path) -> None:
-    """Raise StateError where the pipeline has run with one sink, outside a list: nobody would go on from there."""
-    if StateDir(root).pipeline(source=specs[0].source.type) is None:
-        return
-    of_one = root / SINKS / specs[0].sink_name
-    raise StateError(
-        "the progress here is of a run with one sink, and those of a list have each their own",
-        where=str(root),
-        hint=f"to go on from it, move all of it into the folder of its sink, such as {of_one}; or choose another "
-        "--state-dir, and the tables are copied anew",
-    )

@@ -234,6 +234,36 @@ SINKS = "sinks"
 """The folder of a pipeline's state with a state for each of its sinks."""
 
 
+def check_progress(spec: PipelineSpec, root: Path) -> None:
+    """Raise StateError where the pipeline of a list of sinks has run with one sink: nobody would go on from there.
+
+    `root` is the folder of the pipeline, `spec` has one of the sinks.
+    """
+    if StateDir(root).pipeline(source=spec.source.type) is None:
+        return
+    raise StateError(
+        "the progress here is of a run with one sink, and those of a list have each their own",
+        where=str(root),
+        hint=f"to go on from it, move all of it into the folder of its sink, such as {root / SINKS / spec.sink_name}; "
+        "or choose another --state-dir, and the tables are copied anew",
+    )
+
+
+def check_one_sink(spec: PipelineSpec, root: Path) -> None:
+    """Raise StateError where the pipeline has run into the sinks of a list, and has one sink now: nobody would go on
+    from there, and all tables would be copied anew."""
+    if spec.sink_name or StateDir(root).pipeline(source=spec.source.type) is not None:
+        return
+    found = sorted(each.name for each in (root / SINKS).glob("*") if StateDir(each).initial_offset() is not None)
+    if found:
+        raise StateError(
+            f"the progress here is of runs into several sinks: {', '.join(found)}",
+            where=str(root),
+            hint=f"to go on from one of them, move all that is in its folder, such as {root / SINKS / found[0]}, into "
+            "the one above; or choose another --state-dir, and the tables are copied anew",
+        )
+
+
 OF_THE_ROOT = frozenset({"lock", "savepoints", "serve.json"})
 """What a state root has beside the folders of pipelines."""
 

@@ -19,13 +19,22 @@ _NOT = (".test.yaml", ".test.yml")
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A file as it was read. `problems` are its mistakes with their places; one with a `spec` and problems is sound,
-    and refused for another file's sake."""
+    """A file as it was read, with one of its sinks where it has a list of them.
+
+    `problems` are its mistakes with their places; one with a `spec` and problems is sound, and refused for another
+    file's sake. `sink` is the name of a sink of a list.
+    """
 
     file: Path
     digest: str
     spec: PipelineSpec | None = None
     problems: tuple[str, ...] = ()
+    sink: str = ""
+
+    @property
+    def key(self) -> Path:
+        """A path of its own: the file, and the sink below it."""
+        return self.file / self.sink if self.sink else self.file
 
     @property
     def refused(self) -> bool:
@@ -35,7 +44,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The difference between two looks at the folder: new and changed files, and files that are gone."""
+    """The difference between two looks at the folder: new and changed files, and keys of those that are gone."""
 
     read: tuple[Version, ...] = ()
     gone: tuple[Path, ...] = ()
@@ -60,13 +69,18 @@ class Folder:
     def look(self) -> Changes:
         """The changes since the last look. Raises OSError when the folder cannot be read."""
         files = sorted(path for path in self.path.iterdir() if _is_pipeline(path))
-        gone = tuple(path for path in self._known if path not in files)
-        for path in gone:
-            del self._known[path]
-            self._has.pop(path, None)
-        changed = {version.file: version for path in files if (version := self._changed(path)) is not None}
+        read = {path: versions for path in files if (versions := self._changed(path)) is not None}
+        changed = {version.key: version for versions in read.values() for version in versions}
+        gone = tuple(
+            key
+            for key, version in self._known.items()
+            if version.file not in files or (version.file in read and key not in changed)
+        )
+        for key in gone:
+            del self._known[key]
+            self._has.pop(key, None)
         if changed or gone:
-            changed = {path: version for path, version in self._known.items() if version.refused} | changed
+            changed = {key: version for key, version in self._known.items() if version.refused} | changed
         return Changes(tuple(each for each in self._settle(changed.values()) if self._is_news(each)), gone)
 
     def _settle(self, versions: Iterable[Version]) -> Sequence[Version]:
@@ -80,18 +94,19 @@ class Folder:
                 ring = self._ring(refused)
                 if not ring:
                     return [*done, *refused]
-                self._has |= {version.file: version.spec for version in ring if version.spec is not None}
+                self._has |= {version.key: version.spec for version in ring if version.spec is not None}
             left = refused
         return done
 
     def _ring(self, refused: Sequence[Version]) -> Sequence[Version]:
         """Files that pass their names on to each other: each wants that of the next, and the last that of the first."""
-        wants = {version.file: version for version in refused}
-        has = {folder_of(spec): path for path, spec in self._has.items()}
+        wants = {version.key: version for version in refused}
+        has = {folder_of(spec): key for key, spec in self._has.items()}
         for first in refused:
             ring, version = [first], first
             while version.spec is not None:
-                owner = wants.get(has[folder_of(version.spec)])
+                name = has.get(folder_of(version.spec))
+                owner = None if name is None else wants.get(name)
                 if owner is first:
                     return ring
                 if owner is None or owner in ring:
@@ -101,66 +116,83 @@ class Folder:
         return []
 
     def _is_news(self, version: Version) -> bool:
-        before, self._known[version.file] = self._known.get(version.file), version
+        before, self._known[version.key] = self._known.get(version.key), version
         return version != before
 
-    def _changed(self, path: Path) -> Version | None:
-        known = self._known.get(path)
+    def _changed(self, path: Path) -> Sequence[Version] | None:
+        """The file with each of its sinks, as it is now; None when it is as it was. A mistake is one of all sinks."""
+        known = [version for version in self._known.values() if version.file == path]
         try:
             text = path.read_bytes()
         except OSError as error:
-            return Version(path, "", problems=(f"{path}: cannot be read: {error.strerror}",))
+            return _wrong(known, Version(path, "", problems=(f"{path}: cannot be read: {error.strerror}",)))
         digest = hashlib.sha256(text).hexdigest()
-        return None if known is not None and known.digest == digest else _read(path, digest)
+        if any(version.digest == digest for version in known):
+            return None
+        found = _read(path, digest)
+        return found if isinstance(found, tuple) else _wrong(known, found)
 
     def _turn(self, version: Version) -> tuple[bool, bool, Path]:
         """The order in which pipelines get a name."""
         spec = version.spec
         if spec is None:
-            return True, True, version.file
-        return self.ran_last(folder_of(spec)) != str(version.file), spec.name != version.file.stem, version.file
+            return True, True, version.key
+        return self.ran_last(folder_of(spec)) != str(version.file), spec.name != version.file.stem, version.key
 
     def _settled(self, version: Version) -> Version:
         """With the name that it asks for, or refused as another file has it."""
         spec, path = version.spec, version.file
         if spec is None:
             return version
-        for other, has in self._has.items():
-            if other != path and folder_of(has) == folder_of(spec):
-                same = f"is that of {other}" if has.name == spec.name else f"and that of {other} name one folder"
-                problem = f"{path}: its name {spec.name} {same} (give one of them another pipeline.name)"
+        for key, has in self._has.items():
+            if key != version.key and _collide(has, spec):
+                same = (
+                    f"is that of {has.file}" if has.label == spec.label else f"and that of {has.file} name one folder"
+                )
+                problem = f"{path}: its name {spec.label} {same} (give one of them another pipeline.name)"
                 return replace(version, problems=(problem,))
-        self._has[path] = spec
+        self._has[version.key] = spec
         return replace(version, problems=())
 
     @property
     def versions(self) -> Mapping[Path, Version]:
-        """The files as they were last read."""
+        """The files as they were last read, by their keys."""
         return self._known
 
 
-def _read(path: Path, digest: str) -> Version:
+def _wrong(known: Sequence[Version], wrong: Version) -> tuple[Version, ...]:
+    """What is wrong with a file, for each of the sinks that it had."""
+    return tuple(replace(wrong, sink=version.sink) for version in known) or (wrong,)
+
+
+def _read(path: Path, digest: str) -> tuple[Version, ...] | Version:
+    """The file with each of its sinks, or what is wrong with it."""
     from cdc.spec.check import check_file
 
     try:
         specs = check_file(str(path)).specs
-        if specs[0].sink_name:
-            text = f"{path}: sink: is a list, which `cdc run` takes, but `cdc serve` does not (write a file for each)"
-            return Version(path, digest, problems=(text,))
-        spec = specs[0]
-        folder_of(spec)
+        folder_of(specs[0])
     except SpecError as error:
         return Version(path, digest, problems=tuple(str(problem) for problem in error.problems))
     except StateError as error:
         return Version(path, digest, problems=(f"{path}: {error}",))
-    return Version(path, digest, spec)
+    return tuple(Version(path, digest, spec, sink=spec.sink_name) for spec in specs)
 
 
 def folder_of(spec: PipelineSpec) -> str:
-    """The pipeline's folder in the state root. Raises StateError for a name that makes none."""
+    """The pipeline's folder in the state root, with one in it for a sink of several. Raises StateError for a name that
+    makes none."""
+    from cdc.job.state_location import folder_name, of_sink
+
+    return str(of_sink(folder_name(spec.name), spec))
+
+
+def _collide(has: PipelineSpec, spec: PipelineSpec) -> bool:
+    """Whether two pipelines would have one folder, or one name. Sinks of a file have folders in that of its name."""
     from cdc.job.state_location import folder_name
 
-    return folder_name(spec.name)
+    same = has.label == spec.label or folder_of(has) == folder_of(spec)
+    return same or (has.file != spec.file and folder_name(has.name) == folder_name(spec.name))
 
 
 def _is_pipeline(path: Path) -> bool:

@@ -9,6 +9,8 @@ from cdc.serve.control import LogLine
 
 if TYPE_CHECKING:
     from cdc.job.spark.shared import SharedSpark
+    from cdc.source import Siblings
+    from cdc.spec.model import PipelineSpec
 
 
 class Host(Protocol):
@@ -19,6 +21,9 @@ class Host(Protocol):
 
     def spark_alive(self) -> bool:
         """Whether Spark is up."""
+
+    def siblings(self, spec: PipelineSpec) -> Siblings | None:
+        """The runs into the other sinks of a pipeline's file; None where there is one sink."""
 
     def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
         """Wait for the turn to start, as `cdc.serve.turns.Turns.take` does; what ends it."""

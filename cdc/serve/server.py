@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +26,7 @@ from cdc.status.file import last_status
 
 if TYPE_CHECKING:
     from cdc.job.spark.shared import SharedSpark
+    from cdc.source import Siblings
     from cdc.status.notify import Target
     from cdc.web.settings import WebSettings
 
@@ -175,34 +174,34 @@ class Server:
         except OSError as error:
             self.say(f"{self._settings.folder}: cannot be read, its pipelines go on: {error.strerror}", "error")
             return
-        for file in changes.gone:
-            self._forget(file)
+        for key in changes.gone:
+            self._forget(key)
         for version in changes.read:
             if self._renamed(version):
-                self._forget(version.file)
+                self._forget(version.key)
+        for problem in dict.fromkeys(problem for version in changes.read for problem in version.problems):
+            self.say(problem, "error")
         for version in changes.read:
             self._take(version)
 
     def _renamed(self, version: Version) -> bool:
         """Whether a file is another pipeline from now on."""
-        spec, name = version.spec, self._of_file.get(version.file)
-        return spec is not None and not version.problems and name is not None and spec.name != name
+        spec, name = version.spec, self._of_file.get(version.key)
+        return spec is not None and not version.problems and name is not None and spec.label != name
 
     def _take(self, version: Version) -> None:
-        name = self._of_file.get(version.file)
+        name = self._of_file.get(version.key)
         supervisor = self._supervisors.get(name) if name is not None else None
-        for problem in version.problems:
-            self.say(problem, "error")
         if version.spec is None or version.problems:
-            self._wrong[version.file] = version
+            self._wrong[version.key] = version
             if supervisor is not None:
                 supervisor.file_errors = version.problems
             return
-        self._wrong.pop(version.file, None)
+        self._wrong.pop(version.key, None)
         if supervisor is None:
             self._add(version)
             return
-        self.say(f"{version.file}: has changed, {supervisor.spec.name} goes on with it")
+        self.say(f"{version.file}: has changed, {supervisor.spec.label} goes on with it")
         supervisor.file_errors = ()
         supervisor.change(version.spec)
 
@@ -223,28 +222,45 @@ class Server:
         if spec is None:
             return
         try:
+            self._check_progress(spec)
             supervisor = Supervisor(spec, self._folder_of(folder_of(spec)), self)
             supervisor.begin(self._ending.pop(supervisor.root, None))
         except (CdcError, OSError) as error:
             self.say(f"{version.file}: {error}", "error")
-            self._wrong[version.file] = Version(version.file, version.digest, problems=(str(error),))
+            self._wrong[version.key] = replace(version, spec=None, problems=(str(error),))
             return
         with self._turn:
-            self._supervisors[spec.name] = supervisor
-            self._of_file[version.file] = spec.name
-        self.say(f"{version.file}: pipeline {spec.name}")
+            self._supervisors[spec.label] = supervisor
+            self._of_file[version.key] = spec.label
+        self.say(f"{version.file}: pipeline {spec.label}")
 
-    def _forget(self, file: Path) -> None:
-        """A file is gone: its pipeline ends with the running batch. Its state stays."""
-        self._wrong.pop(file, None)
+    def _check_progress(self, spec: PipelineSpec) -> None:
+        """Raise StateError for a sink of a list whose pipeline has run with one sink here."""
+        if spec.sink_name:
+            from cdc.job.state_location import check_progress, folder_name
+
+            check_progress(spec, self._settings.state_root / folder_name(spec.name))
+
+    def siblings(self, spec: PipelineSpec) -> Siblings | None:
+        """The runs into the other sinks of a pipeline's file; None where there is one sink. For supervisors."""
+        specs = [each.spec for each in self._kept() if each.spec.file == spec.file]
+        if self._spark is None or len(specs) < 2:
+            return None
+        from cdc.job.control import siblings_of
+
+        return siblings_of(spec, specs, self._spark.scratch / folder_of(specs[0]))
+
+    def _forget(self, key: Path) -> None:
+        """A file, or a sink of it, is gone: its pipeline ends with the running batch. Its state stays."""
+        self._wrong.pop(key, None)
         with self._turn:
-            name = self._of_file.pop(file, None)
+            name = self._of_file.pop(key, None)
             supervisor = self._supervisors.pop(name, None) if name is not None else None
         if supervisor is not None:
             supervisor.close()
             self._ending[supervisor.root] = supervisor
-            gone = "has another name" if file in self._folder.versions else "is gone"
-            self.say(f"{file}: {gone}, pipeline {name} ends")
+            gone = "has another name" if key in self._folder.versions else "is gone"
+            self.say(f"{key}: {gone}, pipeline {name} ends")
             threading.Thread(target=supervisor.join, name=f"end-{name}", daemon=True).start()
 
     def _kept(self) -> Sequence[Supervisor]:
@@ -260,7 +276,7 @@ class Server:
                 f"its file is invalid: {problems}", where=name, hint="correct the file; it is read again at once"
             )
         if supervisor is None:
-            names = ", ".join(each.spec.name for each in self._kept()) or "none"
+            names = ", ".join(each.spec.label for each in self._kept()) or "none"
             raise PipelineUnknown("there is no pipeline of that name", where=name, hint=f"there are: {names}")
         return supervisor
 
@@ -271,14 +287,14 @@ class Server:
 
     def _invalid(self) -> Sequence[Version]:
         """Files that are wrong and have no version that runs."""
-        return [version for file, version in list(self._wrong.items()) if file not in self._of_file]
+        return [version for key, version in list(self._wrong.items()) if key not in self._of_file]
 
     def _wrong_file(self, name: str) -> Version | None:
         """The invalid file that is shown under a name which no pipeline has."""
         with self._turn:
             if name in self._supervisors:
                 return None
-        return next((version for version in self._invalid() if version.file.stem == name), None)
+        return next((version for version in self._invalid() if _shown_name(version) == name), None)
 
     def pipeline(self, name: str) -> PipelineView:
         """One of them. Raises PipelineUnknown."""
@@ -361,9 +377,14 @@ class Server:
         self._print(f"{datetime.now(UTC).strftime('%H:%M:%S')} {mark}{printed(text, longest=2_000)}")
 
 
+def _shown_name(version: Version) -> str:
+    """The name of a file that is wrong, and has none that can be trusted."""
+    return f"{version.file.stem}/{version.sink}" if version.sink else version.file.stem
+
+
 def _invalid(version: Version) -> PipelineView:
     return PipelineView(
-        name=version.file.stem, file=str(version.file), source="", sink="", state="invalid", state_dir="",
+        name=_shown_name(version), file=str(version.file), source="", sink="", state="invalid", state_dir="",
         file_errors=version.problems, attention=reason("invalid", (), Waiting(), 0.0),
     )  # fmt: skip
 
@@ -371,26 +392,3 @@ def _invalid(version: Version) -> PipelineView:
 def _to_stderr(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
-
-
-def end_on_signals(server: Server, numbers: Iterable[int] = (signal.SIGINT, signal.SIGTERM)) -> None:
-    """The first signal asks the server to end, the second one ends the process at once. Main thread."""
-    from cdc.signals import ABORTED
-
-    asked = threading.Event()
-
-    def handle(number: int, frame: object) -> None:
-        if asked.is_set():
-            os._exit(ABORTED)
-        asked.set()
-        server.close()
-
-    for number in numbers:
-        signal.signal(number, handle)
-
-
-def quiet_libraries() -> None:
-    """Log records from INFO on are for the logs of pipelines; the root handler of nobody else prints them."""
-    for name in ("cdc", "connectors"):
-        logging.getLogger(name).setLevel(logging.INFO)
-    logging.getLogger().addHandler(logging.NullHandler())

@@ -68,7 +68,7 @@ class Supervisor:
         self._job = run
         self.spec, self.root, self._host = spec, root, host
         self._history = History(root)
-        self.log = LogFile(root, lambda line: host.tell(spec.name, line))
+        self.log = LogFile(root, lambda line: host.tell(spec.label, line))
         self._changed = threading.Condition()
         self._jobs: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._closed = False
@@ -81,7 +81,7 @@ class Supervisor:
         self._come: Callable[[], None] | None = None
         self.file_errors: tuple[str, ...] = ()
         self._after: Supervisor | None = None
-        self._thread = threading.Thread(target=self._work, name=f"keep-{spec.name}", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=f"keep-{spec.label}", daemon=True)
         self._use(spec)
 
     def _use(self, spec: PipelineSpec) -> None:
@@ -148,7 +148,7 @@ class Supervisor:
             error = None if now.batches else error
         spec = self.spec
         return PipelineView(
-            name=spec.name, file=spec.file, source=spec.source.type, sink=spec.sink.type, state=state,
+            name=spec.label, file=spec.file, source=spec.source.type, sink=spec.sink.type, state=state,
             state_dir=str(self.root), schedule=spec.pipeline.schedule or "",
             next_run_s=due.at_s if due is not None and running is None else None, runs=runs, restarts=count,
             last_error=error, file_errors=self.file_errors, spec=self._shown,
@@ -160,7 +160,7 @@ class Supervisor:
         StateError when it cannot be kept that it is not held any more: it begins all the same."""
         with self._changed:
             if self._run is not None and not self._history.held:
-                raise NotNow("a run is under way", where=self.spec.name, hint="stop it first to begin another one")
+                raise NotNow("a run is under way", where=self.spec.label, hint="stop it first to begin another one")
             self._restarts.forget()
             if self._run is None:
                 self._plan("start")
@@ -197,9 +197,8 @@ class Supervisor:
         try:
             return future.result(timeout_s)
         except TimeoutError as error:
-            raise NotNow(
-                f"the running batch has not ended after {timeout_s:.0f} s", where=self.spec.name, hint="ask again later"
-            ) from error
+            told = f"the running batch has not ended after {timeout_s:.0f} s"
+            raise NotNow(told, where=self.spec.label, hint="ask again later") from error
 
     def _between_runs(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
@@ -298,8 +297,10 @@ class Supervisor:
                 return
             self._due = None
             log = cast("IO[str]", self.log)
-            again, words = why == "restart", partial(for_a_server, name=self.spec.name)
-            self._control = control = Control(log=log, shared=session, again=again, reads=started, words=words)
+            again, words = why == "restart", partial(for_a_server, name=self.spec.label)
+            beside = self._host.siblings(self.spec)
+            control = Control(log=log, shared=session, siblings=beside, again=again, reads=started, words=words)
+            self._control = control
             self._run, self._waiting = run, Waiting()
             self._state = "starting"
             self._write_history(lambda: self._history.begun(run))
@@ -396,4 +397,4 @@ class Supervisor:
             self._say(f"the history of its runs is not kept on disk: {error}", "warning")
 
     def _say(self, message: str, level: str) -> None:
-        self._host.tell(self.spec.name, LogLine(time.time(), level, message))
+        self._host.tell(self.spec.label, LogLine(time.time(), level, message))

@@ -130,9 +130,10 @@ class Api:
 
 def plan_text(shown: Shown) -> str:
     """The plan of a pipeline's file as it is now. Connects to source and sink. Raises CdcError."""
-    from cdc.api import plan
+    from cdc.api import Pipeline, load, plan
 
-    return str(plan(shown.view.file))
+    sink = shown.view.spec.get("sink_name")
+    return str(plan(Pipeline(load(shown.view.file).checked.with_sink(str(sink) if sink else None))))
 
 
 def name_in(request: Request) -> str:

@@ -18,7 +18,8 @@ from cdc.job.control import Control
 from cdc.job.log_records import log_records
 from cdc.job.notifying import RunNotifying
 from cdc.job.report import Reporter
-from cdc.job.several_sinks import check_one_sink, run_sinks
+from cdc.job.several_sinks import run_sinks
+from cdc.job.state_location import check_one_sink
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir

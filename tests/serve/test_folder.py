@@ -35,6 +35,50 @@ def test_files_are_read_when_they_are_new_or_have_changed_and_told_when_they_are
     assert any("b.yaml:1:9: source: must be a mapping" in problem for problem in found.read[0].problems)
 
 
+LISTED = "source:\n  type: values\n  rows: []\nsink:\n"
+
+
+def listed(*names: str) -> str:
+    return LISTED + "".join(f"- name: {name}\n  type: values\n" for name in names)
+
+
+def test_a_file_with_a_list_is_a_pipeline_for_each_of_its_sinks(tmp_path: Path) -> None:
+    file, folder = tmp_path / "shop.yaml", Folder(tmp_path)
+    file.write_text(listed("lake", "mart"))
+    read = folder.look().read
+    assert [version.spec.label for version in read if version.spec] == ["shop/lake", "shop/mart"]
+    assert [version.key for version in read] == [file / "lake", file / "mart"]
+    assert folder.look().read == ()
+    file.write_text(listed("mart", "search"))
+    found = folder.look()
+    assert found.gone == (file / "lake",)
+    assert [(version.sink, version.problems) for version in found.read] == [("mart", ()), ("search", ())]
+    file.write_text("source: 1\n")
+    found = folder.look()
+    assert found.gone == ()
+    assert [(version.sink, version.spec) for version in found.read] == [("mart", None), ("search", None)]
+    file.unlink()
+    assert folder.look().gone == (file / "mart", file / "search")
+
+
+def test_a_list_in_the_place_of_one_sink_is_another_pipeline(tmp_path: Path) -> None:
+    file, folder = tmp_path / "shop.yaml", Folder(tmp_path)
+    file.write_text(SOUND)
+    folder.look()
+    file.write_text(listed("lake"))
+    found = folder.look()
+    assert found.gone == (file,)
+    assert [version.key for version in found.read] == [file / "lake"]
+
+
+def test_the_sinks_of_two_files_of_one_name_would_share_a_folder(tmp_path: Path) -> None:
+    for name, text in (("a", listed("lake", "mart")), ("b", SOUND)):
+        (tmp_path / f"{name}.yaml").write_text(text + "pipeline:\n  name: shop\n")
+    read = Folder(tmp_path).look().read
+    assert [(version.sink, version.refused) for version in read] == [("lake", False), ("mart", False), ("", True)]
+    assert "its name shop and that of" in read[-1].problems[0]
+
+
 def test_a_second_file_of_one_name_is_refused_as_they_would_share_their_state(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.yaml").write_text(SOUND + "pipeline:\n  name: shop\n")
@@ -168,12 +212,3 @@ def test_a_line_of_which_the_disk_takes_a_part_is_told_as_lost_and_spoils_no_oth
     assert all(re.fullmatch(r"line \d+", message) for message in messages)
     assert messages[-10:] == [f"line {number}" for number in range(30, 40)]
     assert [line.message.partition(" are lost")[0] for line in told] == [f"lines of {tmp_path / 'run.log'}"]
-
-
-@pytest.mark.parametrize("more", ["", "  - {type: values, name: b, path: b}\n"])
-def test_a_list_of_sinks_is_refused_with_what_to_do(tmp_path: Path, more: str) -> None:
-    sinks = "sink:\n  - {type: values, name: a, path: a}\n" + more
-    (tmp_path / "a.yaml").write_text("source:\n  type: values\n  rows: []\n" + sinks)
-    (found,) = Folder(tmp_path).look().read
-    assert found.spec is None
-    assert found.problems[0].endswith("but `cdc serve` does not (write a file for each)")

@@ -47,7 +47,7 @@ class Kept:
 
     def view(self) -> PipelineView:
         return PipelineView(
-            self.spec.name, self.spec.file, "values", "values", "running", str(self.root), file_errors=self.file_errors
+            self.spec.label, self.spec.file, "values", "values", "running", str(self.root), file_errors=self.file_errors
         )
 
 
@@ -101,6 +101,33 @@ def test_a_pipeline_whose_file_is_renamed_waits_for_the_end_of_its_run(folder: F
     assert (first.after, first.closed, again.after) == (None, True, first)
     folder.write("c.yaml", SOUND)
     assert folder.kept("c").after is None
+
+
+LISTED = "source:\n  type: values\n  rows: []\nsink:\n- {name: lake, type: values}\n- {name: mart, type: values}\n"
+
+
+def test_each_sink_of_a_list_is_kept_by_itself(folder: Folder) -> None:
+    folder.write("shop.yaml", LISTED)
+    assert folder.shown() == {"shop/lake": "running", "shop/mart": "running"}
+    lake, mart = folder.kept("shop/lake"), folder.kept("shop/mart")
+    assert (lake.root, mart.root) == tuple(
+        folder.folder / ".cdc" / "shop" / "sinks" / name for name in ("lake", "mart")
+    )
+    folder.write("shop.yaml", LISTED + "pipeline: {speed: 9}\n")
+    assert len(lake.file_errors) == len(mart.file_errors) == 1
+    assert sum("pipeline.speed" in line for line in folder.lines) == 1
+    folder.write("shop.yaml", LISTED.replace("- {name: lake, type: values}\n", ""))
+    assert (lake.closed, mart.closed, mart.file_errors) == (True, False, ())
+    assert folder.shown() == {"shop/mart": "running"}
+
+
+def test_the_progress_of_a_run_with_one_sink_is_not_passed_over_by_a_list(folder: Folder) -> None:
+    state = StateDir(folder.folder / ".cdc" / "shop")
+    state.open(name="shop", source="values")
+    state.store_initial_offset({"line": 0})
+    folder.write("shop.yaml", LISTED)
+    assert folder.shown() == {"shop/lake": "invalid", "shop/mart": "invalid"}
+    assert "of a run with one sink" in folder.server.pipeline("shop/lake").file_errors[0]
 
 
 def test_a_mistake_leaves_what_runs_alone_and_is_shown_until_it_is_mended(folder: Folder) -> None:

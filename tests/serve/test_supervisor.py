@@ -56,6 +56,9 @@ class Runs:
     def spark_alive(self) -> bool:
         return self.alive
 
+    def siblings(self, spec: Any) -> None:
+        return None
+
     def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
         return self.turns.take(wanted, first=first)
 

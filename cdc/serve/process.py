@@ -1,0 +1,36 @@
+"""The process of a server: signals that end it, and log records of libraries."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cdc.serve.server import Server
+
+
+def end_on_signals(server: Server, numbers: Iterable[int] = (signal.SIGINT, signal.SIGTERM)) -> None:
+    """The first signal asks the server to end, the second one ends the process at once. Main thread."""
+    from cdc.signals import ABORTED
+
+    asked = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        if asked.is_set():
+            os._exit(ABORTED)
+        asked.set()
+        server.close()
+
+    for number in numbers:
+        signal.signal(number, handle)
+
+
+def quiet_libraries() -> None:
+    """Log records from INFO on are for the logs of pipelines; the root handler of nobody else prints them."""
+    for name in ("cdc", "connectors"):
+        logging.getLogger(name).setLevel(logging.INFO)
+    logging.getLogger().addHandler(logging.NullHandler())
