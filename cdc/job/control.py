@@ -47,7 +47,9 @@ class Control:
     words: Callable[[CdcError], CdcError] = lambda error: error
 
 
-def siblings_of(spec: PipelineSpec, specs: Sequence[PipelineSpec], folder: Path) -> Siblings:
-    """The runs of a pipeline into all of its sinks, as the run of `spec` sees them."""
+def siblings_of(spec: PipelineSpec, specs: Sequence[PipelineSpec], folder: Path) -> Siblings | None:
+    """The runs of a pipeline into all of its sinks, as the run of `spec` sees them; None where there is one sink."""
+    if len(specs) < 2:
+        return None
     metadata = {name for each in specs for name in each.metadata()}
     return Siblings(folder, spec.sink_name, len(specs), tuple(sorted(metadata)))

@@ -244,11 +244,11 @@ class Server:
     def siblings(self, spec: PipelineSpec) -> Siblings | None:
         """The runs into the other sinks of a pipeline's file; None where there is one sink. For supervisors."""
         specs = [each.spec for each in self._kept() if each.spec.file == spec.file]
-        if self._spark is None or len(specs) < 2:
+        if self._spark is None:
             return None
         from cdc.job.control import siblings_of
 
-        return siblings_of(spec, specs, self._spark.scratch / folder_of(specs[0]))
+        return siblings_of(spec, specs, self._spark.scratch / folder_of(spec).partition(os.sep)[0])
 
     def _forget(self, key: Path) -> None:
         """A file, or a sink of it, is gone: its pipeline ends with the running batch. Its state stays."""

@@ -25,7 +25,7 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.sharing.plans import Plan, Plans
 from connectors.mysql.sharing.runs import Run, Runs
 
-_LOOK_S = 0.02
+_LOOK_S = 0.05
 
 
 class Next(Enum):

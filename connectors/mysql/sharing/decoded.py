@@ -129,10 +129,10 @@ class SharedBlocks:
 
     def _write(self, part: LogRange, key: str, names: Sequence[str], decode: Decode) -> bool:
         """Whether the file is there. Raises what `decode` raises."""
-        expected = 2 * _bytes(part)
-        if expected > self._most:
+        limit = max(2 * _bytes(part), self._most // 8)  # the log may be compressed
+        if limit > self._most:
             return False
-        self._make_room(expected)
+        self._make_room(limit)
         path = self._folder / f"{key}.part-{os.getpid()}"
         counts = Counter[str]()
 
@@ -141,7 +141,7 @@ class SharedBlocks:
 
         blocks = decode(count)
         try:
-            write_blocks(path, blocks, names, counts, expected)
+            write_blocks(path, blocks, names, counts, limit)
             path.replace(self._folder / key)
         except (TooLarge, Elsewhere):
             return False
