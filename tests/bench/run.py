@@ -30,6 +30,7 @@ from kafka_both import kafka  # noqa: E402
 from lakes import lakes  # noqa: E402
 from live import freshness_and_idle, many_tables  # noqa: E402
 from loads import loads  # noqa: E402
+from page import first_paint  # noqa: E402
 from readers import Bench, decode, described  # noqa: E402
 from rules import ruled_tables, rules  # noqa: E402
 from served import beside_verify, serving  # noqa: E402
@@ -45,6 +46,7 @@ from cdc_services.server import StartedServer  # noqa: E402
 STEPS = {
     "decode": 3.5, "whole": 5.0, "memory": 3.0, "live": 1.5, "tables": 1.0, "rules": 4.0, "kafka": 8.0, "loads": 6.0,
     "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5, "first": 6.0, "sinks": 4.0, "lakes": 20.0,
+    "page": 0.5,
 }  # fmt: skip
 """Minutes that each takes on two cores."""
 PEERS = 9.0
@@ -145,6 +147,8 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
     generator = Generator(bench.server)
     if "cli" in options.steps:
         record("cli", lambda: cli_times(bench))
+    if "page" in options.steps:
+        record("page", lambda: first_paint(bench))
     if "first" in options.steps:
         record("first", lambda: first_minutes(bench))
     if {"decode", "whole", "memory"} & set(options.steps):

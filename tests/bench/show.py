@@ -207,7 +207,7 @@ def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:
 
 
 def _single(results: Figures) -> Iterator[tuple[str, str, str]]:
-    for name in ("freshness", "memory", "many_tables", "serve", "verify", "cli", "first", "idle"):
+    for name in ("freshness", "memory", "many_tables", "serve", "verify", "cli", "first", "page", "idle"):
         found = results.get(name)
         if found is None:
             continue
@@ -219,7 +219,10 @@ def _single(results: Figures) -> Iterator[tuple[str, str, str]]:
 
 
 def _shown(name: str, found: Figures) -> Iterator[tuple[str, str, float | None]]:
-    if name in ("serve", "verify", "first"):
+    if "skipped" in found:
+        yield name, str(found["skipped"]), None
+        return
+    if name in ("serve", "verify", "first", "page"):
         for what, figure in found.items():
             if isinstance(figure, int | float) and what != "other_cores":
                 yield f"{name}: {what}", f"{figure:,}", found.get("other_cores")
