@@ -161,7 +161,7 @@ class Folder:
 
 
 def _wrong(known: Sequence[Version], wrong: Version) -> tuple[Version, ...]:
-    """What is wrong with a file, for each of the sinks that it had."""
+    """A version with the problems of a file for each of the sinks that it had."""
     return tuple(replace(wrong, sink=version.sink) for version in known) or (wrong,)
 
 
