@@ -235,11 +235,11 @@ class Server:
         self.say(f"{version.file}: pipeline {spec.label}")
 
     def _check_progress(self, spec: PipelineSpec) -> None:
-        """Raise StateError for a sink of a list whose pipeline has run with one sink here."""
-        if spec.sink_name:
-            from cdc.job.state_location import check_progress, folder_name
+        """Raise StateError for a list whose pipeline has run with one sink here, and for one sink after a list."""
+        from cdc.job.state_location import check_one_sink, check_progress, folder_name
 
-            check_progress(spec, self._settings.state_root / folder_name(spec.name))
+        root = self._settings.state_root / folder_name(spec.name)
+        (check_progress if spec.sink_name else check_one_sink)(spec, root)
 
     def siblings(self, spec: PipelineSpec) -> Siblings | None:
         """The runs into the other sinks of a pipeline's file; None where there is one sink. For supervisors."""

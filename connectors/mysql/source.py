@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
@@ -32,7 +32,6 @@ from cdc.source import (
     TableProgress,
     TablesNow,
 )
-from cdc.timing import in_phase
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import LogRange
@@ -49,9 +48,6 @@ from connectors.mysql.server.server_info import server_info
 from connectors.mysql.snapshot.plan.lost_log import LostNote
 from connectors.mysql.snapshot.plan.payloads import opened, stored
 from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
-
-if TYPE_CHECKING:
-    from connectors.mysql.log.stream import BinlogStream
 
 log = logging.getLogger(__name__)
 
@@ -270,50 +266,9 @@ class MySqlSource(Source):
 
     def _decoded(self, part: LogRange, index: int, count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
         """One range, of which another run may have the rows; `moved` is called when it is read on another server."""
-        from connectors.mysql.rows.metadata import shown_by_log
+        from connectors.mysql.log_reader import LogReader
 
-        names, siblings = (*self._options.metadata_names(), *self._context.metadata), self._context.siblings
-        if siblings is None:
-            return self._decoded_here(part, index, count, moved, names)
-        from connectors.mysql.sharing.decoded import Elsewhere, SharedBlocks
-
-        def elsewhere() -> None:
-            raise Elsewhere
-
-        names = (*names, *siblings.metadata)
-
-        def decode(count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
-            return self._decoded_here(part, index, count, moved, names)
-
-        options = self._options
-        made_of = (
-            self._parts.schemas.digest(part.schemas), options.tinyint1_as_boolean, options.invalid_dates,
-            options.invalid_text,
-        )  # fmt: skip
-        for_all, alone = partial(decode, moved=elsewhere), partial(decode, count, moved)
-        return SharedBlocks(siblings).read(part, made_of, shown_by_log(names), for_all, alone, count)
-
-    def _decoded_here(
-        self, part: LogRange, index: int, count: Count, moved: Callable[[], None], names: Sequence[str]
-    ) -> Iterator[ChangeBlock]:
-        """One range off the server's log."""
-        from connectors.mysql.log.moved_range import read_anywhere
-        from connectors.mysql.rows.metadata import LogMetadata
-
-        rows = self._parts.schemas.decoder(part.schemas, self._parts.wanted, count)
-        reader, elsewhere = 1 + index, False
-
-        def holding(wanted: LogRange) -> tuple[BinlogStream, bool]:
-            nonlocal elsewhere
-            elsewhere = True
-            return self._streams.holding(wanted, reader=reader)
-
-        by_position = partial(self._streams.at, reader=reader, server=part.server)
-        metadata = LogMetadata(names)
-        for chunk in read_anywhere(part, by_position, holding, self._streams.retry):
-            yield from in_phase("decode", metadata.blocks(chunk, rows.decode))
-        if elsewhere:
-            moved()
+        return LogReader(self._options, self._context, self._streams, self._parts).blocks(part, index, count, moved)
 
     def position_text(self, sequence: int) -> str:
         """Number of the log file and position in it."""
