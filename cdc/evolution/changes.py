@@ -117,9 +117,10 @@ def run_step(session: TableSession[T], step: Step) -> Iterator[None]:
             yield
         case Check(table=table, reason=reason):
             if session.has_rows(step):
-                name = session.rules.name
-                hint = f"the values of such rows are not in the log: change or remove them in {name}, "
-                hint += "or drop the table there and start anew"
+                hint = (
+                    "the values of such rows are not in the log: where a server is read, run `cdc resync` on the table"
+                )
+                hint += f" and start again: it is copied anew; else change or remove them in {session.rules.name}"
                 raise ChangeRefused(reason, where=str(table), hint=hint, curable=True)
             yield
         case _:

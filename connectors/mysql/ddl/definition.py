@@ -212,11 +212,15 @@ class _Alteration:
                     self.taken.discard(column.name.lower())
                     self._insert(column, self.origins[column.name], clause.position)
             elif isinstance(clause, AddColumnClause):
-                if clause.if_not_exists and self._find(self.columns, clause.column.name) is not None:
+                if clause.if_not_exists and self._is_there(clause.column.name):
                     continue
                 column = self._resolved(clause.column)
                 self._insert(column, None, clause.position)
                 self._note_values(clause.column, column)
+
+    def _is_there(self, name: str) -> bool:
+        """Whether the table has a column of the name before the statement, whatever it makes of that one, or so far."""
+        return any(self._find(columns, name) is not None for columns in (self.table.columns, self.columns))
 
     def _note_values(self, written: ColumnDefinition, column: MySqlColumn) -> None:
         """Note the values that the server computed for existing rows where they can be known, else that they cannot."""
