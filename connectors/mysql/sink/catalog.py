@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.session import SchemaSession
@@ -27,6 +29,13 @@ _UNIQUE = (
 )
 
 
+_NOT_TRANSACTIONAL = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, TABLES.ENGINE FROM information_schema.TABLES "
+    "JOIN information_schema.ENGINES ON ENGINES.ENGINE = TABLES.ENGINE AND TRANSACTIONS <> 'YES' WHERE"
+)
+_NO_GENERATED_KEYS = "SET SESSION sql_generate_invisible_primary_key = OFF"
+
+
 class ServerSchemas(SchemaSession[ServerType]):
     """Schema changes in an open session."""
 
@@ -34,6 +43,9 @@ class ServerSchemas(SchemaSession[ServerType]):
         self._session = session
         folds = int(session.rows("SELECT @@GLOBAL.lower_case_table_names")[0][0]) > 0
         self._dialect = ServerDialect(session.flavor, own_database, folds)
+        if session.flavor == "mysql":
+            with suppress(Refused):  # an older server, or a user who may not: then it says no to such tables later
+                session.run(_NO_GENERATED_KEYS)
 
     @property
     def dialect(self) -> ServerDialect:
@@ -75,7 +87,14 @@ def read_server_tables(session: SinkSession, tables: Sequence[TableId], *, ignor
     unique: dict[TableId, dict[str, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
     for database, table, index, column, place in rows_of_databases(session.connection, _UNIQUE, databases):
         unique[TableId(str(database), str(table))][str(index)].append((int(place), str(column)))
-    return [_server_table(definition, collations, unique[table]) for table, definition in found.items()]
+    engines: dict[TableId, str] = {}
+    if session.flavor != "oceanbase":
+        for database, table, engine in rows_of_databases(session.connection, _NOT_TRANSACTIONAL, databases):
+            engines[TableId(str(database), str(table))] = str(engine)
+    return [
+        replace(_server_table(definition, collations, unique[table]), engine=engines.get(table, ""))
+        for table, definition in found.items()
+    ]
 
 
 def _server_table(

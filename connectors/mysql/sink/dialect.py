@@ -35,10 +35,22 @@ class ServerTable(ActualTable[ServerType]):
     Attributes:
         unique: columns of its unique keys besides the primary key, one tuple for each.
         generated: columns that the server computes, which are not written.
+        engine: the storage engine, where that has no transactions.
     """
 
     unique: tuple[tuple[str, ...], ...] = ()
     generated: tuple[str, ...] = ()
+    engine: str = ""
+
+    def check(self) -> None:
+        """Raise ChangeRefused where a batch could not be undone."""
+        if self.engine:
+            name = quoted(self.id.database, self.id.table)
+            raise ChangeRefused(
+                f"its engine {self.engine} has no transactions: a batch could be in it by half",
+                where=str(self.id),
+                hint=f"run on the server: ALTER TABLE {name} ENGINE = InnoDB",
+            )
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,11 @@ class ServerDialect(Dialect[ServerType]):
             if len(name) > _LONGEST_NAME or name.endswith(" "):
                 reason = f"no name may have more than {_LONGEST_NAME} characters or end with a space: {name!r}"
                 raise ChangeRefused(reason, where=str(table), hint="give it another name with a route or a rule")
+
+    def check_existing(self, actual: ActualTable[ServerType]) -> None:
+        """The engine has transactions."""
+        assert isinstance(actual, ServerTable)
+        actual.check()
 
     # types
 

@@ -14,6 +14,7 @@ from connectors.shared.sql.client import Refused, quoted
 
 _NO_BATCH = -1
 _NO_TABLE = frozenset({1049, 1146})
+_READ_ONLY = frozenset({1290, 1792, 1836})
 _DENIED = frozenset({1044, 1142, 1143, 1227})
 
 
@@ -62,7 +63,11 @@ class Fence:
 
     def lock(self) -> int:
         """The last batch that is in; nobody else writes one until the transaction ends."""
-        rows = self._session.rows(f"SELECT batch FROM {self._table} WHERE pipeline = %s FOR UPDATE", (self._pipeline,))
+        lock = f"SELECT batch FROM {self._table} WHERE pipeline = %s FOR UPDATE"
+        try:
+            rows = self._session.rows(lock, (self._pipeline,))
+        except Refused as error:
+            raise self._refused(error) from None
         if not rows:
             raise SinkError(
                 "the row of this pipeline is gone: nothing tells which batches are in",
@@ -73,13 +78,14 @@ class Fence:
 
     def write(self, batch: int) -> None:
         """Set the row, in the caller's transaction."""
-        self._session.run(
-            f"UPDATE {self._table} SET batch = %s, committed_at = CURRENT_TIMESTAMP WHERE pipeline = %s",
-            (batch, self._pipeline),
-        )
+        update = f"UPDATE {self._table} SET batch = %s, committed_at = CURRENT_TIMESTAMP WHERE pipeline = %s"
+        try:
+            self._session.run(update, (batch, self._pipeline))
+        except Refused as error:
+            raise self._refused(error) from None
 
     def _refused(self, error: Refused) -> SinkError:
-        hint = ""
+        hint = "is it a replica? name the primary server, or make this one writable" if error.code in _READ_ONLY else ""
         if error.code in _DENIED:
             hint = f"run on the server: GRANT ALL ON {quoted(self._database)}.* TO the user, or name another database"
             hint += " in sink.metadata-database"

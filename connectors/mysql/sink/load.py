@@ -63,7 +63,7 @@ class TableWriter:
     def _keyed(self, rows: pa.RecordBatch) -> None:
         kinds = _kinds(rows)
         last = last_rows(rows, self._staged.key)
-        values = rows.select(rows.schema.names[:-1])
+        values = self._values(rows)
         values = values if len(last) == len(values) else values.take(pa.array(last))
         gone = np.isin(kinds[last], _GONE)
         new = bool(self._table.unique) or not self._table.key
@@ -101,7 +101,7 @@ class TableWriter:
     def _keyless(self, rows: pa.RecordBatch) -> int:
         """Runs of inserts and of other changes, in order. How many deletes found no row."""
         kinds, missed = _kinds(rows), 0
-        values = rows.select(rows.schema.names[:-1])
+        values = self._values(rows)
         gone = np.isin(kinds, _GONE)
         bounds = [0, *(np.flatnonzero(np.diff(gone)) + 1).tolist(), len(kinds)]
         for start, end in pairwise(bounds):
@@ -133,6 +133,13 @@ class TableWriter:
             except RowRefused as error:
                 self._refused.add(rows, place, error, deleted=True)
         return missed
+
+    def _values(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns that are written: those of the server's own making are not, but for a key, which it refuses."""
+        names = rows.schema.names[:-1]
+        kept = {name.casefold() for name in self._staged.key}
+        made = {name.casefold() for name in self._table.generated} - kept
+        return rows.select([name for name in names if name.casefold() not in made])
 
     def _one_by_one(self, rows: pa.RecordBatch, gone: np.ndarray) -> RowByRow:
         return RowByRow(

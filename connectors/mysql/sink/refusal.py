@@ -37,7 +37,7 @@ _ROW_SIZE = "error 139"
 _HARMLESS = frozenset({1287, 1592, 1681, 3719, 3778})
 """Warnings about a statement, none about a value: deprecated syntax, and statements in the server's own log."""
 
-_NAMED = re.compile(r"\b(?:column|field|value)\b\s+((?:[`'\"][^`'\"]+[`'\"]\.?)+)", re.IGNORECASE)
+_COLUMN = r"(?i:column|field)\b[^:]*[`'\".]"
 
 
 class RowRefused(SinkError):
@@ -73,8 +73,7 @@ def of_the_table(error: Refused, table: TableId) -> SinkError:
 
 def column_of(said: str, table: ServerTable) -> str:
     """The column that a server's words name, as the table has it; empty where they name none."""
-    for match in _NAMED.finditer(said):
-        column = table.column(re.split(r"[`'\"]\.?", match[1])[-2])
-        if column is not None:
+    for column in table.columns:
+        if re.search(rf"{_COLUMN}(?i:{re.escape(column.name)})[`'\"]", said):
             return column.name
     return ""

@@ -11,7 +11,7 @@ import pymysql
 from pymysql.constants import COMMAND
 from pymysql.protocol import OKPacketWrapper
 
-from cdc.errors import SinkError, SinkUnavailable, SourceError
+from cdc.errors import CommitFailed, SinkError, SinkUnavailable, SourceError
 from cdc.retry import RetryPolicy
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.sink.types import Flavor
@@ -99,15 +99,22 @@ class SinkSession:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """The body is carried out whole or not at all. A COMMIT without an answer raises SinkUnavailable."""
+        """The body is carried out whole or not at all. A COMMIT without an answer raises SinkUnavailable, one that
+        the server says no to CommitFailed."""
         self.run("BEGIN")
         try:
             yield
-            self.run("COMMIT")
+            self._commit()
         except BaseException:
             with suppress(Refused, SinkUnavailable):
                 self.run("ROLLBACK")
             raise
+
+    def _commit(self) -> None:
+        try:
+            self.run("COMMIT")
+        except Refused as error:
+            raise CommitFailed(str(error), where=self.where) from None
 
     def _failed(self, error: Exception) -> Exception:
         code, text = error.args[:2] if len(error.args) > 1 and isinstance(error.args[0], int) else (0, str(error))
@@ -174,7 +181,10 @@ class SinkServer:
             for name in _OCEANBASE_LIMITS:
                 yield f"SET SESSION {name} = {3_600_000_000}"
         else:
-            yield f"SET SESSION innodb_lock_wait_timeout = {self.lock_wait_s}, lock_wait_timeout = {self.lock_wait_s}"
+            yield (
+                f"SET SESSION innodb_lock_wait_timeout = {self.lock_wait_s}, lock_wait_timeout = {self.lock_wait_s}, "
+                "max_error_count = 1024, sql_notes = ON"
+            )
 
 
 def _of_sink(error: SourceError) -> SinkError:

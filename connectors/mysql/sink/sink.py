@@ -150,6 +150,7 @@ class MySqlSink(TableSink[ServerType]):
         table = self._tables.get(item.table)
         if table is None:
             raise missing_table(item.table)
+        table.check()
         return TableWriter(session, table, item, RefusedRows(letters, table, item.table, item.key)).write()
 
     def _read_missing(self, session: SinkSession, tables: Sequence[TableId]) -> None:

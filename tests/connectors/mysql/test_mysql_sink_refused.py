@@ -177,3 +177,54 @@ def test_what_is_about_the_whole_table_stops_the_run(harness: Harness) -> None:
     with pytest.raises(SinkError, match=r"shop\.rows: .*'mine'"):
         sink.commit(1, handles)
     assert letters(harness) == []
+
+
+def test_a_table_without_transactions_is_refused(harness: Harness) -> None:
+    """A batch could be in it by half, whatever the fence says; also one that is altered later."""
+    if harness.server.flavor == "oceanbase":
+        pytest.skip("OceanBase has one storage engine")
+    sink = narrow(harness, "ENGINE = MyISAM")
+    with pytest.raises(SinkError, match=r"shop\.rows: its engine MyISAM has no transactions.*ENGINE = InnoDB"):
+        sink.commit(1, prepared(sink, 1, rows(("+I", 2, 2, "two"))))
+    with pytest.raises(SinkError, match="has no transactions"):
+        sink.apply(1, [CreateTable(ROWS, SCHEMA)])
+
+
+def test_a_column_that_the_server_computes_is_not_written(harness: Harness) -> None:
+    """Whichever statement writes the rows: LOAD DATA would ignore the value, INSERT refuse the row."""
+    harness.server.execute(
+        "CREATE TABLE shop.`rows` (id INT PRIMARY KEY, n INT GENERATED ALWAYS AS (id * 2) STORED, name VARCHAR(40))"
+    )
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(ROWS, SCHEMA)])
+    sink.commit(0, prepared(sink, 0, rows(("+I", 4, 8, "four"), ("-U", 4, 8, "four"), ("+U", 4, 8, "five"))))
+    assert stored(harness) == [(4, 8, "five")]
+
+
+def test_a_server_that_is_read_only_is_named_as_such(harness: Harness) -> None:
+    """An error of the sink with what to do, not one that nobody foresaw."""
+    if harness.server.flavor != "mysql":
+        pytest.skip("the test's user may write nevertheless")
+    sink = narrow(harness)
+    handles = prepared(sink, 1, rows(("+I", 2, 2, "two")))
+    harness.server.execute("SET GLOBAL super_read_only = ON")
+    try:
+        with pytest.raises(SinkError, match=r"read-only.*is it a replica"):
+            sink.commit(1, handles)
+    finally:
+        harness.server.execute("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF")
+
+
+def test_a_table_without_a_key_stays_one_where_the_server_makes_keys(harness: Harness) -> None:
+    """`sql_generate_invisible_primary_key`: the table of a restart would have another key than the source's."""
+    if harness.server.flavor != "mysql":
+        pytest.skip("MySQL alone makes such keys")
+    harness.server.execute("SET GLOBAL sql_generate_invisible_primary_key = ON")
+    try:
+        sink = harness.sink()
+        sink.apply(0, [CreateTable(ROWS, KEYLESS)])
+        sink.commit(0, prepared(sink, 0, rows(("+I", 1, 1, "a"), ("+I", 1, 1, "a"), schema=KEYLESS)))
+        harness.sink().apply(1, [CreateTable(ROWS, KEYLESS)])
+    finally:
+        harness.server.execute("SET GLOBAL sql_generate_invisible_primary_key = OFF")
+    assert stored(harness) == [(1, 1, "a"), (1, 1, "a")]
