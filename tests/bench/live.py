@@ -21,7 +21,13 @@ WARM_S = 5
 
 
 def freshness_and_idle(
-    bench: Bench, generator: Generator, seconds: int, idle_s: int, name: str = "fresh", sink: Sink = None
+    bench: Bench,
+    generator: Generator,
+    seconds: int,
+    idle_s: int,
+    name: str = "fresh",
+    sink: Sink = None,
+    rate: int = RATE,
 ) -> tuple[Figures, Figures]:
     """Rows that come one by one while the pipeline runs, then the same pipeline with nothing to do."""
     generator.run(f"DROP TABLE IF EXISTS {DATABASE}.fresh")
@@ -30,9 +36,9 @@ def freshness_and_idle(
     generator.run("INSERT INTO fresh (payload) VALUES ('first')")
     running = pipeline.start()
     pipeline.wait_for_rows(1, running)
-    bench.say(f"freshness: {RATE:,} rows/s for {WARM_S + seconds} s")
+    bench.say(f"freshness: {rate:,} rows/s for {WARM_S + seconds} s")
     load, cpu = OtherLoad([bench.server_pid]), cpu_of_tree(running.pid)
-    committed, _ = write_steadily(bench, "fresh", WARM_S + seconds)
+    committed, _ = write_steadily(bench, "fresh", WARM_S + seconds, rate)
     fresh_cpu, wall = cpu_of_tree(running.pid) - cpu, committed[-1] - committed[0]
     pipeline.wait_for_rows(1 + len(committed), running)
     other = load.cores(fresh_cpu)
@@ -40,7 +46,7 @@ def freshness_and_idle(
     time.sleep(3)
     idle = _idle(bench, running, idle_s)
     checked(running, running.stop())
-    delays = _delays(committed, pipeline.batches())[RATE * WARM_S :]
+    delays = _delays(committed, pipeline.batches())[rate * WARM_S :]
     p50, p99 = np.percentile(delays, [50, 99])
     batches = [batch for batch in pipeline.batches() if batch.rows]
     fresh = {
@@ -59,11 +65,11 @@ def _idle(bench: Bench, running: Contained, seconds: int) -> Figures:
     return {"percent_of_a_core": round(100 * cpu / wall, 2), "seconds": seconds, "other_cores": load.cores(cpu)}
 
 
-def write_steadily(bench: Bench, table: str, seconds: int) -> Any:
-    """One-row transactions into a table at the usual rate: when each was committed, and how long that took."""
+def write_steadily(bench: Bench, table: str, seconds: int, rate: int = RATE) -> Any:
+    """One-row transactions into a table at a rate: when each was committed, and how long that took."""
     out = bench.folder / "committed.npy"
     server = address(bench.server)
-    given = {"server": server, "table": table, "rate": RATE, "seconds": seconds, "out": str(out)}
+    given = {"server": server, "table": table, "rate": rate, "seconds": seconds, "out": str(out)}
     script = Path(__file__).with_name("write_steadily.py")
     subprocess.run([sys.executable, str(script), json.dumps(given)], check=True)
     return np.load(out)

@@ -25,6 +25,7 @@ import machine  # noqa: E402
 import show  # noqa: E402
 from cli_times import cli_times  # noqa: E402
 from cluster import cluster  # noqa: E402
+from databases import databases  # noqa: E402
 from first_minutes import first_minutes  # noqa: E402
 from kafka_both import kafka  # noqa: E402
 from lakes import lakes  # noqa: E402
@@ -46,14 +47,19 @@ from cdc_services.server import StartedServer  # noqa: E402
 STEPS = {
     "decode": 3.5, "whole": 5.0, "memory": 3.0, "live": 1.5, "tables": 1.0, "rules": 4.0, "kafka": 8.0, "loads": 6.0,
     "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5, "first": 6.0, "sinks": 4.0, "lakes": 20.0,
-    "page": 0.5,
+    "page": 0.5, "databases": 5.0,
 }  # fmt: skip
 """Minutes that each takes on two cores."""
 PEERS = 9.0
 """Minutes that the peers take in `decode` besides."""
 SIZES = {"orders_insert": 1_000_000, "orders_update": 200_000, "orders_delete": 50_000, "sbtest_insert": 300_000}
 WARM = {"orders_insert": 20_000, "orders_update": 2_000, "orders_delete": 1_000, "sbtest_insert": 2_000}
-SERVER = ("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G", "--max-binlog-size=1G")
+SERVER = (
+    "--secure-file-priv=",
+    "--innodb-buffer-pool-size=1G",
+    "--innodb-redo-log-capacity=1G",
+    "--max-binlog-size=1G",
+)
 WHOLE_ROWS = 2_000_000
 """Rows of each range of the whole tool: its start costs about ten CPU seconds, and is subtracted."""
 QUICK = 10
@@ -182,6 +188,9 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
     if "lakes" in options.steps:
         sizes = [_thousands(size * options.factor) for size in (1_000_000, 5_000, 10_000_000)]
         record("lakes", lambda: lakes(bench.folder, bench.say, *sizes))
+    if "databases" in options.steps:
+        seconds = 10 if options.quick else 20
+        record("databases", lambda: databases(bench, *_inserts(generator, options), seconds, SERVER))
     if "serve" in options.steps:
         record("serve", lambda: serving(bench, generator, 10 if options.quick else 100))
     if "verify" in options.steps:

@@ -18,7 +18,7 @@ def tables(results: Figures) -> Iterator[str]:
     parts = {
         "decode": _decode, "whole": _whole, "rules": _rules, "ruled_tables": _ruled_tables, "kafka": _kafka,
         "loads": _loads, "snapshot": _snapshot, "cluster": _cluster, "lakes": _lakes,
-        "several_sinks": _several_sinks,
+        "several_sinks": _several_sinks, "databases": _databases,
     }  # fmt: skip
     for name, part in parts.items():
         if name in results:
@@ -188,6 +188,16 @@ def _several_sinks(found: Figures) -> Iterator[str]:
         f"two sinks take {ratios['cpu_s_per_million']:.2f} times the CPU of one, "
         f"{ratios['server_cpu_s_per_million']:.2f} times that of the server"
     )
+
+
+def _databases(found: Figures) -> Iterator[str]:
+    yield from _whole(found, "MySQL")
+    load = found["load_data"]
+    yield f"LOAD DATA of the same rows by the server's client: {load['rows_per_s']:,} rows/s in {load['wall_s']:.1f} s"
+    shares = ", ".join(f"{name} {run['of_load_data']:.2f}" for name, run in found["workloads"].items())
+    yield f"of that: {shares}"
+    fresh = ", ".join(f"{name} {run['p50_s']:.2f} / {run['p99_s']:.2f} s" for name, run in found["freshness"].items())
+    yield f"freshness at 500 rows/s, p50 / p99: {fresh}; p99 ratio {found['p99_ratio']:.2f}"
 
 
 def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:

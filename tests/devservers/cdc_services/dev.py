@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import typer
 
 from cdc.errors import SourceUnavailable
 from cdc_services.apt_sources import mirror
+from cdc_services.ending import Ending
 from cdc_services.install import install, present
 from cdc_services.installation import Installation, services_dir
 from cdc_services.process import port_is_free
@@ -20,8 +20,12 @@ from cdc_services.server import StartedServer
 from cdc_services.shop import TABLES, Shop
 
 _NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
-_OPTIONS = ("--binlog-row-metadata=FULL", "--max-binlog-size=64M", "--binlog-expire-logs-seconds=86400")
-_TICK_S = 0.5
+_OPTIONS = (
+    "--local-infile=ON",
+    "--binlog-row-metadata=FULL",
+    "--max-binlog-size=64M",
+    "--binlog-expire-logs-seconds=86400",
+)
 
 Port = Annotated[int, typer.Option("--port", help="The server's port; 0 takes a free one.")]
 Writes = Annotated[
@@ -44,19 +48,15 @@ def serve(flavor: str, port: int, writes: float) -> None:
 
     Raises SourceUnavailable when it cannot be installed on this machine, does not start, or ends by itself.
     """
-    over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
+    ending = Ending()
     with _started(_installed(flavor), port) as server:
         shop = Shop(server)
         shop.open()
         _say(greeting(server, writes))
-        writer = threading.Thread(target=shop.write_until, args=(over, writes, _say), name="shop", daemon=True)
+        writer = threading.Thread(target=shop.write_until, args=(ending.over, writes, _say), name="shop", daemon=True)
         if writes:
             writer.start()
-        while not over.wait(_TICK_S):
-            if not server.running:
-                raise SourceUnavailable("the server ended by itself", hint="see the server's words above")
+        ending.wait(server, "the server")
         if writes:
             writer.join()
     _say(f"{shop.written:,} transactions were written; the server and its data are gone")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -12,12 +10,12 @@ from typing import Annotated
 import typer
 
 from cdc.errors import SourceUnavailable
+from cdc_services.ending import Ending
 from cdc_services.installation import services_dir
 from cdc_services.kafka.broker import StartedBroker
 from cdc_services.kafka.install import VERSION, KafkaInstallation, find, install
 from cdc_services.process import port_is_free
 
-_TICK_S = 0.5
 _HINT = "take a broker of your own, or Docker: docker compose up -d --wait kafka"
 
 Port = Annotated[int, typer.Option("--port", help="The broker's port; 0 takes a free one.")]
@@ -28,14 +26,10 @@ def kafka(port: Port = 9092) -> None:
 
     Raises SourceUnavailable when it cannot be installed on this machine, does not start, or ends by itself.
     """
-    over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
+    ending = Ending()
     with _started(_installed(), port) as broker:
         _say(greeting(broker))
-        while not over.wait(_TICK_S):
-            if not broker.running:
-                raise SourceUnavailable("the broker ended by itself", hint="see the broker's words above")
+        ending.wait(broker, "the broker")
     _say("the broker and its data are gone")
 
 
