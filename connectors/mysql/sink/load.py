@@ -131,6 +131,7 @@ class TableWriter:
             try:
                 missed += not self._statements.delete_one(columns, [value[1:-1] for value in values])
             except RowRefused as error:
+                self._refused.check(rows, place, error)
                 self._refused.add(rows, place, error, deleted=True)
         return missed
 
@@ -145,6 +146,7 @@ class TableWriter:
         return RowByRow(
             self._session,
             self._statements,
+            lambda place, error: self._refused.check(rows, place, error),
             lambda place, error: self._refused.add(rows, place, error, deleted=bool(gone[place])),
         )
 

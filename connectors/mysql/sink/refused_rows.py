@@ -72,12 +72,8 @@ class RefusedRows:
         self._letters, self._table, self._source, self._key = letters, table, source, key
 
     def add(self, rows: pa.RecordBatch, place: int, refused: RowRefused, *, deleted: bool) -> None:
-        """Leave out a row. Raises SinkError, with table, key and column, where that is not to be."""
-        column = column_of(refused.said, self._table)
-        key = {name: cell(rows, name, place) for name in self._key}
-        where = f"{self._source}.{column}" if column else str(self._source)
-        if not self._letters.kept:
-            raise self._stopped(refused, where, key)
+        """Leave out a row. Raises SinkError when its letter cannot be written."""
+        column, where, key = self._found(rows, place, refused)
         found = self._table.column(column) if column else None
         letter = DeadLetter(
             table=str(self._source),
@@ -90,9 +86,19 @@ class RefusedRows:
         counter = counter_name(refused.reason, RejectedValuePolicy.DEAD_LETTER, where)
         self._letters.write(self._source, letter, counter)
 
-    def _stopped(self, refused: RowRefused, where: str, key: dict[str, object]) -> SinkError:
+    def _found(self, rows: pa.RecordBatch, place: int, refused: RowRefused) -> tuple[str, str, dict[str, object]]:
+        """The column that was refused, where that is, and the key of the row."""
+        column = column_of(refused.said, self._table)
+        where = f"{self._source}.{column}" if column else str(self._source)
+        return column, where, {name: cell(rows, name, place) for name in self._key}
+
+    def check(self, rows: pa.RecordBatch, place: int, refused: RowRefused) -> None:
+        """Raise SinkError, with table, key and column, where no row is to be left out."""
+        if self._letters.kept:
+            return
+        _, where, key = self._found(rows, place, refused)
         shown = ", ".join(f"{name}={value!r:.80}" for name, value in key.items()) or "no key"
-        return SinkError(
+        raise SinkError(
             f"the server does not take a row: {refused.said}",
             where=f"{where}, row {shown}",
             hint="nothing of the batch is in; alter the table or remove what is in the way, then start again: the "

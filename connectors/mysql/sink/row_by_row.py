@@ -5,7 +5,7 @@ A statement that is refused is undone and tried again in halves, until one row i
 
 A row that is refused leaves what the table has for its key: where keys are deleted before the rows are written, for the
 sake of a unique key, the row is there again, and others may meet it. So that is begun again without the refused rows,
-until nothing further is refused.
+until nothing further is refused. Then those are tried once more: what was in their way may have been refused as well.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from connectors.shared.conversion.policy import Reason
 Found = Callable[[int, RowRefused], None]
 """Takes the place of a row and its refusal. May raise, to end the search."""
 
-_START, _TRIAL = "cdc_rows", "cdc_trial"
+_START, _TRIAL, _AGAIN = "cdc_rows", "cdc_trial", "cdc_again"
 
 
 class RowByRow:
     """Writes rows of one table but for those that it does not take.
 
-    `refused` is called for each row as it is found, in no order; `begin` before anything is written, so that all can
-    be undone.
+    `met` is called for each row that is refused at first, `left_out` for those that are in the end, in order. `begin`
+    comes before anything is written, so that all can be undone.
     """
 
-    def __init__(self, session: SinkSession, statements: RowStatements, refused: Found) -> None:
-        self._session, self._statements, self._found = session, statements, refused
-        self._refused: set[int] = set()
+    def __init__(self, session: SinkSession, statements: RowStatements, met: Found, left_out: Found) -> None:
+        self._session, self._statements, self._met, self._left_out = session, statements, met, left_out
+        self._refused: dict[int, RowRefused] = {}
 
     def begin(self) -> None:
         """Set the point that `undo` goes back to."""
@@ -49,21 +49,42 @@ class RowByRow:
 
     def upsert(self, rows: pa.RecordBatch, gone: np.ndarray, key: Sequence[str], *, new: bool) -> None:
         """Delete the rows that are `gone` and write the others; with `new` all keys are deleted first."""
-        self._refused = set()
+        self._refused = {}
         self._not_finite(rows)
         while True:
             before = len(self._refused)
             self._delete(rows, np.ones(len(gone), bool) if new else gone, key)
             self._insert(rows, np.flatnonzero(~gone), new=new)
             if not new or len(self._refused) == before:
-                return
+                break
             self.undo()
+        while new and self._taken_now(rows, gone, key):
+            pass
+        self._tell()
 
     def append(self, rows: pa.RecordBatch) -> None:
         """Write rows of a table without a key."""
-        self._refused = set()
+        self._refused = {}
         self._not_finite(rows)
         self._insert(rows, np.arange(rows.num_rows), new=True)
+        self._tell()
+
+    def _taken_now(self, rows: pa.RecordBatch, gone: np.ndarray, key: Sequence[str]) -> bool:
+        """Whether one of the rows that met a unique value is taken after all."""
+        met = [place for place, error in sorted(self._refused.items()) if error.reason is Reason.UNIQUE_KEY]
+        for place in met:
+            error = self._refused.pop(place)
+            self._session.run(f"SAVEPOINT {_AGAIN}")
+            self._delete(rows, np.arange(len(gone)) == place, key)
+            self._insert(rows, np.array([place])[~gone[place : place + 1]], new=True)
+            if place in self._refused:
+                self._session.run(f"ROLLBACK TO SAVEPOINT {_AGAIN}")
+                self._refused[place] = error
+        return any(place not in self._refused for place in met)
+
+    def _tell(self) -> None:
+        for place, error in sorted(self._refused.items()):
+            self._left_out(place, error)
 
     def _delete(self, rows: pa.RecordBatch, which: np.ndarray, key: Sequence[str]) -> None:
         names = {name.lower(): name for name in rows.schema.names}
@@ -125,6 +146,5 @@ class RowByRow:
                     self._refuse(place, RowRefused(Reason.NOT_FINITE, said))
 
     def _refuse(self, place: int, error: RowRefused) -> None:
-        if place not in self._refused:
-            self._refused.add(place)
-            self._found(place, error)
+        self._met(place, error)
+        self._refused.setdefault(place, error)

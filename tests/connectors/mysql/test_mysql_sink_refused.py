@@ -228,3 +228,14 @@ def test_a_table_without_a_key_stays_one_where_the_server_makes_keys(harness: Ha
     finally:
         harness.server.execute("SET GLOBAL sql_generate_invisible_primary_key = OFF")
     assert stored(harness) == [(1, 1, "a"), (1, 1, "a")]
+
+
+def test_a_row_is_taken_once_what_was_in_its_way_is_refused_too(harness: Harness) -> None:
+    """Row 1 takes the value of row 2 first; row 2 stays then, which is in the way of row 1 and not of itself."""
+    sink = narrow(harness, "ADD UNIQUE (name)")
+    sink.commit(1, prepared(sink, 1, rows(("+I", 2, 2, "two"))))
+    changes = rows(("-U", 1, 1, "one"), ("+U", 1, 1, "two"), ("-U", 2, 2, "two"), ("+U", 2, 5, "two"))
+    counts = sink.commit(2, prepared(sink, 2, changes))
+    assert stored(harness) == [(1, 1, "one"), (2, 5, "two")]
+    assert [letter[1] for letter in letters(harness)] == [1]
+    assert counts == {"unique-key-taken-dead-letter shop.rows": 1}

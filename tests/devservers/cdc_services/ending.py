@@ -15,7 +15,8 @@ class Running(Protocol):
     """A server that may end by itself."""
 
     @property
-    def running(self) -> bool: ...
+    def running(self) -> bool:
+        """Whether its process is there."""
 
 
 class Ending:
