@@ -80,8 +80,8 @@ class Commits:
                     continue
             with self.tables.catalog.guard(str(name)):
                 for flush in flushes:
-                    if flush.keys:
-                        delete_quietly(table.library.io, flush.keys)
+                    if flush.keys_path:
+                        delete_quietly(table.library.io, flush.keys_path)
             return
         hint = "what else writes to the table? let it write less often"
         raise CommitFailed(f"other commits came first {_TRIES} times: {reason}", where=str(name), hint=hint)
@@ -144,7 +144,7 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
     """Read the flushes' keys, in log order: the last flush with a key counts."""
     parts: list[pa.Table] = []
     for number, flush in enumerate(flushes):
-        keys = read_keys(table.library.io, flush.keys)
+        keys = read_keys(table.library.io, flush.keys, flush.keys_path)
         paths = pa.array([file.file_path for file in flush.files] or [""], pa.string())
         numbers = keys["file"].combine_chunks()
         named = paths.take(pa.array(np.maximum(numbers.to_numpy(), 0)))

@@ -21,24 +21,36 @@ class Flush:
 
     Attributes:
         files: the library's `DataFile` records.
-        keys: path of an Arrow IPC file: the key columns, `file` (int32, which of `files` has the row, -1 for a delete)
-            and `pos` (int64, the row's place in it). Empty for a table without a key.
+        keys: an Arrow IPC file: the key columns, `file` (int32, which of `files` has the row, -1 for a delete) and
+            `pos` (int64, the row's place in it). Empty for a table without a key, and where there is a path.
+        keys_path: where that file is in the lake, when it is too large for a handle.
     """
 
     files: tuple[Any, ...]
-    keys: str
+    keys: bytes = b""
+    keys_path: str = ""
 
 
 def packed(table: Any, flushes: Sequence[Flush]) -> bytes:
     """The flushes of one table of one task as a payload. `table` is the library's."""
-    found = [{"keys": flush.keys, "files": [_to_json(table, file) for file in flush.files]} for flush in flushes]
-    return json.dumps(found).encode()
+    return json.dumps([
+        {
+            "keys": base64.b64encode(flush.keys).decode(), "keys_path": flush.keys_path,
+            "files": [_to_json(table, file) for file in flush.files],
+        }
+        for flush in flushes
+    ]).encode()  # fmt: skip
 
 
 def unpacked(table: Any, payload: bytes) -> list[Flush]:
     """The flushes that `packed` gave."""
     items = json.loads(payload)
-    return [Flush(tuple(_from_json(table, file) for file in item["files"]), item["keys"]) for item in items]
+    return [
+        Flush(
+            tuple(_from_json(table, file) for file in item["files"]), base64.b64decode(item["keys"]), item["keys_path"]
+        )
+        for item in items
+    ]  # fmt: skip
 
 
 def _to_json(table: Any, file: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A task's rows into data files that no snapshot names yet. Executor.
 
 A load is one table of one task: each flush is folded to the last image of each key, split by partition, and written as
-a file for each, with a file of all changed keys beside them. The handle's payload has the files (`handles`).
+a file for each. All changed keys go along, in the handle or, where they are many, as a file beside the others. The
+handle's payload has the files (`handles`).
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.sink import TaskAttempt
 from connectors.iceberg.handles import Flush, packed
-from connectors.iceberg.parquet import write_keys, write_rows
-from connectors.iceberg.partitions import split
+from connectors.iceberg.parquet import keys_file, write_bytes, write_rows
+from connectors.iceberg.partitions import Partition, split
 from connectors.iceberg.tables import LakeTable, Tables
 from connectors.shared.lake.columns import as_stored
 from connectors.shared.lake.two_phase import check_source, last_images
 from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import Written
+
+_INLINE_BYTES = 16 << 10
+"""Keys of a flush up to this size are part of the handle: one file less for each table of a small batch."""
 
 
 @dataclass(frozen=True)
@@ -82,25 +86,36 @@ class Load:
 
     def _write(self, rows: pa.RecordBatch, gone: pa.RecordBatch) -> tuple[Flush, int]:
         library, number = self._table.library, len(self._flushes)
-        places = library.location_provider()
         parts = list(split(library, rows)) if rows.num_rows else []
-        names = [f"{self._prefix}-f{number}-{count}.parquet" for count in range(len(parts))]
-        paths = [str(places.new_data_location(data_file_name=name)) for name in names]
-        keys_path = str(places.new_data_location(data_file_name=f"{self._prefix}-f{number}-keys.arrow"))
-        self._loader.note([*paths, *([keys_path] if self._table.key else [])])
-        files, keys, size = [], [self._keys(gone, -1)], 0
-        for count, (part, path) in enumerate(zip(parts, paths, strict=True)):
-            some = rows if part.rows is None else rows.take(part.rows)
-            files.append(write_rows(library, path, some, part.values))
-            size += int(files[-1].file_size_in_bytes)
-            keys.append(self._keys(some, count))
-        if not self._table.key:
-            return Flush(tuple(files), ""), size
-        size += write_keys(library.io, keys_path, pa.concat_tables(keys))
-        return Flush(tuple(files), keys_path), size
+        paths = [self._path(f"f{number}-{count}.parquet") for count in range(len(parts))]
+        keys = self._keys_of(rows, parts, gone) if self._table.key else b""
+        keys_path = self._path(f"f{number}-keys.arrow") if len(keys) > _INLINE_BYTES else ""
+        self._loader.note([*paths, *filter(None, [keys_path])])
+        files = [
+            write_rows(library, path, _of_part(rows, part), part.values)
+            for part, path in zip(parts, paths, strict=True)
+        ]  # fmt: skip
+        size = len(keys) + sum(int(file.file_size_in_bytes) for file in files)
+        if keys_path:
+            write_bytes(library.io, keys_path, keys)
+            return Flush(tuple(files), keys_path=keys_path), size
+        return Flush(tuple(files), keys), size
 
-    def _keys(self, rows: pa.RecordBatch, file: int) -> pa.Table:
-        columns = [rows.column(name) for name in self._table.key]
-        number = pa.array(np.full(rows.num_rows, file, np.int32))
-        place = pa.array(np.arange(rows.num_rows, dtype=np.int64))
-        return pa.table([*columns, number, place], names=[*self._table.key, "file", "pos"])
+    def _path(self, name: str) -> str:
+        return str(self._table.library.location_provider().new_data_location(data_file_name=f"{self._prefix}-{name}"))
+
+    def _keys_of(self, rows: pa.RecordBatch, parts: Sequence[Partition], gone: pa.RecordBatch) -> bytes:
+        keys = rows.select(self._table.key)
+        placed = (_placed(_of_part(keys, part), number) for number, part in enumerate(parts))
+        return keys_file(pa.concat_tables([_placed(gone.select(self._table.key), -1), *placed]))
+
+
+def _of_part(rows: pa.RecordBatch, part: Partition) -> pa.RecordBatch:
+    return rows if part.rows is None else rows.take(part.rows)
+
+
+def _placed(keys: pa.RecordBatch, file: int) -> pa.Table:
+    """Keys with their places."""
+    number = pa.array(np.full(keys.num_rows, file, np.int32))
+    place = pa.array(np.arange(keys.num_rows, dtype=np.int64))
+    return pa.table([*keys.columns, number, place], names=[*keys.schema.names, "file", "pos"])

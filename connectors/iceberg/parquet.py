@@ -114,22 +114,27 @@ def read_deletes(io: Any, path: str) -> pa.Table:
         return pq.read_table(stream, columns=["file_path", "pos"])
 
 
-def write_keys(io: Any, path: str, keys: pa.Table) -> int:
-    """Write the keys of a flush, and give the number of bytes."""
+def keys_file(keys: pa.Table) -> bytes:
+    """The keys of a flush as the bytes of a file."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, keys.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(keys)
-    data = sink.getvalue()
+    return bytes(sink.getvalue())
+
+
+def write_bytes(io: Any, path: str, data: bytes) -> None:
+    """Write a file."""
     with io.new_output(path).create(overwrite=True) as stream:
         stream.write(data)
     synced(path)
-    return len(data)
 
 
-def read_keys(io: Any, path: str) -> pa.Table:
-    """The keys of a flush."""
-    with io.new_input(path).open() as stream:
-        return pa.ipc.open_file(pa.py_buffer(stream.read())).read_all()
+def read_keys(io: Any, data: bytes, path: str) -> pa.Table:
+    """The keys of a flush, out of these bytes or, where there are none, of a file."""
+    if not data:
+        with io.new_input(path).open() as stream:
+            data = stream.read()
+    return pa.ipc.open_file(pa.py_buffer(data)).read_all()
 
 
 def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData]) -> int:

@@ -12,11 +12,11 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 from uuid import uuid4
 
 from connectors.iceberg.library import Catalog
+from connectors.iceberg.manifests import is_deletes, list_writer, manifest_writer
 from connectors.iceberg.tables import LakeTable
 
 MERGED_FROM = 50
@@ -146,20 +146,13 @@ class _Writer:
 
     def snapshot(self) -> Any:
         """Write manifests and manifest list, and give the library's `Snapshot`."""
-        from pyiceberg.manifest import write_manifest_list
         from pyiceberg.table.snapshots import Snapshot
 
         manifests = self._manifests()
         path = self._path(f"snap-{self._id}-0-{self._uuid}.avro")
         sequence_number = self._metadata.next_sequence_number()
-        with write_manifest_list(
-            format_version=2,
-            output_file=self._io.new_output(path),
-            snapshot_id=self._id,
-            parent_snapshot_id=self._table.head,
-            sequence_number=sequence_number,
-            avro_compression="gzip",
-        ) as writer:
+        parent = self._table.head
+        with list_writer()(self._io.new_output(path), self._id, parent, sequence_number, "gzip") as writer:
             writer.add_manifests(manifests)
         return Snapshot(
             snapshot_id=self._id,
@@ -195,7 +188,7 @@ class _Writer:
             return
         self._removed += [entry.data_file for entry in gone]
         paths = {entry.data_file.file_path for entry in gone}
-        with self._writer(manifest.partition_spec_id, deletes=_is_deletes(manifest)) as writer:
+        with self._writer(manifest.partition_spec_id, deletes=is_deletes(manifest)) as writer:
             for entry in entries:
                 if entry.data_file.file_path in paths:
                     writer.delete(entry)
@@ -207,7 +200,7 @@ class _Writer:
         """Many manifests of one content and spec as one."""
         groups: dict[tuple[int, bool], list[Any]] = defaultdict(list)
         for manifest in manifests:
-            groups[manifest.partition_spec_id, _is_deletes(manifest)].append(manifest)
+            groups[manifest.partition_spec_id, is_deletes(manifest)].append(manifest)
         for (spec_id, deletes), group in groups.items():
             if len(group) < MERGED_FROM or any(manifest.added_snapshot_id == self._id for manifest in group):
                 yield from group
@@ -239,7 +232,7 @@ class _Writer:
     def _writer(self, spec_id: int, *, deletes: bool) -> Any:
         path = self._path(f"{self._uuid}-m{self._number}.avro")
         self._number += 1
-        return _manifests_of(deletes=deletes)(
+        return manifest_writer(deletes=deletes)(
             self._specs[spec_id], self._schema, self._io.new_output(path), self._id, "gzip"
         )
 
@@ -259,28 +252,3 @@ class _Writer:
         counted = Summary(Operation.OVERWRITE, **collector.build(), **dict(self._change.summary))
         totals = update_snapshot_summaries(summary=counted, previous_summary=before)  # takes no `replace`
         return Summary(Operation(self._change.operation), **totals.additional_properties)
-
-
-def _is_deletes(manifest: Any) -> bool:
-    return int(manifest.content) == 1
-
-
-@cache
-def _manifests_of(*, deletes: bool) -> Any:
-    """The library's writer of manifests, or one for manifests of delete files, which it has not itself."""
-    from pyiceberg.manifest import ManifestContent, ManifestWriterV2
-
-    if not deletes:
-        return ManifestWriterV2
-
-    class DeleteManifests(ManifestWriterV2):  # type: ignore[misc]
-        """Names its content in the manifest and in its metadata."""
-
-        def content(self) -> ManifestContent:
-            return ManifestContent.DELETES
-
-        @property
-        def _meta(self) -> dict[str, str]:
-            return {**super()._meta, "content": "deletes"}
-
-    return DeleteManifests

@@ -193,7 +193,7 @@ def _called(lake: str) -> list[tuple[Any, str]]:
         from connectors.iceberg import commits, load, snapshots
 
         names = ("commit_table", "create_table", "purge_table", "drop_table", "rename_table")
-        files = [(load, "write_rows"), (load, "write_keys"), (commits, "write_deletes"), (snapshots, "delete_quietly")]
+        files = [(load, "write_rows"), (load, "write_bytes"), (commits, "write_deletes"), (snapshots, "delete_quietly")]
         return [*((SqlCatalog, name) for name in names), *files]
     from pypaimon.catalog.filesystem_catalog import FileSystemCatalog
 

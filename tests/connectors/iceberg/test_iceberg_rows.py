@@ -19,7 +19,7 @@ from cdc.block import ChangeBlock
 from cdc.schema import AlterColumnType, Column, CreateTable, DataType, Kind, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
-from connectors.iceberg import index
+from connectors.iceberg import index, load
 
 TABLE = TableId("shop", "orders")
 NUMBER = (Column("id", DataType(Kind.BIGINT), nullable=False),)
@@ -84,6 +84,7 @@ def test_random_changes_end_as_in_the_source(
     if indexed:
         monkeypatch.setattr(index, "FROM_ROWS", 0)
         monkeypatch.setattr(index, "MOST_SHARE", 0)
+        monkeypatch.setattr(load, "_INLINE_BYTES", 0)
     schema = TableSchema((*keys, *OTHERS), tuple(column.name for column in keys))
     options = {"partition.key": f"shop.orders:{partition}"} if partition else {}
     harness = IcebergHarness(

@@ -1,0 +1,130 @@
+"""Writers of manifests and manifest lists: the library's, and one for manifests of delete files, which it has not.
+
+For each file the library derives its Avro schema, and how a record is encoded, from the format's definition anew, which
+is most of what a small commit costs. Both depend on the types of the partition alone, and are kept here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+_SYNC_BYTES = 16
+_MOST = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoding:
+    """An Avro schema as the library's `Schema` and as JSON, and what encodes a record."""
+
+    schema: Any
+    text: str
+    writer: Any
+
+
+def is_deletes(manifest: Any) -> bool:
+    """Whether a manifest is of delete files."""
+    return int(manifest.content) == 1
+
+
+@cache
+def manifest_writer(*, deletes: bool) -> Any:
+    """The class of writers for manifests of data files or of delete files."""
+    from pyiceberg.manifest import ManifestContent, ManifestWriterV2
+
+    class DataManifests(ManifestWriterV2):  # type: ignore[misc]
+        """Opens its file with what is kept of the encoding."""
+
+        def new_writer(self) -> Any:
+            partition = self._spec.partition_type(self._schema)
+            return _avro_file()(self._output_file, _of_entries(str(partition), self._with_partition), self._meta)
+
+    class DeleteManifests(DataManifests):
+        """Names its content in the manifest and in its metadata."""
+
+        def content(self) -> ManifestContent:
+            return ManifestContent.DELETES
+
+        @property
+        def _meta(self) -> dict[str, str]:
+            return {**super()._meta, "content": "deletes"}
+
+    return DeleteManifests if deletes else DataManifests
+
+
+@cache
+def list_writer() -> Any:
+    """The class of writers for manifest lists."""
+    from pyiceberg.manifest import ManifestListWriterV2
+
+    class Lists(ManifestListWriterV2):  # type: ignore[misc]
+        """Opens its file with what is kept of the encoding."""
+
+        def __enter__(self) -> Any:
+            self._writer = _avro_file()(self._output_file, _of_lists(), self._meta)
+            self._writer.__enter__()
+            return self
+
+    return Lists
+
+
+@cache
+def _avro_file() -> Any:
+    from pyiceberg.avro.file import AvroOutputFile
+
+    class AvroFile(AvroOutputFile):  # type: ignore[misc]
+        """A file of the library's with an encoding that is there."""
+
+        def __init__(self, output_file: Any, encoding: _Encoding, metadata: dict[str, str]) -> None:
+            self.output_file, self.metadata = output_file, metadata
+            self.file_schema, self.writer, self._text = encoding.schema, encoding.writer, encoding.text
+            self.sync_bytes = os.urandom(_SYNC_BYTES)
+
+        def _write_header(self) -> None:
+            from pyiceberg.avro.file import AVRO_CODEC_KEY, MAGIC, AvroFileHeader
+
+            metadata = {**self.metadata, "avro.schema": self._text, AVRO_CODEC_KEY: "deflate"}
+            _of_header().write(self.encoder, AvroFileHeader(MAGIC, metadata, self.sync_bytes))
+
+    return AvroFile
+
+
+_entries: dict[str, _Encoding] = {}
+"""Encodings of manifest entries by the type of the partition, field ids included."""
+
+
+def _of_entries(partition: str, schema_of: Callable[[int], Any]) -> _Encoding:
+    if partition not in _entries:
+        from pyiceberg.manifest import DEFAULT_READ_VERSION
+
+        if len(_entries) > _MOST:
+            _entries.clear()
+        _entries[partition] = _encoding(schema_of(2), schema_of(DEFAULT_READ_VERSION), "manifest_entry")
+    return _entries[partition]
+
+
+@cache
+def _of_lists() -> _Encoding:
+    from pyiceberg.manifest import DEFAULT_READ_VERSION, MANIFEST_LIST_FILE_SCHEMAS
+
+    return _encoding(MANIFEST_LIST_FILE_SCHEMAS[2], MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION], "manifest_file")
+
+
+@cache
+def _of_header() -> Any:
+    from pyiceberg.avro.file import META_SCHEMA
+    from pyiceberg.avro.resolver import construct_writer
+
+    return construct_writer(META_SCHEMA)
+
+
+def _encoding(schema: Any, records: Any, name: str) -> _Encoding:
+    from pyiceberg.avro.resolver import resolve_writer
+    from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+    text = json.dumps(AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name))
+    return _Encoding(schema, text, resolve_writer(record_schema=records, file_schema=schema))
