@@ -31,7 +31,7 @@ from connectors.iceberg.snapshots import Change, delete_quietly, publish
 from connectors.iceberg.tables import BATCH, LakeTable, Tables
 from connectors.shared.lake.keys import quoted
 from connectors.shared.lake.queries import connection
-from connectors.shared.lake.two_phase import by_table, check_identity
+from connectors.shared.lake.two_phase import another_past, by_table, check_identity
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,10 @@ class Commits:
             check_identity(name, None if table is None else table.identity, handles)
             assert table is not None
             flushes = [flush for handle in handles for flush in unpacked(table.library, handle.payload)]
-            if table.batch(self.pipeline) >= batch:
+            found = table.batch(self.pipeline)
+            if found > batch:
+                raise another_past(name, found, batch)
+            if found == batch:
                 log.info("%s: batch %d is in already", name, batch)
             else:
                 try:

@@ -23,7 +23,7 @@ from connectors.iceberg.parquet import keys_file, write_bytes, write_rows
 from connectors.iceberg.partitions import Partition, split
 from connectors.iceberg.tables import LakeTable, Tables
 from connectors.shared.lake.columns import as_stored
-from connectors.shared.lake.two_phase import check_source, last_images
+from connectors.shared.lake.two_phase import another_past, check_source, last_images
 from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import Written
 
@@ -50,6 +50,9 @@ class Loader:
         """Open the table. Raises SinkError when it is not one that can be written to."""
         table = self.tables.get(first.table)
         table.check()
+        found = table.batch(self.pipeline)
+        if found >= task.batch:  # it is not prepared again, and its files would be written over
+            raise another_past(table.id, found, task.batch)
         check_source(first, table.columns, table.key)
         attempt = f"p{task.partition}-a{task.attempt}-g{task.generation}-l{part}"
         return Load(self, table, f"{table.file_prefix(self.pipeline)}-b{task.batch}-{attempt}")

@@ -20,7 +20,7 @@ from cdc.sink import Prepared
 from connectors.paimon.handles import Files
 from connectors.paimon.library import Catalog, native
 from connectors.paimon.tables import LakeTable, Tables, live_files
-from connectors.shared.lake.two_phase import by_table, check_identity
+from connectors.shared.lake.two_phase import another_past, by_table, check_identity
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Commits:
         first = min(handle.partition for handle in handles)
         check_identity(table, None if found is None else found.identity, handles)
         assert found is not None
-        if is_in(self.tables.catalog, found, self.user, handles):
+        if is_in(self.tables.catalog, found, self.user, batch, handles):
             log.info("%s: batch %d is in already", table, batch)
             return
         try:
@@ -88,8 +88,12 @@ def filter_and_commit(table: LakeTable, user: str, batch: int, handles: Sequence
     builder.new_commit().filter_and_commit({batch: messages})
 
 
-def is_in(catalog: Catalog, table: LakeTable, user: str, handles: Sequence[Prepared]) -> bool:
-    """Whether a snapshot that has expired held these files; asked where no snapshot of the user is left."""
+def is_in(catalog: Catalog, table: LakeTable, user: str, batch: int, handles: Sequence[Prepared]) -> bool:
+    """Whether the table has the batch: the user's newest snapshot, or one that has expired, held these files.
+
+    Raises SinkError when the user's newest snapshot is of a later batch, or of the batch with other files.
+    """
+    names = set[str]().union(*(Files.of(handle).names for handle in handles))
     with catalog.guard(str(table.id)):
         manager = table.library.snapshot_manager()
         newest = manager.get_latest_snapshot()
@@ -102,13 +106,24 @@ def is_in(catalog: Catalog, table: LakeTable, user: str, handles: Sequence[Prepa
             if snapshot is None:
                 break
             if snapshot.commit_user == user:
-                return False  # the newest of the user is there: it knows
+                found = int(snapshot.commit_identifier)
+                if found > batch or (found == batch and names - _added(table, snapshot)):
+                    raise another_past(table.id, found, batch)
+                return found == batch
             oldest = snapshot
     if oldest.id == 1:
         return False
-    names = set[str]().union(*(Files.of(handle).names for handle in handles))
     there = {entry.file.file_name for one in (newest, oldest) for entry in live_files(catalog, table, one)}
     return bool(names & there)
+
+
+def _added(table: LakeTable, snapshot: Any) -> set[str]:
+    """Names of the files that came with a snapshot."""
+    from pypaimon.manifest.manifest_file_manager import ManifestFileManager
+    from pypaimon.manifest.manifest_list_manager import ManifestListManager
+
+    delta = ManifestListManager(table.library).read_delta(snapshot)
+    return {entry.file.file_name for entry in ManifestFileManager(table.library).read_entries_parallel(delta)}
 
 
 _LOOKED_AT = 10_000

@@ -17,7 +17,7 @@ from typing import Any
 from cdc.errors import CdcError, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from connectors.shared.lake.errors import first_line, is_away
-from connectors.shared.lake.options import is_secret
+from connectors.shared.lake.options import is_secret, shown_address
 
 VERSIONS = {"pypaimon": "2.1.0", "pypaimon-rust": "0.4.0"}
 INSTALL = "pip install --no-deps --require-hashes -r requirements-paimon.txt"
@@ -67,7 +67,7 @@ class Catalog:
     @property
     def place(self) -> str:
         """The warehouse, for messages."""
-        return " ".join(filter(None, (self.options.get("uri"), self.options.get("warehouse"))))
+        return " ".join(filter(None, (shown_address(self.options.get("uri")), self.options.get("warehouse"))))
 
     def open(self) -> Any:
         """The library's catalog. Raises SinkError."""

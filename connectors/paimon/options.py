@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ValidationInfo
 from cdc.options import AnyCase, Field, Line, OptionError, Remark, Size
 from cdc.schema import TableId
 from connectors.paimon.object_store import PATH_STYLE, nameless_host
-from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder
+from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder, shown_address
 from connectors.shared.partitions.partition_key import partition_keys
 
 _DECIDED = {
@@ -118,7 +118,7 @@ class PaimonSinkOptions(LakeSinkOptions):
 
     def places(self) -> tuple[str, ...]:
         """The warehouse in its catalog."""
-        return (" ".join(filter(None, (self.uri, self.catalog_options().get("warehouse")))),)
+        return (" ".join(filter(None, (shown_address(self.uri), self.catalog_options().get("warehouse")))),)
 
     def problems(self) -> Iterator[Remark]:
         """Missing options of the catalog's kind, and properties that would bend rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+import re
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ValidationInfo, model_validator
@@ -16,6 +17,11 @@ _SECRET = ("secret", "password", "token", "access-key", "accesskey", "credential
 def is_secret(name: str) -> bool:
     """Whether a property of that name holds something that is not to be shown."""
     return any(word in name.lower() for word in _SECRET)
+
+
+def shown_address(uri: str | None) -> str:
+    """An address without a user, a password or parameters, which may be secret."""
+    return re.sub(r"//[^/@]*@", "//", uri or "").split("?")[0]
 
 
 def from_folder(text: str, info: ValidationInfo, kind: str) -> str:

@@ -66,3 +66,15 @@ def check_identity(table: TableId, identity: str | None, handles: Sequence[Prepa
     if identity is None or any(handle.handle["id"] != identity for handle in handles):
         reason = "the table that the rows were prepared for is not there any more: it was dropped or made anew"
         raise SinkError(reason, where=str(table), hint="`cdc resync` makes the table anew")
+
+
+def another_past(table: TableId, found: int, batch: int) -> SinkError:
+    """The error for a table that has a batch which the state directory has not come to, or has with other rows.
+
+    A directory that was put back to an older copy counts its batches anew, over other rows. Taken for batches that are
+    in, they would be missing without a word.
+    """
+    reason = f"batch {found} of this pipeline is in the table, and the state directory is at batch {batch}"
+    why = "it is an older copy, or another run goes on beside this one"
+    hint = "stop the other run and put the newest state directory back; or start anew with another --state-dir"
+    return SinkError(f"{reason}: {why}", where=str(table), hint=hint)

@@ -1,0 +1,73 @@
+"""Catalogs of Paimon other than folders: a table's life in a catalog that a database keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pypaimon")
+pytest.importorskip("pypaimon_rust")
+
+from paimon_harness import PaimonHarness
+from paimon_judge import Judge
+
+from cdc.schema import (
+    AddColumn,
+    Column,
+    CreateShadow,
+    CreateTable,
+    DataType,
+    DropTable,
+    RenameTable,
+    SwapShadow,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.sink import TaskAttempt
+from cdc.testing.blocks import block
+
+T, NEW = TableId("shop", "orders"), TableId("shop", "sales")
+ID, N = Column("id", DataType.parse("INT"), nullable=False), Column("n", DataType.parse("INT"), default="7")
+SMALL, WIDE = TableSchema((ID,), ("id",)), TableSchema((ID, N), ("id",))
+
+
+def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
+    address = "jdbc:mysql://user:hidden@db.example:3306/paimon?password=hidden"
+    lake = PaimonHarness(
+        tmp_path, {"catalog.properties.metastore": "jdbc", "catalog.properties.uri": address}
+    )  # fmt: skip
+    for text in (lake.catalog.place, *lake.options.places()):
+        assert "hidden" not in text
+        assert "jdbc:mysql://db.example:3306/paimon" in text
+
+
+@pytest.mark.slow
+def test_a_life_in_a_jdbc_catalog(tmp_path: Path) -> None:
+    catalog = {"catalog.properties.metastore": "jdbc", "catalog.properties.uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
+    lake = PaimonHarness(tmp_path, catalog)
+    sink = lake.sink()
+    sink.check()
+
+    def rows(batch: int, table: TableId, schema: TableSchema, *changes: tuple[str, dict[str, int]]) -> None:
+        blocks = iter([block(table, schema, list(changes))])
+        sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0), blocks))
+
+    sink.apply(0, [CreateTable(T, SMALL)])
+    rows(0, T, SMALL, ("+I", {"id": 1}), ("+I", {"id": 2}))
+    sink.apply(1, [AddColumn(T, N)])
+    rows(1, T, WIDE, ("-D", {"id": 2, "n": 7}), ("+I", {"id": 3, "n": 3}))
+    assert sorted((row["id"], row["n"]) for row in lake.rows(T) or []) == [(1, 7), (3, 3)]
+    sink.apply(2, [CreateShadow(T)])
+    rows(2, sink.shadow(T), WIDE, ("+I", {"id": 5, "n": 5}))
+    sink.apply(3, [SwapShadow(T)])
+    sink.apply(4, [RenameTable(T, NEW)])
+    rows(4, NEW, WIDE, ("+I", {"id": 6, "n": 6}))
+    sink.compact(NEW)
+    with Judge({"warehouse": lake.options.catalog_options()["warehouse"]}) as judge:
+        assert sorted(row["id"] for row in judge.rows("shop", "sales")) == ["5", "6"]
+    sink.apply(5, [TruncateTable(NEW)])
+    assert lake.rows(NEW) == []
+    sink.apply(6, [DropTable(NEW)])
+    assert lake.rows(NEW) is None
