@@ -39,6 +39,7 @@ from several import several_sinks  # noqa: E402
 from snapshot import snapshot  # noqa: E402
 from spend import kill_all  # noqa: E402
 from whole import WholeTool, memory  # noqa: E402
+from whole_lakes import whole_lakes  # noqa: E402
 from workload import Generator, Workload  # noqa: E402
 
 from cdc_services.installation import find  # noqa: E402
@@ -47,7 +48,7 @@ from cdc_services.server import StartedServer  # noqa: E402
 STEPS = {
     "decode": 3.5, "whole": 5.0, "memory": 3.0, "live": 1.5, "tables": 1.0, "rules": 4.0, "kafka": 8.0, "loads": 6.0,
     "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5, "first": 6.0, "sinks": 4.0, "lakes": 20.0,
-    "page": 0.5, "databases": 5.0,
+    "page": 0.5, "databases": 5.0, "whole_lakes": 12.0,
 }  # fmt: skip
 """Minutes that each takes on two cores."""
 PEERS = 9.0
@@ -191,6 +192,8 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
     if "databases" in options.steps:
         seconds = 10 if options.quick else 20
         record("databases", lambda: databases(bench, *_inserts(generator, options), seconds, SERVER))
+    if "whole_lakes" in options.steps:
+        record("whole_lakes", lambda: whole_lakes(bench, *_inserts(generator, options)))
     if "serve" in options.steps:
         record("serve", lambda: serving(bench, generator, 10 if options.quick else 100))
     if "verify" in options.steps:

@@ -17,7 +17,7 @@ def tables(results: Figures) -> Iterator[str]:
     yield f"{found['cpu']}, {found['cores']} cores, {found['memory_gb']} GB; MySQL {found.get('mysql', '-')}"
     parts = {
         "decode": _decode, "whole": _whole, "rules": _rules, "ruled_tables": _ruled_tables, "kafka": _kafka,
-        "loads": _loads, "snapshot": _snapshot, "cluster": _cluster, "lakes": _lakes,
+        "loads": _loads, "snapshot": _snapshot, "cluster": _cluster, "lakes": _lakes, "whole_lakes": _whole_lakes,
         "several_sinks": _several_sinks, "databases": _databases,
     }  # fmt: skip
     for name, part in parts.items():
@@ -147,6 +147,14 @@ def _lakes(found: Figures) -> Iterator[str]:
         rows = [(of, *(str(run.get(head, "")) for head in heads)) for of, run in figures.items()]
         yield ""
         yield from _lines((f"sinks of lakes: {name}", *heads), rows)
+
+
+def _whole_lakes(found: Figures) -> Iterator[str]:
+    heads = list(dict.fromkeys(head for run in found.values() for head in run))
+    yield ""
+    yield from _lines(("the whole tool, CPU s per M rows", *heads), [
+        (kind, *(str(run.get(head, "")) for head in heads)) for kind, run in found.items()
+    ])  # fmt: skip
 
 
 def _cluster(found: Figures) -> Iterator[str]:
