@@ -96,10 +96,19 @@ def find(table: LakeTable, files: Files, keys: pa.Table) -> dict[str, np.ndarray
                 continue
             positions = _matching(duck, key_columns(table.library.io, file, fields), keys.column_names)
             if len(positions):
-                positions = np.setdiff1d(positions, files.deleted(table.library.io, path))
+                positions = without(positions, files.deleted(table.library.io, path))
             if len(positions):
                 found[path] = positions
     return found
+
+
+def without(positions: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """Positions of a file, int64[n], that are not among others of it; by a mask, which costs a tenth of sets."""
+    if not len(gone):
+        return positions
+    stays = np.ones(int(max(positions.max(), gone.max())) + 1, bool)
+    stays[gone] = False
+    return positions[stays[positions]]
 
 
 def key_columns(io: Any, file: Any, fields: Sequence[Any]) -> pa.Table:
