@@ -108,7 +108,8 @@ def without(positions: np.ndarray, gone: np.ndarray) -> np.ndarray:
         return positions
     stays = np.ones(int(max(positions.max(), gone.max())) + 1, bool)
     stays[gone] = False
-    return positions[stays[positions]]
+    left: np.ndarray = positions[stays[positions]]
+    return left
 
 
 def key_columns(io: Any, file: Any, fields: Sequence[Any]) -> pa.Table:
