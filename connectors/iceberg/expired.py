@@ -52,7 +52,7 @@ class ExpiredFiles:
         for note in self._notes(table):
             found = _read(note)
             if float(found["expired_s"]) + self.keep_s > self.clock():
-                continue
+                break  # those behind it are younger
             named = named_by(table, table.metadata.snapshots) if note.suffix == _UNSURE else set[str]()
             for path in found["paths"]:
                 if path not in named:
