@@ -27,6 +27,8 @@ from cdc.state.store import LocalStore
 from cdc.testing import ListSink, ListSource, block, run_in_memory
 from connectors.duckdb.options import DuckDbSinkOptions
 
+pytestmark = pytest.mark.slow
+
 ONE, TWO, ALL = TableId("s1", "t"), TableId("s2", "t"), TableId("ods", "t")
 PLAIN: dict[str, list[Any]] = {
     "INT": [0, -7, 2**31 - 1],

@@ -34,6 +34,8 @@ from connectors.iceberg import index
 from connectors.iceberg.sink import IcebergSink
 from connectors.iceberg.snapshots import live_entries
 
+pytestmark = pytest.mark.slow
+
 TABLE = TableId("shop", "orders")
 SCHEMA = TableSchema(
     (Column("id", DataType(Kind.BIGINT), nullable=False), Column("name", DataType(Kind.VARCHAR, 20))), ("id",)
@@ -162,7 +164,6 @@ def test_existing_rows_get_the_default_of_a_new_column(harness: IcebergHarness) 
     assert [row["state"] for row in duckdb_rows(harness.table(TABLE).library.metadata_location)] == ["new", "new"]
 
 
-@pytest.mark.slow
 def test_upkeep_leaves_no_file_that_nothing_names(tmp_path: Path, harness: IcebergHarness) -> None:
     sink = harness.sink()
     for batch in range(1, 30):

@@ -14,6 +14,8 @@ from connectors.iceberg import upkeep
 from connectors.iceberg.expired import ExpiredFiles, named_by
 from connectors.iceberg.sink import IcebergSink
 
+pytestmark = pytest.mark.slow
+
 HOUR_S = 3600.0
 LATER_S = 4_102_444_800.0
 """The year 2100."""

@@ -21,6 +21,8 @@ from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
 from connectors.iceberg import index, load
 
+pytestmark = pytest.mark.slow
+
 TABLE = TableId("shop", "orders")
 NUMBER = (Column("id", DataType(Kind.BIGINT), nullable=False),)
 COMPOSITE = (
@@ -69,9 +71,9 @@ class Lives:
     ("keys", "partition"),
     [
         pytest.param(NUMBER, "", id="number"),
-        pytest.param(NUMBER, "day(at),bucket[3](id)", id="number-partitioned", marks=pytest.mark.slow),
-        pytest.param(COMPOSITE, "", id="composite", marks=pytest.mark.slow),
-        pytest.param(COMPOSITE, "code,truncate[2](id),month(day)", id="composite-partitioned", marks=pytest.mark.slow),
+        pytest.param(NUMBER, "day(at),bucket[3](id)", id="number-partitioned"),
+        pytest.param(COMPOSITE, "", id="composite"),
+        pytest.param(COMPOSITE, "code,truncate[2](id),month(day)", id="composite-partitioned"),
     ],
 )
 def test_random_changes_end_as_in_the_source(

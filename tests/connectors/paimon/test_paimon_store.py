@@ -19,6 +19,8 @@ from connectors.paimon.object_store import check_bucket, nameless_host
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.upkeep import publishing
 
+pytestmark = pytest.mark.slow
+
 STORE = {"warehouse": "s3://lake/tables", "s3.endpoint": "http://store.example:9000"}
 
 
@@ -65,7 +67,6 @@ def test_a_bucket_without_a_host_is_told_at_the_start(
     assert len(asked) == 1
 
 
-@pytest.mark.slow
 def test_a_snapshot_that_cannot_be_put_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = PaimonHarness(tmp_path, {"sink.compaction": "off", "table.properties.commit.max-retry-wait": "1 ms"})
     sink = lake.sink()

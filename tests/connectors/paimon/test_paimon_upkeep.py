@@ -20,6 +20,8 @@ from connectors.paimon.upkeep.manifests import expire_snapshots, merge_manifests
 from connectors.paimon.upkeep.publishing import create
 from connectors.paimon.upkeep.tiers import MOST_BYTES, chosen
 
+pytestmark = pytest.mark.slow
+
 LATER = 4_102_444_800.0
 """The year 2100: everything is older than any table keeps it."""
 
@@ -54,7 +56,6 @@ def test_too_few_or_too_large_files_are_left() -> None:
     assert [item.level for item in whole.files] == [0]
 
 
-@pytest.mark.slow
 def test_three_hundred_commits(tmp_path: Path) -> None:
     """Files and manifests do not grow with the number of commits, and the rows are those of the source."""
     lake = PaimonHarness(tmp_path, {"sink.compaction.files": "10"})
@@ -78,7 +79,6 @@ def manifests(lake: PaimonHarness, table: TableId) -> int:
     return len(ManifestListManager(library).read_all(library.snapshot_manager().get_latest_snapshot()))
 
 
-@pytest.mark.slow
 def test_expired_snapshots_take_their_files_and_nothing_else(tmp_path: Path) -> None:
     """What is left reads as before; a replay of the last batch still finds that it is in."""
     lake = PaimonHarness(tmp_path, {"sink.compaction.files": "5", "table.properties.snapshot.num-retained.min": "2"})
@@ -102,7 +102,6 @@ def test_expired_snapshots_take_their_files_and_nothing_else(tmp_path: Path) -> 
     assert len(list((folder / "snapshot").glob("snapshot-*"))) <= 4
 
 
-@pytest.mark.slow
 def test_the_newest_batch_of_a_pipeline_outlives_its_snapshots(tmp_path: Path) -> None:
     """All of them have expired, by another system: files that are in are not committed again."""
     lake = PaimonHarness(tmp_path, {"sink.compaction": "off"})
@@ -119,7 +118,6 @@ def test_the_newest_batch_of_a_pipeline_outlives_its_snapshots(tmp_path: Path) -
     assert sorted(int(item["id"]) for item in lake.rows(LOG) or []) == [1, 2]
 
 
-@pytest.mark.slow
 def test_nothing_expires_beside_a_tag(tmp_path: Path) -> None:
     lake = PaimonHarness(tmp_path, {"sink.compaction.files": "2"})
     sink = lake.sink()
