@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from cdc_process import Pipeline, ended, mysql_pipeline, wait_for
+from kafka_servers import KafkaServer
 from load_pipeline import LoadPipeline, own_standin, sink_of
 from small_workload import SmallWorkload
 
@@ -115,3 +118,61 @@ def test_a_sink_is_added_taken_out_and_put_back(mysql_server: MySqlServer, tmp_p
         output = pipeline.catch_up().output
         assert "one: " in output
         assert_equal(pipeline, work, "one", "two")
+
+
+LIVES = ("after-prepare:1", "after-decide:2", "mid-commit:3")
+"""The ends of the lives of a run, each in the sink that comes there first."""
+AWAY = slice(1, 2)
+"""The lives in which Doris is away all the time."""
+
+
+@pytest.mark.kafka
+def test_duckdb_kafka_and_doris_hold_each_change_once_whatever_is_killed(
+    mysql_server: MySqlServer, kafka_broker: KafkaServer, tmp_path: Path
+) -> None:
+    work = SmallWorkload.on(mysql_server)
+    prefix = kafka_broker.new_name("several")
+    with own_standin("doris") as standin:
+        pipeline = several(tmp_path, mysql_server, work, "one", **work.beginning)
+        pipeline.others = [
+            {
+                "name": "topics", "type": "kafka", "properties.bootstrap.servers": kafka_broker.bootstrap,
+                "topic.prefix": prefix, "topic.create.partitions": 1, "sink.schema-changes": "topic",
+            },
+            {"name": "marts", **sink_of(standin, **{"sink.keyless-changes": "skip", "retry-timeout": "1 s"})},
+        ]  # fmt: skip
+        pipeline.settings = {"retry-timeout": "1 s", "restart.exponential-delay.max-backoff": "2 s"}
+        in_doris = LoadPipeline(tmp_path / "doris", pipeline.source, pipeline.password, standin=standin)
+        with ended(pipeline):
+            for life, crash in enumerate(LIVES):
+                if life == AWAY.start:
+                    standin.kill()
+                if life == AWAY.stop:
+                    standin.restart()
+                run = pipeline.start(env={"CDC_CRASH_AT": crash})
+                wait_for(f"the crash at {crash}", lambda: not run.alive or (work.round() and False))  # noqa: B023
+                run.kill_all()
+            pipeline.catch_up()
+            assert_equal(pipeline, work, "one")
+            names = "id, round, note, amount"
+            wanted = sorted(mysql_server.execute(f"SELECT {names} FROM {work.database}.keyed"))
+            assert sorted(in_doris.query(f"SELECT {names} FROM {work.database}.keyed")) == wanted
+            assert_topic_holds(kafka_broker, f"{prefix}.{work.database}.keyed", wanted)
+
+
+def assert_topic_holds(broker: KafkaServer, topic: str, wanted: list[tuple[Any, ...]]) -> None:
+    """Each change is there once, and all of them, in the order of the topic, make the table."""
+    seen, rows = Counter[tuple[Any, ...]](), dict[int, tuple[Any, ...]]()
+    for message in broker.read(topic):
+        found = json.loads(message.value()) if message.value() else None
+        if found is None:
+            continue
+        found = found.get("payload", found)
+        before, after = found["before"], found["after"]
+        seen[found["op"], found["source"]["file"], found["source"]["pos"], found["source"]["row"]] += 1
+        if before is not None:
+            rows.pop(before["id"], None)
+        if after is not None:
+            rows[after["id"]] = after["id"], after["round"], after["note"]
+    assert [place for place, count in seen.items() if count > 1] == []
+    assert sorted(rows.values()) == [row[:3] for row in wanted]
