@@ -39,6 +39,7 @@ _ONE_PROCESS = {
     "kafka": ("test_kafka_source.py", "test_kafka_sink.py", "test_kafka_round_trip.py"),
     "sinks": (
         "test_elasticsearch_sink.py", "test_elasticsearch_documents.py", "test_elasticsearch_refused.py",
+        "test_elasticsearch_routing.py",
         "test_server_lives.py", "test_mysql_sink.py", "test_mysql_sink_tables.py",
     ),
 }  # fmt: skip
@@ -154,7 +155,7 @@ def oceanbase_sink_server() -> Iterator[MySqlServer]:
 @pytest.fixture(scope="session")
 def opensearch() -> Iterator[SearchServer]:
     """The session's OpenSearch. Stop and kill others."""
-    with own_search("opensearch") as server:
+    with own_search(os.environ.get("CDC_TEST_OPENSEARCH", "opensearch")) as server:
         yield server
 
 

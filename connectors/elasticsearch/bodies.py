@@ -3,8 +3,9 @@
     <state>/sink/staging/<batch>/<partition>-<attempt>.ndjson
 
 A file is a row of bodies. The documents of a *flush* are all different, so its bodies may be sent side by side; flushes
-follow each other. Where refused documents are kept as dead letters, the places of its documents in the log stand behind
-each body, a line each.
+follow each other. A row whose routing changes leaves its shard and comes into another, or into the same: deletes of a
+table with routing are a flush of their own, before the others. Where refused documents are kept as dead letters, the
+places of its documents in the log stand behind each body, a line each.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cdc.block import ChangeBlock
+from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
@@ -93,15 +94,23 @@ class BodyWriter:
 
     def _flush(self, table: _Table) -> None:
         block = joined(table.blocks)
-        found = images(block, table.key) if table.key else every_insert(block, self._keyless)
+        routing = [table.place.routing] if table.place.routing and table.place.routing not in table.key else []
+        if routing and table.key:
+            _refuse_keys_alone(block, table)
+        found = images(block, [*table.key, *routing]) if table.key else every_insert(block, self._keyless)
         for place, number in enumerate((found.inserts, found.updates, found.deletes)):
             table.counts[place] += number
         for reason, number in found.counts.items():
             table.left_out[f"{reason} {block.table}"] = table.left_out.get(f"{reason} {block.table}", 0) + number
         if found.rows.num_rows:
             ids = self._ids(table, found)
-            texts = lines(found.rows, found.schema, ids, found.delete.astype(np.bool_), table.place)
-            table.flushes.append(self._written(texts, _positions(found) if self._with_positions else None))
+            gone = found.delete.astype(np.bool_)
+            texts = lines(found.rows, found.schema, ids, gone, table.place)
+            positions = np.array(_positions(found)) if self._with_positions else None
+            for part in (gone, ~gone) if table.place.routing and gone.any() else (np.ones(len(gone), np.bool_),):
+                if part.any():
+                    some = texts if part.all() else texts.filter(pa.array(part))
+                    table.flushes.append(self._written(some, None if positions is None else positions[part].tolist()))
         self._bytes -= table.bytes
         table.blocks.clear()
         table.rows = table.bytes = 0
@@ -125,6 +134,20 @@ class BodyWriter:
                 found[-1].append(self._file.tell() - start - len(body))
             first += count
         return found
+
+
+def _refuse_keys_alone(block: ChangeBlock, table: _Table) -> None:
+    """Raise SinkError for a delete that has the key alone: nobody knows which shard the document is in."""
+    alone = block.kinds.to_numpy(zero_copy_only=False) == RowKind.DELETE
+    for name in (name for name in block.schema.names if name not in table.key):
+        alone = alone & block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
+    if alone.any():
+        at = block.position_text(block.sequence[int(np.flatnonzero(alone)[0])].as_py())
+        hint = (
+            "have the source send whole rows of deletes; or leave the table out of index.routing-columns, and resync it"
+        )
+        said = f"a delete has its key alone, and no value of {table.place.routing}, by which documents are routed"
+        raise SinkError(said, where=f"{block.table} at {at}" if at else str(block.table), hint=hint)
 
 
 def _positions(found: Images) -> list[str]:

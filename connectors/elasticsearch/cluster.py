@@ -14,10 +14,16 @@ from typing import Any
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.elasticsearch.client import Answer, Client, name_of
-from connectors.elasticsearch.indexes import Index, Request, highest_numbers, index_of, is_of
+from connectors.elasticsearch.indexes import WHOLE_DOCUMENTS, Index, Request, highest_numbers, index_of, is_of
 from connectors.elasticsearch.mapping import Names
 
 COMMITS = "cdc-commits"
+HINTS = {
+    "Limit of total fields": "raise index.mapping.total_fields.limit: of an index that is there by PUT _settings, of "
+    "new ones with index.settings.mapping.total_fields.limit; or leave columns out with a projection",
+    "creates data streams only": "set index.prefix so that no template for data streams matches the names",
+}
+"""Next steps for what clusters say to changes of indexes, by a part of their words."""
 _NO_UNSIGNED_LONG = "No handler for type [unsigned_long]"
 _LONGEST_LIST = 3_000
 """Bytes of names in a path: servers take request lines of 4 KB."""
@@ -146,7 +152,8 @@ class Cluster:
     def make_commits(self) -> None:
         """Make the index of the pipelines' documents, if there is none. Clusters may make no index by themselves."""
         settings = {"number_of_shards": 1, "auto_expand_replicas": "0-1"}
-        mappings = {"dynamic": False, "properties": {"pipeline": {"type": "keyword"}, "batch": {"type": "long"}}}
+        fields = {"pipeline": {"type": "keyword"}, "batch": {"type": "long"}}
+        mappings = {"dynamic": False, "properties": fields, **WHOLE_DOCUMENTS}
         try:
             self.carry_out(Request("PUT", f"/{COMMITS}", {"settings": settings, "mappings": mappings}))
         except Answer as error:

@@ -42,6 +42,7 @@ class Place:
         version: of all documents of one part of a batch.
         texts: columns that are texts in documents although they are numbers: the server has no field for them.
         objects: JSON columns whose value is put into the document; the others are texts.
+        routing: column whose text is the routing of a document, empty for none. NULL and an empty text are none.
         all_numbers: whether NaN and infinities are sent as texts, for the server to judge; otherwise they are errors.
     """
 
@@ -51,6 +52,7 @@ class Place:
     texts: frozenset[str] = frozenset()
     objects: frozenset[str] = frozenset()
     all_numbers: bool = False
+    routing: str = ""
 
 
 def document_ids(rows: pa.RecordBatch, schema: TableSchema, key: Sequence[str]) -> pa.Array:
@@ -77,14 +79,22 @@ def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.nda
     `gone` is bool[n]. Raises SinkError for a number that JSON has not.
     """
     head = f'"_index":{json.dumps(place.alias)},"version":{place.version},"version_type":"external_gte","_id":"'
-    clean_ids = escaped(ids, _ESCAPES)
-    made = joined(
-        [f'{{"index":{{"require_alias":true,{head}', clean_ids, '"}}\n', *_document(rows, schema, place), "\n"]
-    )
+    clean_ids, end = escaped(ids, _ESCAPES), _end(rows, place)
+    made = joined([f'{{"index":{{"require_alias":true,{head}', clean_ids, end, *_document(rows, schema, place), "\n"])
     if gone.any():
-        deletes = joined([f'{{"delete":{{{head}', clean_ids, '"}}\n'])
+        deletes = joined([f'{{"delete":{{{head}', clean_ids, end])
         made = pc.if_else(pa.array(gone), deletes, made)
     return made
+
+
+def _end(rows: pa.RecordBatch, place: Place) -> Piece:
+    """The rest of an action line behind the id."""
+    plain_end = '"}}\n'
+    if not place.routing:
+        return plain_end
+    texts = escaped(plain(rows.column(place.routing)), _ESCAPES)
+    routed = pc.binary_join_element_wise('","routing":"', texts, plain_end, "")
+    return pc.if_else(pc.fill_null(pc.not_equal(texts, ""), False), routed, plain_end)
 
 
 def _document(rows: pa.RecordBatch, schema: TableSchema, place: Place) -> list[Piece]:

@@ -4,7 +4,7 @@ What cannot be changed of a field (its type, its name, the key that ids are made
 reads the table again into a shadow index, and one alias update puts that in the place of the old one. The mapping's
 `_meta` has the table's schema and the pipeline that writes it:
 
-    {"cdc": {"table": "shop.orders", "schema": {...}, "pipeline": "...", "epoch": 1}}
+    {"cdc": {"table": "shop.orders", "schema": {...}, "pipeline": "...", "epoch": 1, "routing": "city"}}
 
 A pipeline with new state numbers its batches from the start again; it raises `epoch`, so its documents win over those
 of the one before. A plan starts from what is there, so of a change that a crash cut off only the rest is planned again.
@@ -41,8 +41,12 @@ from cdc.schema import (
 )
 from cdc.schema_json import schema_from_json, schema_to_json
 from connectors.elasticsearch.client import name_of
-from connectors.elasticsearch.mapping import FieldRules, Names, check_field, same_field
+from connectors.elasticsearch.mapping import FieldRules, Names, check_field, same_field, same_text
 
+WHOLE_DOCUMENTS = {
+    "_source": {"enabled": True, "includes": [], "excludes": []}, "_routing": {"required": False},
+}  # fmt: skip
+"""Part of every mapping, as an index template that matches the name may have it otherwise."""
 _NUMBER = re.compile(r"-(\d{6})$")
 
 
@@ -65,6 +69,7 @@ class Index:
     pipeline: str
     epoch: int
     fields: Mapping[str, Any]
+    routing: str = ""
 
     @property
     def number(self) -> int:
@@ -75,7 +80,9 @@ class Index:
     def meta(self) -> dict[str, Any]:
         """The `_meta` of its mapping."""
         schema = schema_to_json(self.schema)
-        return {"cdc": {"table": str(self.table), "schema": schema, "pipeline": self.pipeline, "epoch": self.epoch}}
+        routing = {"routing": self.routing} if self.routing else {}
+        of = {"table": str(self.table), "schema": schema, "pipeline": self.pipeline, "epoch": self.epoch}
+        return {"cdc": of | routing}
 
 
 def index_of(name: str, definition: Mapping[str, Any]) -> Index | None:
@@ -86,7 +93,8 @@ def index_of(name: str, definition: Mapping[str, Any]) -> Index | None:
         return None
     schema = schema_from_json(meta["schema"])
     fields = mappings.get("properties", {})
-    return Index(name, TableId.parse(meta["table"]), schema, str(meta["pipeline"]), int(meta["epoch"]), fields)
+    pipeline, routing = str(meta["pipeline"]), str(meta.get("routing", ""))
+    return Index(name, TableId.parse(meta["table"]), schema, pipeline, int(meta["epoch"]), fields, routing)
 
 
 def is_of(index: Index, table: TableId) -> bool:
@@ -173,9 +181,10 @@ class IndexPlanner:
         epoch = before.epoch if before is not None and before.pipeline == self._pipeline else 1
         fields = self._rules.fields(named, schema)
         name = self._names.index(alias, self._highest[alias])
-        index = Index(name, named, schema, self._pipeline, epoch, fields)
+        routing = self._rules.routing_column(named, schema)
+        index = Index(name, named, schema, self._pipeline, epoch, fields, routing)
         self._behind[self._alias(table)] = index
-        mappings = {"dynamic": "strict", "_meta": index.meta(), "properties": fields}
+        mappings = {"dynamic": "strict", "_meta": index.meta(), "properties": fields, **WHOLE_DOCUMENTS}
         body = {"settings": dict(self._settings), "mappings": mappings, "aliases": {self._alias(table): {}}}
         yield Request("PUT", f"/{name_of(name)}", body)
 
@@ -255,6 +264,10 @@ class IndexPlanner:
                 field = self._rules.field(table, column)
                 if not same_field(actual.fields.get(column.name, {}), field):
                     raise self._cannot(table, column.name, f"is {actual.fields[column.name].get('type')} there", field)
+                old = next((one.type for one in actual.schema.columns if one.name == column.name), column.type)
+                if column.name in (*actual.schema.primary_key, actual.routing) and not same_text(old, column.type):
+                    reason = f"is {old} there, and ids or routing of documents are made of its text"
+                    raise self._cannot(table, column.name, reason, {})
             case RenameColumn(old_name=name, new_name=new_name):
                 if name not in actual.schema.names and new_name in actual.schema.names:
                     return
@@ -271,8 +284,8 @@ class IndexPlanner:
             case DropColumn(name=name):
                 if name not in actual.schema.names:
                     return
-                if name in actual.schema.primary_key:
-                    reason = f"ids of documents are made of the column {name}, which is dropped"
+                if name in (*actual.schema.primary_key, actual.routing):
+                    reason = f"ids or routing of documents are made of the column {name}, which is dropped"
                     raise ChangeRefused(reason, where=str(table), hint="the table is read again", curable=True)
             case AlterTableComment():
                 pass

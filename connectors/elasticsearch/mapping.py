@@ -25,7 +25,7 @@ from typing import Any
 
 from cdc.errors import ChangeRefused
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
-from cdc.types.kinds import BLOBS, TEXTS
+from cdc.types.kinds import BLOBS, INTEGERS, TEXTS
 
 _DATES = "strict_date_optional_time||uuuu-MM-dd||uuuu-MM-dd'T'HH:mm:ss.SSSSSS||uuuu-MM-dd'T'HH:mm:ss.SSSSSSX"
 _LONGEST_NAME = 255
@@ -71,6 +71,7 @@ class FieldRules:
     ignore_above: int = 8191
     ignore_malformed: bool = False
     flattened: str = "flattened"
+    routing: frozenset[str] = frozenset()
     unsigned_long: bool = True
 
     def field(self, table: TableId, column: Column) -> dict[str, Any]:
@@ -132,12 +133,29 @@ class FieldRules:
             found[column.name] = self.field(table, column)
         return found
 
+    def routing_column(self, table: TableId, schema: TableSchema) -> str:
+        """The column whose text says which shard a row's document is in; empty for none. Raises ChangeRefused."""
+        wanted = [name for name in self.routing if name.rpartition(".")[0] == str(table)]
+        for name in wanted:
+            if name.rpartition(".")[2] not in schema.names:
+                hint = "name a column that the table has in index.routing-columns, or leave the entry out"
+                raise ChangeRefused(f"there is no column {name.rpartition('.')[2]}", where=str(table), hint=hint)
+        return wanted[0].rpartition(".")[2] if wanted else ""
+
 
 def check_field(table: TableId, name: str) -> None:
     """Raise ChangeRefused for a column name that means something else in a document."""
     if "." in name or not name.strip() or name.startswith("_"):
         reason = f"column {name!r}: a dot makes an object of a field, and names that begin with _ are the server's"
         raise ChangeRefused(reason, where=str(table), hint="give the column another name with a projection")
+
+
+def same_text(there: DataType, wanted: DataType) -> bool:
+    """Whether every value has the same text in both types: ids and routing of documents are made of it."""
+    if there.kind in INTEGERS or there.kind in TEXTS:
+        return wanted.kind in (INTEGERS if there.kind in INTEGERS else TEXTS)
+    padded = there.kind is Kind.BINARY and there.length != wanted.length
+    return there.kind is wanted.kind and (there.scale or 0) == (wanted.scale or 0) and not padded
 
 
 def same_field(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

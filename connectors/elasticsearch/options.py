@@ -83,6 +83,12 @@ class ElasticsearchSinkOptions(SinkOptions):
     tls_verify: bool = Field(True, alias="tls.verify", description="Whether certificates of https hosts are verified.")
     index_prefix: IndexPart = Field("", alias="index.prefix", description="Put before each index name.")
     index_suffix: IndexPart = Field("", alias="index.suffix", description="Put behind each index name.")
+    routing: str = Field(
+        "",
+        alias="index.routing-columns",
+        description="Columns whose text says in which shard a row's document is, `db.table.column`, one of a table, "
+        "further ones after a comma. Of new indexes: `cdc resync` a table to bring it to others.",
+    )
     text_as: Annotated[Literal["keyword", "text", "both"], AnyCase] = Field(
         "keyword",
         alias="mapping.text",
@@ -189,6 +195,9 @@ class ElasticsearchSinkOptions(SinkOptions):
         yield from super().problems()
         if self.rejected_values == "dead-letter" and self.dead_letters is None:
             yield Remark("sink.dead-letter.path", "is required with sink.invalid-values: dead-letter", "name a folder")
+        routed = [part.strip().rpartition(".")[0] for part in self.routing.split(",") if part.strip()]
+        if len(set(routed)) < len(routed) or "" in routed:
+            yield Remark("index.routing-columns", "names no column, or two of one table", "write db.table.column once")
         if self.api_key is not None and self.username is not None:
             yield Remark("api-key", "stands beside username", "give one of the two")
         if (self.username is None) != (self.password is None):

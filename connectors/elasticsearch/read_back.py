@@ -25,8 +25,9 @@ _KEYS_AT_ONCE = 1_000
 class Documents:
     """See `cdc.sink.StoredTable`. A DECIMAL outside of the key is a text; of JSON the value counts."""
 
-    def __init__(self, client: Client, alias: str, schema: TableSchema) -> None:
-        self._client, self._alias, self._schema = client, alias, schema
+    def __init__(self, client: Client, alias: str, schema: TableSchema, *, routed: bool = False) -> None:
+        """`routed`: documents have a routing that their key does not tell: they are searched for in all shards."""
+        self._client, self._alias, self._schema, self._routed = client, alias, schema, routed
         self.arrow = pa.schema(
             [pa.field(column.name, _arrow(column.name, column.type, schema)) for column in schema.columns]
         )
@@ -68,8 +69,18 @@ class Documents:
         for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
             some = keys.slice(start, _KEYS_AT_ONCE)
             ids = document_ids(some, self._schema, self._schema.primary_key).to_pylist()
+            if self._routed:
+                yield self._searched(ids)
+                continue
             found = self._ask("POST", f"/{name_of(self._alias)}/_mget", {"ids": ids})
             yield [item["_source"] for item in found["docs"] if item.get("found")]
+
+    def _searched(self, ids: list[str]) -> list[dict[str, Any]]:
+        path = f"/{name_of(self._alias)}"
+        self._ask("POST", f"{path}/_refresh")
+        # twice as many: one that is in two shards is to be told of, not cut off
+        found = self._ask("POST", f"{path}/_search", {"size": 2 * len(ids), "query": {"ids": {"values": ids}}})
+        return [hit["_source"] for hit in found["hits"]["hits"]]
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         try:

@@ -35,6 +35,7 @@ def rules_of(options: ElasticsearchSinkOptions, product: str) -> FieldRules:
         text_as=options.text_as,
         text_columns=_names(options.text_fields),
         unindexed=_names(options.unindexed),
+        routing=_names(options.routing),
         decimal_as=options.decimal_as,
         json_as=options.json_as,
         ignore_above=options.ignore_above,

@@ -24,7 +24,7 @@ from cdc.source import Context
 from connectors.elasticsearch.bodies import BodyWriter, read_flushes, staged_path, tables_in_order, write_bodies
 from connectors.elasticsearch.bulk import Sender, epoch_of, version
 from connectors.elasticsearch.client import Answer, Client
-from connectors.elasticsearch.cluster import Cluster
+from connectors.elasticsearch.cluster import HINTS, Cluster
 from connectors.elasticsearch.documents import Place
 from connectors.elasticsearch.indexes import Index, IndexPlanner
 from connectors.elasticsearch.letters import Letters
@@ -91,7 +91,10 @@ class ElasticsearchSink(Sink):
                 try:
                     self._cluster.carry_out(request)
                 except Answer as refused:
-                    raise ChangeRefused(str(refused), where=str(change.table), hint="see the cluster's log") from None
+                    hint = next(
+                        (hint for words, hint in HINTS.items() if words in refused.reason), "see the cluster's log"
+                    )
+                    raise ChangeRefused(str(refused), where=str(change.table), hint=hint) from None
                 reached("mid-apply", batch)
             journal.note(journal.done + 1)
 
@@ -158,7 +161,7 @@ class ElasticsearchSink(Sink):
             return None
         if not schema.primary_key:
             return "a table without a key: its documents only grow"
-        return Documents(self._client, self._names.alias(table), schema)
+        return Documents(self._client, self._names.alias(table), schema, routed=bool(found.routing))
 
     def examine(self) -> Iterator[Finding]:
         """The cluster's product, version and health."""
@@ -237,6 +240,7 @@ class ElasticsearchSink(Sink):
             version(index.epoch, task.batch, task.partition),
             texts=frozenset(name for name, kind in fields.items() if kind == "keyword"),
             objects=frozenset(name for name, kind in fields.items() if kind in ("object", "flattened", "flat_object")),
+            routing=index.routing,
             all_numbers=self._options.ignore_malformed or self._options.rejected_values == "dead-letter",
         )
 

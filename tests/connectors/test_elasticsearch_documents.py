@@ -94,6 +94,28 @@ def test_many_tables_with_long_names_are_found(harness: Harness) -> None:
     assert len(sink._cluster.deletes_kept_s(own=True)) == 2
 
 
+def test_a_template_that_matches_the_names_does_not_take_documents_away(harness: Harness) -> None:
+    """Nor their contents, nor where batches are noted; one that has other things made of the names is told of."""
+    mappings = {"_source": {"enabled": False}, "_routing": {"required": True}, "properties": {"name": {"type": "long"}}}
+    harness.server.ask("PUT", "/_template/all", {"index_patterns": ["shop*", "cdc*"], "mappings": mappings})
+    try:
+        sink = harness.sink()
+        sink.apply(0, [CreateTable(USERS, SCHEMA)])
+        commit(sink, 0, users(("+I", 1, "a")))
+    finally:
+        harness.server.ask("DELETE", "/_template/all")
+    assert names(harness) == {"1": "a"}
+    assert harness.sink().last_committed_batch() == 0
+
+
+def test_more_columns_than_an_index_may_have_are_refused_with_the_setting(harness: Harness) -> None:
+    columns = tuple(Column(f"c{number}", DataType.parse("INT")) for number in range(1_001))
+    with pytest.raises(ChangeRefused, match=r"Limit of total fields.*index\.settings\.mapping\.total_fields\.limit"):
+        harness.sink().apply(0, [CreateTable(USERS, TableSchema((ID, *columns), ("id",)))])
+    more = {"index.settings.mapping.total_fields.limit": "2000"}
+    harness.sink(**more).apply(0, [CreateTable(USERS, TableSchema((ID, *columns), ("id",)))])
+
+
 def test_an_index_that_is_deleted_is_not_made_with_guessed_types(harness: Harness) -> None:
     """Also when it goes between the preparation of a batch and its commit."""
     sink = harness.sink()

@@ -16,6 +16,7 @@ from cdc_services.paimon import install as paimon
 from cdc_services.search import install as search
 
 NAMES = (*FLAVORS, kafka.NAME, paimon.NAME, iceberg.NAME, *search.DISTRIBUTIONS)
+REGULAR = tuple(name for name in NAMES if name not in search.OPTIONAL)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,7 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cdc_services", description="Real servers for tests.")
     commands = parser.add_subparsers(dest="command", required=True)
     installing = commands.add_parser("install", help="unpack servers into the cache folder (no root needed)")
-    installing.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}; all when none is given")
+    installing.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"{', '.join(NAMES)}; without a name all but {', '.join(search.OPTIONAL)}",
+    )
     installing.add_argument("--mirror", help="Debian mirror; default: CDC_DEBIAN_MIRROR, else the one apt uses")
     installing.add_argument("--again", action="store_true", help="install even if a server is there")
     commands.add_parser("list", help="show which servers are there")
@@ -33,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in chosen.names if name not in NAMES]
     if unknown:
         parser.error(f"unknown service {', '.join(unknown)}; known: {', '.join(NAMES)}")
-    return max(_install(name, chosen.mirror, again=chosen.again) for name in chosen.names or NAMES)
+    return max(_install(name, chosen.mirror, again=chosen.again) for name in chosen.names or REGULAR)
 
 
 def _install(flavor: str, base: str | None, *, again: bool) -> int:

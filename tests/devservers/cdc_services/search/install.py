@@ -21,18 +21,33 @@ from cdc_services.installation import services_dir
 from cdc_services.kafka.install import java
 
 HERE = Path(__file__).resolve().parent
+FIRST_WITH_AGENT = 3
+"""Of OpenSearch's versions."""
+OPTIONAL = frozenset({"opensearch-3"})
+"""Servers that are installed only when they are named: they need more than the others do."""
 _UNUSED = re.compile(r"^(bin/|config/|README|lib/tools/|modules/ingest-geoip/|.*\.(exe|bat)$)")
 """Command line tools, sample configuration and location tables: a server process needs none of them."""
 
 
+_SPARK_S = 17
+"""The oldest Java that Spark runs on: servers that are content with it take Spark's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A server that Maven can bring. `product` is `opensearch` or `elasticsearch`."""
+    """A server that Maven can bring. `product` is `opensearch` or `elasticsearch`; `java` the oldest that runs it."""
 
     name: str
     product: str
     version: str
     sha256: str
+    java: int = 11
+    size_mb: int = 56
+
+    @property
+    def agent(self) -> bool:
+        """Whether a Java agent guards it, and not the security manager that Java 24 no longer has."""
+        return self.product == "opensearch" and int(self.version.partition(".")[0]) >= FIRST_WITH_AGENT
 
 
 DISTRIBUTIONS = {
@@ -46,6 +61,14 @@ DISTRIBUTIONS = {
             "elasticsearch",
             "7.17.29",
             "841ee00be1a72ba8e707b5a2fb55f23fe7a4184369b4585393238b1c903eedaf",
+        ),
+        Distribution(
+            "opensearch-3",
+            "opensearch",
+            "3.6.0",
+            "a91faa1dc1cadc78cb278b4f63847e19e1627a4e9de698e14e7efc14ee37b286",
+            java=21,
+            size_mb=162,
         ),
     )
 }
@@ -69,7 +92,7 @@ def find(name: str, environ: Mapping[str, str] = os.environ) -> SearchInstallati
     """The installed server, None when there is none. Raises LookupError without a Java to run it."""
     distribution = DISTRIBUTIONS[name]
     home = services_dir(environ) / f"{name}-{distribution.version}"
-    return SearchInstallation(distribution, home, java(environ)) if home.is_dir() else None
+    return SearchInstallation(distribution, home, _java(distribution, environ)) if home.is_dir() else None
 
 
 def install(
@@ -80,11 +103,12 @@ def install(
     Raises LookupError without Maven or Java, ValueError for a zip that is not the pinned one, and OSError with Maven's
     own words.
     """
-    distribution, runtime = DISTRIBUTIONS[name], java(environ)
+    distribution = DISTRIBUTIONS[name]
+    runtime = _java(distribution, environ)
     cache.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache))
     try:
-        say(f"{name}: Maven brings {distribution.version}, 56 MB")
+        say(f"{name}: Maven brings {distribution.version}, {distribution.size_mb} MB")
         _unpack(_bring(distribution, part / "zip", runtime, environ), part / "home")
         for folder in ("bin", "plugins"):  # the server makes them itself, and ends where it may not
             (part / "home" / folder).mkdir(exist_ok=True)
@@ -95,6 +119,30 @@ def install(
         shutil.rmtree(part, ignore_errors=True)
     say(f"{name}: {distribution.version} is in {target}, with the SHA256 that is pinned")
     return SearchInstallation(distribution, target, runtime)
+
+
+def _java(distribution: Distribution, environ: Mapping[str, str]) -> Path:
+    """Spark's Java; for a server that needs a newer one, the oldest that suits beside it or in JAVA_HOME."""
+    first = java(environ)
+    if distribution.java <= _SPARK_S:
+        return first
+    homes = {first.resolve().parents[1], *first.resolve().parents[2].glob("*")}
+    if environ.get("JAVA_HOME"):
+        homes.add(Path(environ["JAVA_HOME"]).resolve())
+    found = {_version(home / "bin" / "java"): home / "bin" / "java" for home in sorted(homes)}
+    fitting = [version for version in found if version >= distribution.java]
+    if not fitting:
+        raise LookupError(f"{distribution.name} needs Java {distribution.java} or newer: set JAVA_HOME to one")
+    return found[min(fitting)]
+
+
+def _version(runtime: Path) -> int:
+    """Such as 17; 0 for what is no Java."""
+    if not os.access(runtime, os.X_OK):
+        return 0
+    said = subprocess.run([runtime, "-version"], capture_output=True, text=True, check=False).stderr
+    match = re.search(r'version "(\d+)', said)
+    return int(match[1]) if match else 0
 
 
 def _bring(distribution: Distribution, folder: Path, runtime: Path, environ: Mapping[str, str]) -> Path:

@@ -27,11 +27,13 @@ class SearchServer(OwnServer):
     `url` is its address. `settings` go to the server's configuration file.
     """
 
-    def __init__(self, installation: SearchInstallation, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, installation: SearchInstallation, settings: Mapping[str, str] | None = None, *, port: int = 0
+    ) -> None:
         self._installation, self._settings = installation, dict(settings or {})
         self._workspace = Workspace("search")
         self.folder = self._workspace.path
-        self.port, self._transport = free_port(), free_port()
+        self.port, self._transport = port or free_port(), free_port()
         for name in ("config", "data", "logs", "tmp"):
             (self.folder / name).mkdir()
         try:
@@ -44,6 +46,11 @@ class SearchServer(OwnServer):
     def product(self) -> str:
         """`opensearch` or `elasticsearch`."""
         return self._installation.distribution.product
+
+    @property
+    def version(self) -> str:
+        """Such as `2.19.6`."""
+        return self._installation.version
 
     @property
     def url(self) -> str:
@@ -96,6 +103,17 @@ class SearchServer(OwnServer):
         (self.folder / "config" / f"{self.product}.yml").write_text("".join(lines), encoding="utf-8")
         shutil.copyfile(HERE / "log4j2.properties", self.folder / "config" / "log4j2.properties")
 
+    def _guard(self) -> list[str]:
+        """What keeps the server's modules within their rights."""
+        if not self._installation.distribution.agent:
+            return ["-Djava.security.manager=allow", "-Djava.locale.providers=SPI,COMPAT"]
+        threads = "org.opensearch.secure_sm.SecuredForkJoinWorkerThreadFactory"
+        return [
+            f"-javaagent:{self._installation.home / 'agent' / 'opensearch-agent.jar'}",
+            "--add-modules=jdk.incubator.vector",
+            f"-Djava.util.concurrent.ForkJoinPool.common.threadFactory={threads}",
+        ]
+
     def _command(self) -> list[str]:
         home, short = self._installation.home, "opensearch" if self.product == "opensearch" else "es"
         main = "OpenSearch" if self.product == "opensearch" else "Elasticsearch"
@@ -106,7 +124,7 @@ class SearchServer(OwnServer):
             "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8", "-Djna.nosys=true", "-Dio.netty.noUnsafe=true",
             "-Dio.netty.noKeySetOptimization=true", "-Dio.netty.recycler.maxCapacityPerThread=0",
             "-Dio.netty.allocator.numDirectArenas=0", "-Dlog4j.shutdownHookEnabled=false", "-Dlog4j2.disable.jmx=true",
-            "-Djava.security.manager=allow", "-Djava.locale.providers=SPI,COMPAT",
+            *self._guard(),
             f"-Djava.io.tmpdir={self.folder / 'tmp'}", f"-Djna.tmpdir={self.folder / 'tmp'}",
             f"-D{short}.path.home={home}", f"-D{short}.path.conf={self.folder / 'config'}",
             f"-D{short}.distribution.type=zip", *flavor, "-cp", str(home / "lib" / "*"),
