@@ -116,10 +116,12 @@ def test_rows_in_dead_letters_are_summed_over_all_reasons(recorder: Recorder) ->
     counts = {
         "too-long-dead-letter shop.orders.note": 3,
         "out-of-range-dead-letter shop.orders.qty": 1,
+        "unreadable-message-dead-letter orders": 2,
+        "too-large-dead-letter shop.orders": 5,
         "x dead-letter": 9,
     }
     recorder.batch(report(counts=counts))
-    assert recorder.status(Snapshot(), None).dead_letters == 4
+    assert recorder.status(Snapshot(), None).dead_letters == 11
 
 
 def test_an_error_keeps_its_hint_and_whether_a_retry_helps(recorder: Recorder) -> None:

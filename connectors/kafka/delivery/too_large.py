@@ -17,7 +17,7 @@ from connectors.kafka.encoding.records import Record
 _OVERHEAD = 512
 """Bytes of a record and its batch beside key, value and headers, at most, for the limit of the client."""
 
-COUNTED = "messages too large, kept as dead letters"
+COUNTED = "too-large-dead-letter"
 
 
 class TooLarge:

@@ -240,4 +240,5 @@ class Reader:
             )
         for number, reason in unreadable.items():
             self._letters.add(messages, number, reason)
-        self._count(f"unreadable-message {messages.topic}", len(unreadable))
+        name = "unreadable-message" if self._options.unreadable == "skip" else "unreadable-message-dead-letter"
+        self._count(f"{name} {messages.topic}", len(unreadable))

@@ -225,7 +225,7 @@ def test_messages_that_cannot_be_read(topics: Topics) -> None:
         drain(topics.source(topic))
     more = {"unreadable-messages": "dead-letter", "dead-letter.topic": letters}
     run = topics.run(topics.source(topic, **more))
-    assert run.reasons == {f"unreadable-message {topic}": 1}
+    assert run.reasons == {f"unreadable-message-dead-letter {topic}": 1}
     assert topics.rows("SELECT id FROM shop.orders ORDER BY id") == [(1,), (2,)]
     (letter,) = topics.broker.read(letters)
     assert (letter.key(), letter.value()) == (b"k", b"hello")
