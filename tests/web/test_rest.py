@@ -89,9 +89,14 @@ def test_errors_have_hints_and_changes_that_were_held_back(client: TestClient) -
     assert client.get(f"{BASE}/billing/errors").json()["errors"][0]["message"] == "the disk is full"
 
 
-def test_a_plan_is_text_and_what_stops_it_an_error(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc.api.plan", lambda file: f"plan of {Path(file).name}")
-    assert client.get(f"{BASE}/shop/plan").json() == {"plan": "plan of shop.yaml"}
+def test_a_plan_is_text_and_what_stops_it_an_error(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.yaml").write_text(
+        'source: {type: values, path: rows.jsonl}\nsink: {type: values, path: "-"}\npipeline: {name: shop}\n'
+    )
+    monkeypatch.setattr("cdc.api.plan", lambda pipeline: f"plan of {pipeline.spec.label}")
+    assert client.get(f"{BASE}/shop/plan").json() == {"plan": "plan of shop"}
 
     def refuse(shown: object) -> str:
         raise SinkError("it is gone", where="fe:9030", hint="start with a new --state-dir; `cdc resync FILE shop.a`")
