@@ -126,7 +126,7 @@ def test_a_log_around_a_chunk_that_is_read_on_the_replica(pair: Replication, tmp
 def test_tables_that_are_copied_stay_so(pair: Replication, tmp_path: Path) -> None:
     database = filled(pair.primary, "a", rows=50)
     steps = Steps(pair.primary, database, tmp_path)
-    steps.finish(pair.replica)
+    steps.finish(pair.primary)
     pair.caught_up()
     steps.started_on(pair.replica)
     write(pair.primary, database, "a", "later")
