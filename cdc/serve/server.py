@@ -168,7 +168,7 @@ class Server:
             self._spark.stop()
 
     def _look(self) -> None:
-        """See what has become of the files. What is wrong with one touches no other."""
+        """Take in files that came, changed or went. An error in one touches no other."""
         try:
             changes = self._folder.look()
         except OSError as error:

@@ -23,7 +23,7 @@ _KEYS_AT_ONCE = 1_000
 
 
 class Documents:
-    """See `cdc.sink.StoredTable`. A DECIMAL outside of the key is a text; of JSON the value counts."""
+    """An index as `cdc.sink.StoredTable`. A DECIMAL outside of the key is a text; of JSON the value counts."""
 
     def __init__(self, client: Client, alias: str, schema: TableSchema, *, routed: bool = False) -> None:
         """`routed`: documents have a routing that their key does not tell: they are searched for in all shards."""

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from cdc.errors import SourceUnavailable
 from cdc_services.apt_sources import mirror
-from cdc_services.ending import Ending
 from cdc_services.install import install, present
 from cdc_services.installation import Installation, services_dir
-from cdc_services.process import port_is_free
 from cdc_services.server import StartedServer
 from cdc_services.shop import TABLES, Shop
+from cdc_services.trial import Ending, say, started
 
 _NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
 _OPTIONS = (
@@ -49,17 +47,19 @@ def serve(flavor: str, port: int, writes: float) -> None:
     Raises SourceUnavailable when it cannot be installed on this machine, does not start, or ends by itself.
     """
     ending = Ending()
-    with _started(_installed(flavor), port) as server:
+    found = _installed(flavor)
+    start = partial(StartedServer, found, _OPTIONS, port=port)
+    with started(_NAMES[flavor], port, start, StartedServer.last_words) as server:
         shop = Shop(server)
         shop.open()
-        _say(greeting(server, writes))
-        writer = threading.Thread(target=shop.write_until, args=(ending.over, writes, _say), name="shop", daemon=True)
+        say(greeting(server, writes))
+        writer = threading.Thread(target=shop.write_until, args=(ending.over, writes, say), name="shop", daemon=True)
         if writes:
             writer.start()
         ending.wait(server, "the server")
         if writes:
             writer.join()
-    _say(f"{shop.written:,} transactions were written; the server and its data are gone")
+    say(f"{shop.written:,} transactions were written; the server and its data are gone")
 
 
 def greeting(server: StartedServer, writes: float) -> str:
@@ -85,29 +85,9 @@ def _installed(flavor: str) -> Installation:
     if found is not None:
         return found
     name = _NAMES[flavor]
-    _say(f"{name} is not here yet: Debian's packages are unpacked into {services_dir()} (once; no root needed)")
+    say(f"{name} is not here yet: Debian's packages are unpacked into {services_dir()} (once; no root needed)")
     try:
-        return install(flavor, services_dir(), mirror(), _say)
+        return install(flavor, services_dir(), mirror(), say)
     except (LookupError, ValueError, OSError, subprocess.CalledProcessError) as error:
         hint = f"take a server of your own, or Docker: docker compose up -d --wait {flavor}"
         raise SourceUnavailable(f"{name} cannot be installed on this machine: {error}", hint=hint) from error
-
-
-@contextmanager
-def _started(installation: Installation, port: int) -> Iterator[StartedServer]:
-    if port and not port_is_free(port):
-        raise SourceUnavailable(f"port {port} is in use", hint="choose another --port; 0 takes a free one")
-    try:
-        server = StartedServer(installation, _OPTIONS, port=port)
-    except (RuntimeError, OSError) as error:
-        raise SourceUnavailable(f"{_NAMES[installation.flavor]} does not start: {error}") from error
-    try:
-        yield server
-    finally:
-        if not server.running:
-            _say(server.last_words())
-        server.close()
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from cdc.errors import SourceUnavailable
-from cdc_services.ending import Ending
 from cdc_services.oceanbase import PACKAGE, OceanBaseServer, find
-from cdc_services.process import port_is_free
+from cdc_services.trial import Ending, say, started
 
 Port = Annotated[int, typer.Option("--port", help="The server's port; 0 takes a free one.")]
 
@@ -22,10 +20,13 @@ def oceanbase(port: Port = 2881) -> None:
     Raises SourceUnavailable when it is not installed, does not start, or ends by itself.
     """
     ending = Ending()
-    with _started(port) as server:
-        _say(greeting(server))
+    if find() is None:
+        hint = "make setup brings it, on Linux on x86-64 or ARM64"
+        raise SourceUnavailable(f"the package {PACKAGE}, which has the server, is not installed", hint=hint)
+    with started("OceanBase", port, partial(OceanBaseServer, port)) as server:
+        say(greeting(server))
         ending.wait(server, "the server")
-    _say("the server and its data are gone")
+    say("the server and its data are gone")
 
 
 def greeting(server: OceanBaseServer) -> str:
@@ -37,24 +38,3 @@ def greeting(server: OceanBaseServer) -> str:
         f'  password: ""\n\n'
         "Ctrl-C stops the server and removes its data."
     )
-
-
-@contextmanager
-def _started(port: int) -> Iterator[OceanBaseServer]:
-    if find() is None:
-        hint = "make setup brings it, on Linux on x86-64 or ARM64"
-        raise SourceUnavailable(f"the package {PACKAGE}, which has the server, is not installed", hint=hint)
-    if port and not port_is_free(port):
-        raise SourceUnavailable(f"port {port} is in use", hint="choose another --port; 0 takes a free one")
-    try:
-        server = OceanBaseServer(port)
-    except (RuntimeError, OSError) as error:
-        raise SourceUnavailable(f"OceanBase does not start: {error}") from error
-    try:
-        yield server
-    finally:
-        server.close()
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)

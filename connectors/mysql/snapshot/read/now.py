@@ -45,7 +45,7 @@ _ESTIMATE = "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA
 
 
 class ServerNow:
-    """See `cdc.source.TablesNow`. `options` compare names as the server does."""
+    """A server's tables as `cdc.source.TablesNow`. `options` compare names as the server does."""
 
     def __init__(self, options: MySqlSourceOptions, streams: Streams) -> None:
         self._options, self._streams = options, streams

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from cdc.errors import SourceUnavailable
-from cdc_services.ending import Ending
 from cdc_services.installation import services_dir
 from cdc_services.kafka.broker import StartedBroker
 from cdc_services.kafka.install import VERSION, KafkaInstallation, find, install
-from cdc_services.process import port_is_free
+from cdc_services.trial import Ending, say, started
 
 _HINT = "take a broker of your own, or Docker: docker compose up -d --wait kafka"
 
@@ -27,10 +25,11 @@ def kafka(port: Port = 9092) -> None:
     Raises SourceUnavailable when it cannot be installed on this machine, does not start, or ends by itself.
     """
     ending = Ending()
-    with _started(_installed(), port) as broker:
-        _say(greeting(broker))
+    start = partial(StartedBroker, _installed(), {"auto.create.topics.enable": "true"}, port=port)
+    with started("Kafka", port, start, StartedBroker.last_words) as broker:
+        say(greeting(broker))
         ending.wait(broker, "the broker")
-    _say("the broker and its data are gone")
+    say("the broker and its data are gone")
 
 
 def greeting(broker: StartedBroker) -> str:
@@ -48,27 +47,7 @@ def _installed() -> KafkaInstallation:
         found = find()
         if found is not None:
             return found
-        _say(f"Kafka is not here yet: its jars go into {services_dir()} (once; no root needed)")
-        return install(services_dir(), _say)
+        say(f"Kafka is not here yet: its jars go into {services_dir()} (once; no root needed)")
+        return install(services_dir(), say)
     except (LookupError, ValueError, OSError, subprocess.CalledProcessError) as error:
         raise SourceUnavailable(f"Kafka cannot be installed on this machine: {error}", hint=_HINT) from error
-
-
-@contextmanager
-def _started(installation: KafkaInstallation, port: int) -> Iterator[StartedBroker]:
-    if port and not port_is_free(port):
-        raise SourceUnavailable(f"port {port} is in use", hint="choose another --port; 0 takes a free one")
-    try:
-        broker = StartedBroker(installation, {"auto.create.topics.enable": "true"}, port=port)
-    except (RuntimeError, OSError) as error:
-        raise SourceUnavailable(f"Kafka does not start: {error}") from error
-    try:
-        yield broker
-    finally:
-        if not broker.running:
-            _say(broker.last_words())
-        broker.close()
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)

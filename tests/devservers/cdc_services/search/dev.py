@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
 
 from cdc.errors import SourceUnavailable
 from cdc_services.installation import services_dir
-from cdc_services.process import port_is_free
 from cdc_services.search.install import SearchInstallation, find, install
 from cdc_services.search.server import SearchServer
+from cdc_services.trial import Ending, say, started
 
 _NAMES = {"opensearch": "OpenSearch", "elasticsearch": "Elasticsearch"}
-_TICK_S = 0.5
 
 Port = Annotated[int, typer.Option("--port", help="The node's port; 0 takes a free one.")]
 Version = Annotated[Literal["2", "3"], typer.Option("--version", help="2, or 3, which needs Java 21.")]
@@ -39,15 +35,12 @@ def serve(name: str, port: int) -> None:
 
     Raises SourceUnavailable when it cannot be installed on this machine, does not start, or ends by itself.
     """
-    over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
-    with _started(_installed(name), port) as server:
-        _say(greeting(server))
-        while not over.wait(_TICK_S):
-            if not server.running:
-                raise SourceUnavailable("the node ended by itself", hint="see the node's words above")
-    _say("the node and its data are gone")
+    ending, found = Ending(), _installed(name)
+    start = partial(SearchServer, found, port=port)
+    with started(found.distribution.name, port, start, SearchServer.last_words) as server:
+        say(greeting(server))
+        ending.wait(server, "the node")
+    say("the node and its data are gone")
 
 
 def greeting(server: SearchServer) -> str:
@@ -65,28 +58,8 @@ def _installed(name: str) -> SearchInstallation:
         found = find(name)
         if found is not None:
             return found
-        _say(f"{name} is not here yet: it goes into {services_dir()} (once; no root needed)")
-        return install(name, services_dir(), _say)
+        say(f"{name} is not here yet: it goes into {services_dir()} (once; no root needed)")
+        return install(name, services_dir(), say)
     except (LookupError, ValueError, OSError, subprocess.CalledProcessError) as error:
         hint = "take a cluster of your own, or Docker: docker compose up -d --wait opensearch"
         raise SourceUnavailable(f"{name} cannot be installed on this machine: {error}", hint=hint) from error
-
-
-@contextmanager
-def _started(installation: SearchInstallation, port: int) -> Iterator[SearchServer]:
-    if port and not port_is_free(port):
-        raise SourceUnavailable(f"port {port} is in use", hint="choose another --port; 0 takes a free one")
-    try:
-        server = SearchServer(installation, port=port)
-    except (RuntimeError, OSError) as error:
-        raise SourceUnavailable(f"{installation.distribution.name} does not start: {error}") from error
-    try:
-        yield server
-    finally:
-        if not server.running:
-            _say(server.last_words())
-        server.close()
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
