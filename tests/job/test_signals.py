@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -27,11 +28,11 @@ ROWS = [TABLE, *({"table": "shop.t", "op": "+I", "row": {"id": number}} for numb
 class Terminal:
     """`cdc run` in a terminal of its own: what it prints, and the keys and signals that reach it."""
 
-    def __init__(self, folder: Path, *, held: str = "") -> None:
+    def __init__(self, folder: Path, *, held: str = "", sink: Any = None) -> None:
         """`held` is Python that runs in the process before `cdc` is imported: it stops it at a moment of the start."""
         self.folder, self._said = folder, bytearray()
         (folder / "p.yaml").write_text(yaml.safe_dump({
-            "source": {"type": "values", "rows": ROWS}, "sink": {"type": "values", "path": str(folder / "out.jsonl")},
+            "source": {"type": "values", "rows": ROWS}, "sink": sink or _values(folder, "out"),
             "pipeline": {"name": "p", "schema.change.behavior": "evolve"},
         }))  # fmt: skip
         self._master, slave = pty.openpty()
@@ -80,6 +81,10 @@ class Terminal:
             self.process.wait()
         self._reading.join(120)
         os.close(self._master)
+
+
+def _values(folder: Path, file: str, **more: str) -> dict[str, str]:
+    return {"type": "values", "path": str(folder / f"{file}.jsonl"), **more}
 
 
 def _leads(slave: int) -> None:
@@ -179,6 +184,20 @@ def test_while_it_starts(tmp_path: Path, terminals: list[Terminal], stops: tuple
     for moment, way in stops:
         _stopped(tmp_path, terminals, moment, way)
     _goes_on(tmp_path, terminals)
+
+
+def test_several_sinks_end_with_their_running_batches(tmp_path: Path, terminals: list[Terminal]) -> None:
+    sinks = [_values(tmp_path, name, name=name) for name in ("one", "two")]
+    for moment in ("while Java starts", "in the first batch"):
+        terminals.append(Terminal(tmp_path, held=_held(moment), sink=sinks))
+        terminals[-1].says("it is there")
+        terminals[-1].ctrl_c()
+        assert "others go on" not in terminals[-1].ends(0)
+    terminals.append(Terminal(tmp_path, sink=sinks))
+    terminals[-1].ends(0)
+    for name in ("one", "two"):
+        written = (tmp_path / f"{name}.jsonl").read_text()
+        assert [written.count(f'"row": {{"id": {number}}}') for number in range(3)] == [1, 1, 1], written
 
 
 def _stopped(folder: Path, terminals: list[Terminal], moment: str, way: str) -> None:

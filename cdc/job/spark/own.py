@@ -6,7 +6,6 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -71,15 +70,10 @@ class OwnSpark:
 
 
 def _started(start: Callable[[], SparkSession], stop: threading.Event) -> SparkSession | None:
-    """Start Spark in a thread of its own: in the main thread it would take SIGINT for itself, to end in the middle.
-
-    None when it failed to start after a stop was asked for: the same signal may have ended Java.
-    """
-    with ThreadPoolExecutor(1, "start-spark") as thread:
-        starting = thread.submit(start)
-        try:
-            return starting.result()
-        except EngineError:
-            if stop.is_set():
-                return None
-            raise
+    """The session; None when it failed to start after a stop was asked for: the same signal may have ended Java."""
+    try:
+        return start()
+    except EngineError:
+        if stop.is_set():
+            return None
+        raise

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -169,8 +170,9 @@ def start_session(
 ) -> SparkSession:
     """Start Java and Spark, with `scratch` for their temporary files. Raises EngineError when they do not start.
 
-    Workers get the interpreter of this environment: without PYSPARK_PYTHON they would take whatever `python3` the PATH
-    has, and fail to connect back.
+    The context is made in a thread of its own: made in the main thread it takes SIGINT for itself (`SparkContext`'s
+    constructor), and Ctrl-C would end jobs in the middle. Workers get the interpreter of this environment: without
+    PYSPARK_PYTHON they would take whatever `python3` the PATH has, and fail to connect back.
     """
     share_file_names(os.environ)
     os.environ["JAVA_HOME"] = str(java.home)
@@ -191,7 +193,8 @@ def start_session(
         importlib.import_module("pyspark.testing.utils")  # which a session imports, to ask whether there is numpy
     check_master(master)
     try:
-        spark = builder.getOrCreate()
+        with ThreadPoolExecutor(1, "start-spark") as thread:
+            spark = thread.submit(builder.getOrCreate).result()
         if _submitted():
             spark.sparkContext.setLogLevel("ERROR")  # our log settings come too late for its Java
         _use_raw_files(spark)
