@@ -57,7 +57,7 @@ class Copying:
         if now - self._said_s >= _LOG_S and self._in_flight():
             self._said_s = now
             for table in self._in_flight()[:MOST_BARS]:
-                self._say("copying", **_fields(table))
+                self._say("copying", **{key: value for key, value in _fields(table).items() if value is not None})
 
     @property
     def tables(self) -> Sequence[TableProgress]:

@@ -256,6 +256,8 @@ def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
         return _problem(
             file, mark, "a key that is indented as if it were part of the value above", "align it with its neighbours"
         )
+    if said.endswith("but got '{'") and at is not None and _line(text, at.line)[: at.column].endswith("$"):
+        return _problem(file, mark, "a ${...} that is not in quotes, between braces", 'write "${...}"')
     for start, message, hint in _SAYINGS:
         if said.startswith(start):
             return _problem(file, mark, message, hint)

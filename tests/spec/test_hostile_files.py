@@ -141,6 +141,10 @@ def test_a_tab_is_told_by_where_it_is() -> None:
     assert "a tab cannot indent YAML" in said("source:\n\ttype: mysql\n")
 
 
+def test_a_variable_between_braces_is_to_be_quoted() -> None:
+    assert "1:34: a ${...} that is not in quotes" in said("source: {type: mysql, password: ${PW}, tables: a.b}\n")
+
+
 SPECIFIC = "scan.startup.specific-offset"
 
 
