@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from cdc.state.durable import write_file
-from connectors.iceberg.snapshots import delete_quietly, entries_of
+from connectors.iceberg.known import files_of, manifests_of
+from connectors.iceberg.snapshots import delete_quietly
 from connectors.iceberg.tables import LakeTable
 
 _SURE, _UNSURE = ".json", ".unsure"
@@ -82,11 +83,12 @@ def only_named_by(table: LakeTable, some: Collection[Any], others: Collection[An
 
 
 def _manifests(table: LakeTable, snapshots: Iterable[Any]) -> dict[str, Any]:
-    return {each.manifest_path: each for snapshot in snapshots for each in snapshot.manifests(table.library.io)}
+    io = table.library.io
+    return {each.manifest_path: each for snapshot in snapshots for each in manifests_of(io, snapshot)}
 
 
 def _files(table: LakeTable, manifests: Iterable[Any]) -> set[str]:
-    return {entry.data_file.file_path for each in manifests for entry in entries_of(table.library.io, each)}
+    return {file.file_path for each in manifests for file in files_of(table, each)}
 
 
 def _read(note: Path) -> dict[str, Any]:

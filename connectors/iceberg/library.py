@@ -14,6 +14,7 @@ from typing import Any
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
+from connectors.iceberg.sql_catalog import sql_catalog
 from connectors.shared.lake.errors import first_line, is_away
 
 _AWAY = frozenset({
@@ -77,19 +78,24 @@ class Catalog:
             with self.guard(self.place):
                 if self.own_file:
                     os.makedirs(os.path.dirname(self.own_file), exist_ok=True)
-                _opened[key] = load_catalog("cdc", **dict(self.properties))
+                made = sql_catalog() if self.properties.get("type") == "sql" else load_catalog
+                _opened[key] = made("cdc", **dict(self.properties))
         return _opened[key]
 
-    def table(self, table: TableId) -> Any:
-        """The library's table as it is now; None when there is none. Raises SinkError."""
+    def table(self, table: TableId, *, history: bool = True) -> Any:
+        """The library's table as it is now; None when there is none. Raises SinkError.
+
+        Without its `history`, where the catalog can leave that out, it has no snapshots: for those who write files.
+        """
         if not self.is_there:
             return None
         catalog = self.open()
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
+        whole = history or not hasattr(catalog, "load_without_history")
         with self.guard(str(table)):
             try:
-                return catalog.load_table(identifier(table))
+                return (catalog.load_table if whole else catalog.load_without_history)(identifier(table))
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
 

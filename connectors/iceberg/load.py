@@ -48,7 +48,7 @@ class Loader:
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> Load:
         """Open the table. Raises SinkError when it is not one that can be written to."""
-        table = self.tables.get(first.table)
+        table = self.tables.for_files(first.table)
         table.check()
         found = table.batch(self.pipeline)
         if found >= task.batch:  # it is not prepared again, and its files would be written over

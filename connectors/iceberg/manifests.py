@@ -1,7 +1,7 @@
-"""Writers of manifests and manifest lists: the library's, and one for manifests of delete files, which it has not.
+"""Manifests and manifest lists, written and read: by the library, and by a writer for delete files, which it has not.
 
-For each file the library derives its Avro schema, and how a record is encoded, from the format's definition anew, which
-is most of what a small commit costs. Both depend on the types of the partition alone, and are kept here.
+For each file the library derives its Avro schema, and how a record is encoded or decoded, anew, which is most of what a
+small commit costs. All of it depends on the types of the partition alone, and is kept here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from enum import Enum
+from functools import cache, lru_cache
 from typing import Any
 
 _SYNC_BYTES = 16
@@ -91,6 +92,88 @@ def _avro_file() -> Any:
             _of_header().write(self.encoder, AvroFileHeader(MAGIC, metadata, self.sync_bytes))
 
     return AvroFile
+
+
+def read_entries(io: Any, manifest: Any) -> list[Any]:
+    """The live entries of a manifest, with what they inherit of it ("Sequence Number Inheritance")."""
+    from pyiceberg.manifest import ManifestEntryStatus
+
+    with _reading()(io.new_input(manifest.manifest_path), _Content.ENTRIES) as file:
+        found = [entry for entry in file if entry.status != ManifestEntryStatus.DELETED]
+    for entry in found:
+        if entry.snapshot_id is None:
+            entry.snapshot_id = manifest.added_snapshot_id
+        if manifest.sequence_number == 0 or entry.status == ManifestEntryStatus.ADDED:
+            inherit(entry, manifest.sequence_number)
+        entry.data_file.spec_id = manifest.partition_spec_id
+    return found
+
+
+def inherit(entry: Any, sequence_number: int) -> None:
+    """Give an entry its manifest's sequence number, where it has none of its own."""
+    if entry.sequence_number is None:
+        entry.sequence_number = sequence_number
+    if entry.file_sequence_number is None:
+        entry.file_sequence_number = sequence_number
+
+
+def read_list(io: Any, path: str) -> list[Any]:
+    """The manifests of a manifest list."""
+    with _reading()(io.new_input(path), _Content.LISTS) as file:
+        return list(file)
+
+
+class _Content(Enum):
+    """The kinds of Avro files that are read."""
+
+    ENTRIES = "manifest_entry"
+    LISTS = "manifest_file"
+
+
+@cache
+def _reading() -> Any:
+    from pyiceberg.avro.decoder import new_decoder
+    from pyiceberg.avro.file import AvroFile
+
+    class KnownFile(AvroFile):  # type: ignore[misc]
+        """Reads a file with what is kept of its schema."""
+
+        def __init__(self, input_file: Any, content: _Content) -> None:
+            super().__init__(input_file)
+            self._content = content
+
+        def __enter__(self) -> Any:
+            with self.input_file.open() as stream:
+                self.decoder = new_decoder(stream.read())
+            self.header = _header_reader().read(self.decoder)
+            self.reader = _decoding(self._content, self.header.meta["avro.schema"])
+            return self
+
+    return KnownFile
+
+
+@cache
+def _header_reader() -> Any:
+    from pyiceberg.avro.file import META_SCHEMA, AvroFileHeader
+    from pyiceberg.avro.resolver import construct_reader
+
+    return construct_reader(META_SCHEMA, {-1: AvroFileHeader})
+
+
+@lru_cache(_MOST)
+def _decoding(content: _Content, schema: str) -> Any:
+    """Decodes the records of files with this Avro schema."""
+    from pyiceberg import manifest as made
+    from pyiceberg.avro.resolver import resolve_reader
+    from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+    file_schema, version = AvroSchemaConversion().avro_to_iceberg(json.loads(schema)), made.DEFAULT_READ_VERSION
+    if content is _Content.LISTS:
+        types: dict[int, Any] = {-1: made.ManifestFile, 508: made.PartitionFieldSummary}
+        return resolve_reader(file_schema, made.MANIFEST_LIST_FILE_SCHEMAS[version], types, {517: made.ManifestContent})
+    enums = {0: made.ManifestEntryStatus, 101: made.FileFormat, 134: made.DataFileContent}
+    types = {-1: made.ManifestEntry, 2: made.DataFile}
+    return resolve_reader(file_schema, made.MANIFEST_ENTRY_SCHEMAS[version], types, enums)
 
 
 _entries: dict[str, _Encoding] = {}

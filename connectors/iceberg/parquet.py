@@ -7,17 +7,24 @@ for that file only, and other engines' compaction takes them apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from connectors.iceberg.known import PATH_ID
 from connectors.shared.lake.durable import synced
 
-PATH_ID, POS_ID = 2147483546, 2147483545
-"""Field ids that the format reserves for the columns of position deletes ("Reserved Field IDs")."""
+POS_ID = 2147483545
+"""Field id that the format reserves for the positions of deletes ("Reserved Field IDs")."""
 _ROWS_A_GROUP = 1 << 20
+_FEW_BYTES = 64 << 10
+"""Up to this size, threads and compression cost more than they save."""
+_MOST_FORMS = 2_000
+_METRICS = "write.metadata.metrics."
+"""Begins the properties of a table that say which statistics its files have."""
 _DELETES = pa.schema([
     pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(PATH_ID)}),
     pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(POS_ID)}),
@@ -26,24 +33,14 @@ _DELETES = pa.schema([
 
 def write_rows(table: Any, path: str, rows: pa.RecordBatch, partition: Any) -> Any:
     """Write the rows, columns in the table's order, and give the library's `DataFile`. `table` is the library's."""
-    from pyiceberg.io.pyarrow import (
-        compute_statistics_plan,
-        data_file_statistics_from_parquet_metadata,
-        parquet_path_to_id_mapping,
-        schema_to_pyarrow,
-    )
+    from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-    schema = table.schema()
-    fields = [field.with_type(_plain(field.type)) for field in schema_to_pyarrow(schema)]
-    fitted = pa.Table.from_batches([rows]).cast(pa.schema(fields))
+    form = _form(table)
+    fitted = pa.Table.from_batches([rows]).cast(form.schema)
     collected: list[pq.FileMetaData] = []
     size = _write(table.io, path, fitted, collected)
-    statistics = data_file_statistics_from_parquet_metadata(
-        parquet_metadata=collected[0],
-        stats_columns=compute_statistics_plan(schema, table.metadata.properties),
-        parquet_column_mapping=parquet_path_to_id_mapping(schema),
-    )
+    statistics = data_file_statistics_from_parquet_metadata(collected[0], form.statistics, form.columns)
     made = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=path,
@@ -57,6 +54,35 @@ def write_rows(table: Any, path: str, rows: pa.RecordBatch, partition: Any) -> A
     )
     made.spec_id = table.metadata.default_spec_id
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The columns of a table's data files: their Arrow schema, and the library's plan and map for statistics."""
+
+    schema: pa.Schema
+    statistics: Any
+    columns: Any
+
+
+def _form(table: Any) -> _Form:
+    """The form of the table's present schema, worked out once: a small file costs less to write."""
+    from pyiceberg.io.pyarrow import compute_statistics_plan, parquet_path_to_id_mapping, schema_to_pyarrow
+
+    schema, properties = table.schema(), table.metadata.properties
+    wanted = tuple(sorted((name, text) for name, text in properties.items() if name.startswith(_METRICS)))
+    key = (str(table.metadata.table_uuid), schema.schema_id, wanted)
+    found = _forms.get(key)
+    if found is None:
+        if len(_forms) > _MOST_FORMS:
+            _forms.clear()
+        fields = [field.with_type(_plain(field.type)) for field in schema_to_pyarrow(schema)]
+        plan, columns = compute_statistics_plan(schema, properties), parquet_path_to_id_mapping(schema)
+        found = _forms[key] = _Form(pa.schema(fields), plan, columns)
+    return found
+
+
+_forms: dict[tuple[str, int, tuple[tuple[str, str], ...]], _Form] = {}
 
 
 def write_deletes(table: Any, path: str, data_file: Any, positions: np.ndarray) -> Any:
@@ -100,7 +126,8 @@ def read_columns(io: Any, path: str, fields: Sequence[Any]) -> pa.Table:
         file = pq.ParquetFile(stream)
         by_id = {int((field.metadata or {}).get(b"PARQUET:field_id", -1)): field.name for field in file.schema_arrow}
         there = [by_id[field.field_id] for field in fields if field.field_id in by_id]
-        rows, count = file.read(columns=there), file.metadata.num_rows
+        count = file.metadata.num_rows
+        rows = file.read(columns=there, use_threads=count * len(there) > _FEW_BYTES)
     columns = []
     for field in fields:
         kind, name = _plain(schema_to_pyarrow(field.field_type)), by_id.get(field.field_id)
@@ -111,13 +138,14 @@ def read_columns(io: Any, path: str, fields: Sequence[Any]) -> pa.Table:
 def read_deletes(io: Any, path: str) -> pa.Table:
     """Columns `file_path` and `pos` of a position delete file."""
     with io.new_input(path).open() as stream:
-        return pq.read_table(stream, columns=["file_path", "pos"])
+        return pq.ParquetFile(stream).read(columns=["file_path", "pos"], use_threads=False)
 
 
 def keys_file(keys: pa.Table) -> bytes:
     """The keys of a flush as the bytes of a file."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, keys.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    compression = None if keys.nbytes < _FEW_BYTES else "zstd"
+    with pa.ipc.new_file(sink, keys.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_table(keys)
     return bytes(sink.getvalue())
 
@@ -134,7 +162,8 @@ def read_keys(io: Any, data: bytes, path: str) -> pa.Table:
     if not data:
         with io.new_input(path).open() as stream:
             data = stream.read()
-    return pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    options = pa.ipc.IpcReadOptions(use_threads=len(data) > _FEW_BYTES)
+    return pa.ipc.open_file(pa.py_buffer(data), options=options).read_all()
 
 
 def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData]) -> int:

@@ -10,6 +10,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import duckdb
@@ -18,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.errors import SinkError
-from connectors.iceberg.parquet import PATH_ID, read_columns, read_deletes
-from connectors.iceberg.snapshots import live_entries
+from connectors.iceberg.known import PATH_ID, KnownFile, live_files
+from connectors.iceberg.parquet import read_columns, read_deletes
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.keys import quoted
 from connectors.shared.lake.queries import connection
@@ -32,28 +33,27 @@ class Files:
     `loose`: delete files whose bounds do not name one data file, written by somebody else.
     """
 
-    data: Mapping[str, Any]
-    deletes: Mapping[str, Sequence[Any]]
-    loose: Sequence[Any]
+    data: Mapping[str, KnownFile]
+    deletes: Mapping[str, Sequence[KnownFile]]
+    loose: Sequence[KnownFile]
     _read: list[pa.Table] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, table: LakeTable) -> Files:
         """The files of the table's head. Raises SinkError for equality deletes, which only other readers apply."""
-        data: dict[str, Any] = {}
-        deletes: dict[str, list[Any]] = defaultdict(list)
-        loose: list[Any] = []
-        for entry in live_entries(table):
-            file = entry.data_file
-            if int(file.content) == 0:
+        data: dict[str, KnownFile] = {}
+        deletes: dict[str, list[KnownFile]] = defaultdict(list)
+        loose: list[KnownFile] = []
+        for file in live_files(table):
+            if file.content == 0:
                 data[file.file_path] = file
-            elif int(file.content) == 2:
+            elif file.content == 2:
                 hint = "compact the table with the engine that wrote them"
                 raise SinkError("the table has equality deletes", where=str(table.id), hint=hint)
             else:
-                about = (file.lower_bounds or {}).get(PATH_ID), (file.upper_bounds or {}).get(PATH_ID)
-                if about[0] is not None and about[0] == about[1]:
-                    deletes[about[0].decode()].append(file)
+                about = file.lower_bounds.get(PATH_ID)
+                if about is not None and about == file.upper_bounds.get(PATH_ID):
+                    deletes[about.decode()].append(file)
                 else:
                     loose.append(file)
         return cls(data, deletes, loose)
@@ -88,17 +88,17 @@ def find(table: LakeTable, files: Files, keys: pa.Table) -> dict[str, np.ndarray
         keys: distinct, columns as the table's key has them, in its order.
     """
     found: dict[str, np.ndarray] = {}
-    fields = [table.library.schema().find_field(name) for name in keys.column_names]
-    with connection() as duck:
-        duck.register("keys", keys)
-        for path, file in files.data.items():
-            if not _may_have(file, fields, keys):
-                continue
-            positions = _matching(duck, key_columns(table.library.io, file, fields), keys.column_names)
+    io, schema = table.library.io, table.library.schema()
+    fields = [schema.find_field(name) for name in keys.column_names]
+    ends = [_ends(keys[name]) for name in keys.column_names]
+    chosen = [file for file in files.data.values() if all(map(_overlap, repeat(file), fields, ends))]
+    with _Matching(keys) as matching:
+        for file in chosen:
+            positions = matching.positions(key_columns(io, file, fields))
             if len(positions):
-                positions = without(positions, files.deleted(table.library.io, path))
+                positions = without(positions, files.deleted(io, file.file_path))
             if len(positions):
-                found[path] = positions
+                found[file.file_path] = positions
     return found
 
 
@@ -120,31 +120,54 @@ def key_columns(io: Any, file: Any, fields: Sequence[Any]) -> pa.Table:
     return rows.append_column("pos", pa.array(np.arange(rows.num_rows, dtype=np.int64)))
 
 
-def _matching(duck: duckdb.DuckDBPyConnection, rows: pa.Table, names: Sequence[str]) -> np.ndarray:
-    if rows.num_rows == 0:
-        return np.zeros(0, np.int64)
-    duck.register("rows", rows)
-    using = ", ".join(map(quoted, names))
-    found = duck.sql(f"SELECT pos FROM rows SEMI JOIN keys USING ({using})").to_arrow_table()
-    duck.unregister("rows")
-    return np.sort(found["pos"].to_numpy())
+class _Matching:
+    """Looks for keys among rows: those of one column in a hash table of Arrow's, others by a join of DuckDB's."""
+
+    def __init__(self, keys: pa.Table) -> None:
+        self._keys, self._names = keys, keys.column_names
+        self._duck: duckdb.DuckDBPyConnection | None = None
+
+    def __enter__(self) -> _Matching:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._duck is not None:
+            self._duck.close()
+
+    def positions(self, rows: pa.Table) -> np.ndarray:
+        """The `pos` of the rows with one of the keys, int64[n], ascending."""
+        if rows.num_rows == 0:
+            return np.zeros(0, np.int64)
+        if len(self._names) == 1:
+            there = pc.is_in(rows[self._names[0]], value_set=self._keys[self._names[0]])
+            found: np.ndarray = rows["pos"].filter(there).to_numpy()
+            return found
+        if self._duck is None:
+            self._duck = connection()
+            self._duck.register("keys", self._keys)
+        self._duck.register("rows", rows)
+        using = ", ".join(map(quoted, self._names))
+        joined = self._duck.sql(f"SELECT pos FROM rows SEMI JOIN keys USING ({using})").to_arrow_table()
+        self._duck.unregister("rows")
+        return np.sort(joined["pos"].to_numpy())
 
 
-def _may_have(file: Any, fields: Sequence[Any], keys: pa.Table) -> bool:
-    """Whether a key may be in the file, by the file's bounds of each key column."""
-    return all(_overlap(file, field, keys[field.name]) for field in fields)
+def _ends(values: pa.ChunkedArray) -> tuple[Any, Any]:
+    """The least and the greatest value, as the library has bounds."""
+    ends = pc.min_max(values)
+    return _internal(ends["min"]), _internal(ends["max"])
 
 
-def _overlap(file: Any, field: Any, values: pa.ChunkedArray) -> bool:
+def _overlap(file: KnownFile, field: Any, ends: tuple[Any, Any]) -> bool:
+    """Whether a value between these ends may be in the file, by the file's bounds of a key column."""
     from pyiceberg.conversions import from_bytes
 
-    lower, upper = ((bounds or {}).get(field.field_id) for bounds in (file.lower_bounds, file.upper_bounds))
+    lower, upper = file.lower_bounds.get(field.field_id), file.upper_bounds.get(field.field_id)
     if lower is None or upper is None:
         return True
-    ends = pc.min_max(values)
-    low, high = _internal(ends["min"]), _internal(ends["max"])
     try:
-        return bool(from_bytes(field.field_type, upper) >= low and from_bytes(field.field_type, lower) <= high)
+        kind = field.field_type
+        return bool(from_bytes(kind, upper) >= ends[0] and from_bytes(kind, lower) <= ends[1])
     except struct.error:  # a bound of the type that the column had before its promotion: the file is read
         return True
 

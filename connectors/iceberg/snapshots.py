@@ -8,20 +8,19 @@ Format: https://iceberg.apache.org/spec/, "Manifests", "Manifest Lists", "Commit
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from connectors.iceberg.known import files_of, keep_files, keep_manifests, manifests_of
 from connectors.iceberg.library import Catalog
-from connectors.iceberg.manifests import is_deletes, list_writer, manifest_writer
+from connectors.iceberg.manifests import is_deletes, list_writer, manifest_writer, read_entries
 from connectors.iceberg.tables import LakeTable
 
 MERGED_FROM = 50
 """So many manifests of one content and partition spec become one in the next commit."""
-_CACHED = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,32 +97,10 @@ def delete_quietly(io: Any, path: str) -> None:
 
 
 def live_entries(table: LakeTable) -> Iterator[Any]:
-    """Manifest entries of the files of the table's head: data files and delete files."""
-    snapshot = table.library.current_snapshot()
-    if snapshot is not None:
-        for manifest in snapshot.manifests(table.library.io):
-            yield from entries_of(table.library.io, manifest)
-
-
-_cache: OrderedDict[str, list[Any]] = OrderedDict()
-_cache_lock = threading.Lock()
-
-
-def entries_of(io: Any, manifest: Any) -> list[Any]:
-    """The live entries of a manifest, which never changes: kept in memory, the latest ones."""
-    path = manifest.manifest_path
-    with _cache_lock:
-        if path in _cache:
-            _cache.move_to_end(path)
-            return _cache[path]
-    found = list(manifest.fetch_manifest_entry(io, discard_deleted=True))
-    for entry in found:
-        entry.data_file.spec_id = manifest.partition_spec_id
-    with _cache_lock:
-        _cache[path] = found
-        while len(_cache) > _CACHED:
-            _cache.popitem(last=False)
-    return found
+    """Manifest entries of the files of the table's head, whole: data files and delete files."""
+    io = table.library.io
+    for manifest in manifests_of(io, table.library.current_snapshot()):
+        yield from read_entries(io, manifest)
 
 
 class _Writer:
@@ -154,6 +131,7 @@ class _Writer:
         parent = self._table.head
         with list_writer()(self._io.new_output(path), self._id, parent, sequence_number, "gzip") as writer:
             writer.add_manifests(manifests)
+        keep_manifests(path, map(writer.prepare_manifest, manifests))
         return Snapshot(
             snapshot_id=self._id,
             parent_snapshot_id=self._table.head,
@@ -170,31 +148,26 @@ class _Writer:
         return [*made, *self._merged(existing)]
 
     def _kept_manifests(self) -> list[Any]:
-        snapshot = self._table.library.current_snapshot()
-        there = [] if snapshot is None else snapshot.manifests(self._io)
+        there = manifests_of(self._io, self._table.library.current_snapshot())
         if self._change.replaces_all:
-            self._removed = [entry.data_file for manifest in there for entry in entries_of(self._io, manifest)]
+            self._removed = [entry.data_file for manifest in there for entry in read_entries(self._io, manifest)]
             return []
         if not self._change.removed:
             return [manifest for manifest in there if manifest.has_added_files() or manifest.has_existing_files()]
         return [kept for manifest in there for kept in self._without_removed(manifest)]
 
     def _without_removed(self, manifest: Any) -> Iterator[Any]:
-        entries = entries_of(self._io, manifest)
-        gone = [entry for entry in entries if entry.data_file.file_path in self._change.removed]
-        if not gone:
-            if entries:
+        known = files_of(self._table, manifest)
+        if not any(file.file_path in self._change.removed for file in known):
+            if known:
                 yield manifest
             return
+        gone: list[Any] = []
+        stays: list[Any] = []
+        for entry in read_entries(self._io, manifest):
+            (gone if entry.data_file.file_path in self._change.removed else stays).append(entry)
         self._removed += [entry.data_file for entry in gone]
-        paths = {entry.data_file.file_path for entry in gone}
-        with self._writer(manifest.partition_spec_id, deletes=is_deletes(manifest)) as writer:
-            for entry in entries:
-                if entry.data_file.file_path in paths:
-                    writer.delete(entry)
-                else:
-                    writer.existing(entry)
-        yield writer.to_manifest_file()
+        yield self._written(manifest.partition_spec_id, deletes=is_deletes(manifest), stays=stays, gone=gone)
 
     def _merged(self, manifests: Sequence[Any]) -> Iterator[Any]:
         """Many manifests of one content and spec as one."""
@@ -205,12 +178,9 @@ class _Writer:
             if len(group) < MERGED_FROM or any(manifest.added_snapshot_id == self._id for manifest in group):
                 yield from group
                 continue
-            entries = [entry for manifest in group for entry in entries_of(self._io, manifest)]
+            entries = [entry for manifest in group for entry in read_entries(self._io, manifest)]
             if entries:
-                with self._writer(spec_id, deletes=deletes) as writer:
-                    for entry in entries:
-                        writer.existing(entry)
-                yield writer.to_manifest_file()
+                yield self._written(spec_id, deletes=deletes, stays=entries)
 
     def _added(self, files: Iterable[Any], *, deletes: bool) -> Iterator[Any]:
         from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
@@ -219,22 +189,37 @@ class _Writer:
         for file in files:
             groups[file.spec_id].append(file)
         for spec_id, group in groups.items():
-            with self._writer(spec_id, deletes=deletes) as writer:
-                for file in group:
-                    writer.add(
-                        ManifestEntry.from_args(
-                            status=ManifestEntryStatus.ADDED, snapshot_id=self._id, sequence_number=None,
-                            file_sequence_number=None, data_file=file,
-                        )
-                    )  # fmt: skip
-            yield writer.to_manifest_file()
+            entries = [
+                ManifestEntry.from_args(
+                    status=ManifestEntryStatus.ADDED, snapshot_id=self._id, sequence_number=None,
+                    file_sequence_number=None, data_file=file,
+                )
+                for file in group
+            ]  # fmt: skip
+            yield self._written(spec_id, deletes=deletes, new=entries)
 
-    def _writer(self, spec_id: int, *, deletes: bool) -> Any:
+    def _written(
+        self,
+        spec_id: int,
+        *,
+        deletes: bool,
+        new: Sequence[Any] = (),
+        stays: Sequence[Any] = (),
+        gone: Sequence[Any] = (),
+    ) -> Any:
+        """A manifest of these entries, as the library's `ManifestFile`."""
         path = self._path(f"{self._uuid}-m{self._number}.avro")
         self._number += 1
-        return manifest_writer(deletes=deletes)(
-            self._specs[spec_id], self._schema, self._io.new_output(path), self._id, "gzip"
-        )
+        output = self._io.new_output(path)
+        with manifest_writer(deletes=deletes)(self._specs[spec_id], self._schema, output, self._id, "gzip") as writer:
+            for entry in new:
+                writer.add(entry)
+            for entry in stays:
+                writer.existing(entry)
+            for entry in gone:
+                writer.delete(entry)
+        keep_files(self._table, path, (entry.data_file for entry in (*new, *stays)))
+        return writer.to_manifest_file()
 
     def _path(self, name: str) -> str:
         return str(self._table.library.location_provider().new_metadata_location(name))

@@ -93,3 +93,8 @@ class Tables:
     def get(self, table: TableId) -> LakeTable:
         """The table, as `find`. Raises SinkError when there is none."""
         return existing(table, self.find(table))
+
+    def for_files(self, table: TableId) -> LakeTable:
+        """The table as it is now, for those who write files of it; it need not have its snapshots. Raises SinkError."""
+        found = self.catalog.table(table, history=False)
+        return existing(table, None if found is None else LakeTable(table, found))

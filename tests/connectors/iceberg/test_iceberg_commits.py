@@ -30,9 +30,9 @@ from cdc.schema import (
 )
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
-from connectors.iceberg import index
+from connectors.iceberg import index, places
+from connectors.iceberg.known import live_files
 from connectors.iceberg.sink import IcebergSink
-from connectors.iceberg.snapshots import live_entries
 
 pytestmark = pytest.mark.slow
 
@@ -172,7 +172,7 @@ def test_upkeep_leaves_no_file_that_nothing_names(tmp_path: Path, harness: Icebe
     assert sink.compact(TABLE) == "0 files merged, 0 snapshots expired"
     table = harness.table(TABLE)
     assert len(table.metadata.snapshots) == 1
-    named = {entry.data_file.file_path.removeprefix("file://") for entry in live_entries(table)}
+    named = {file.file_path.removeprefix("file://") for file in live_files(table)}
     there = {str(path) for path in (tmp_path / "lake").rglob("*.parquet")} | {
         str(path) for path in (tmp_path / "lake").rglob("*.arrow")
     }
@@ -192,8 +192,8 @@ def test_an_undecided_batch_leaves_no_file(tmp_path: Path, harness: IcebergHarne
 
 
 def test_tables_with_equality_deletes_are_refused(harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = list(live_entries(harness.table(TABLE)))
-    entries[0].data_file[0] = 2
+    files = [replace(file, content=2) for file in live_files(harness.table(TABLE))]
+    monkeypatch.setattr(places, "live_files", lambda table: files)
     with pytest.raises(SinkError, match="equality deletes"):
         commit(harness.sink(), 1, ("-D", 1, "a"))
 

@@ -1,0 +1,117 @@
+"""Manifest lists and manifests that were read or written, kept in memory: such a file never changes. Driver.
+
+Of a data file only the part is kept that finding keys, merging and expiry ask for: a pipeline may have a thousand
+tables with a hundred files each. The latest ones stay.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from connectors.iceberg.manifests import read_entries, read_list
+from connectors.iceberg.tables import LakeTable
+
+T = TypeVar("T", bound=Collection[Any])
+
+PATH_ID = 2147483546
+"""Field id of the data file's path in a position delete file ("Reserved Field IDs")."""
+_MOST_FILES = 100_000
+"""Files of manifests, of some 700 bytes each."""
+_MOST_MANIFESTS = 1_000_000
+"""Manifests of lists; most are in many lists and one object."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A data file or delete file of a manifest, with the names of the format; bounds of key columns and paths alone."""
+
+    content: int
+    file_path: str
+    file_size_in_bytes: int
+    record_count: int
+    partition: Any
+    spec_id: int
+    lower_bounds: Mapping[int, bytes]
+    upper_bounds: Mapping[int, bytes]
+
+
+def manifests_of(io: Any, snapshot: Any) -> tuple[Any, ...]:
+    """The manifests of a snapshot; of None, none."""
+    if snapshot is None:
+        return ()
+    path = snapshot.manifest_list
+    found = _lists.get(path)
+    if found is None:
+        found = tuple(read_list(io, path))
+        _lists.keep(path, found)
+    return found
+
+
+def files_of(table: LakeTable, manifest: Any) -> tuple[KnownFile, ...]:
+    """The live files of a manifest."""
+    path = manifest.manifest_path
+    found = _files.get(path)
+    if found is None:
+        found = keep_files(table, path, (entry.data_file for entry in read_entries(table.library.io, manifest)))
+    return found
+
+
+def live_files(table: LakeTable) -> Iterator[KnownFile]:
+    """The files of the table's head: data files and delete files."""
+    for manifest in manifests_of(table.library.io, table.library.current_snapshot()):
+        yield from files_of(table, manifest)
+
+
+def keep_manifests(path: str, manifests: Iterable[Any]) -> None:
+    """Keep the manifests of a list that was just written."""
+    _lists.keep(path, tuple(manifests))
+
+
+def keep_files(table: LakeTable, path: str, files: Iterable[Any]) -> tuple[KnownFile, ...]:
+    """Keep the live files, the library's `DataFile` records, of the manifest at this path."""
+    ids = {PATH_ID, *table.library.schema().identifier_field_ids}
+    found = tuple(_known(file, ids) for file in files)
+    _files.keep(path, found)
+    return found
+
+
+def _known(file: Any, ids: set[int]) -> KnownFile:
+    lower, upper = (
+        {number: bounds[number] for number in ids if number in bounds}
+        for bounds in (file.lower_bounds or {}, file.upper_bounds or {})
+    )
+    return KnownFile(
+        int(file.content), file.file_path, int(file.file_size_in_bytes), int(file.record_count), file.partition,
+        int(file.spec_id), lower, upper,
+    )  # fmt: skip
+
+
+class _Kept(Generic[T]):
+    """The latest values, so many of their items in all. Thread safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._count, self._lock = most, 0, threading.Lock()
+        self._values: OrderedDict[str, T] = OrderedDict()
+
+    def get(self, path: str) -> T | None:
+        with self._lock:
+            if path not in self._values:
+                return None
+            self._values.move_to_end(path)
+            return self._values[path]
+
+    def keep(self, path: str, value: T) -> None:
+        with self._lock:
+            before = self._values.pop(path, None)
+            self._count += len(value) - (0 if before is None else len(before))
+            self._values[path] = value
+            while self._count > self._most and len(self._values) > 1:
+                self._count -= len(self._values.popitem(last=False)[1])
+
+
+_lists: _Kept[tuple[Any, ...]] = _Kept(_MOST_MANIFESTS)
+_files: _Kept[tuple[KnownFile, ...]] = _Kept(_MOST_FILES)
