@@ -1,0 +1,91 @@
+"""Iceberg metadata that the driver keeps in memory instead of reading it again: it is what the files say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from iceberg_harness import IcebergHarness
+
+from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
+from cdc.sink import TaskAttempt
+from cdc.testing.blocks import block
+from connectors.iceberg import known, sql_catalog
+from connectors.iceberg.tables import LakeTable, Tables
+
+pytestmark = pytest.mark.slow
+
+TABLE = TableId("shop", "orders")
+SCHEMA = TableSchema(
+    (
+        Column("id", DataType(Kind.BIGINT), nullable=False),
+        Column("day", DataType(Kind.DATE)),
+        Column("name", DataType(Kind.VARCHAR, 20)),
+    ),
+    ("id", "day"),
+)
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> IcebergHarness:
+    """A table with files of several batches, deletes and merged files in two partitions."""
+    options = {"partition.key": "shop.orders:day", "sink.compaction.files": "5", "sink.snapshots.keep": "3"}
+    harness = IcebergHarness(tmp_path, options)
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(TABLE, SCHEMA)])
+    for batch in range(12):
+        rows = [{"id": number, "day": 7 + number % 2, "name": f"b{batch}"} for number in range(batch % 3, 6)]
+        some = [block(TABLE, SCHEMA, [("-D" if row["id"] == 5 else "+U", row) for row in rows], sequence=batch)]
+        sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0, noting=lambda _: None), iter(some)))
+    return harness
+
+
+def _manifests(table: LakeTable) -> dict[str, list[Any]]:
+    io, snapshots = table.library.io, table.metadata.snapshots
+    found = [manifest for snapshot in snapshots for manifest in known.manifests_of(io, snapshot)]
+    return {manifest.manifest_path: _plain(manifest) for manifest in found}
+
+
+def _plain(record: Any) -> list[Any]:
+    return [[_plain(item) for item in value] if isinstance(value, list) else str(value) for value in record._data]
+
+
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "_lists", known._Kept(1_000))
+    monkeypatch.setattr(known, "_files", known._Kept(1_000))
+    monkeypatch.setattr(sql_catalog, "_kept", sql_catalog._Metadata())
+
+
+def test_memory_is_equal_to_the_files(harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = harness.table(TABLE)
+    manifests, files = _manifests(table), sorted(known.live_files(table), key=lambda file: file.file_path)
+    _forget(monkeypatch)
+    read = harness.table(TABLE)
+    assert read.metadata is not table.metadata
+    assert read.metadata == table.metadata
+    assert _manifests(read) == manifests
+    assert sorted(known.live_files(read), key=lambda file: file.file_path) == files
+    assert {file.content for file in files} == {0, 1}
+
+
+def test_memory_has_bounds(harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand tables are written to by a driver with a few hundred megabytes."""
+    files = sorted(known.live_files(harness.table(TABLE)), key=lambda file: file.file_path)
+    _forget(monkeypatch)
+    small = known._Kept[tuple[known.KnownFile, ...]](2)
+    monkeypatch.setattr(known, "_files", small)
+    monkeypatch.setattr(sql_catalog, "_MOST_SNAPSHOTS", 1)
+    assert sorted(known.live_files(harness.table(TABLE)), key=lambda file: file.file_path) == files
+    assert small._count <= 2 or len(small._values) == 1
+    assert len(sql_catalog._kept._values) == 1
+
+
+def test_tasks_read_a_table_without_its_history(harness: IcebergHarness) -> None:
+    """Fifty snapshots cost more to take apart than a small file to write."""
+    whole, plain = harness.table(TABLE), Tables(harness.catalog).for_files(TABLE)
+    assert whole.metadata.snapshots
+    assert not plain.metadata.snapshots
+    assert (plain.columns, plain.key, plain.identity) == (whole.columns, whole.key, whole.identity)
+    assert plain.library.spec() == whole.library.spec()
+    assert plain.batch("pipeline-1") == whole.batch("pipeline-1") == 11
