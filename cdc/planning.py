@@ -1,19 +1,20 @@
-"""The plan of a pipeline as a value: matched tables, routes, sink schemas, statements. Changes nothing."""
+"""Makes the plan of a pipeline (`cdc.plan`). Changes nothing."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
 from cdc.flow.altered import check_expected, check_there
+from cdc.plan import Plan, TablePlan
 from cdc.schema import CreateTable, TableId, TableSchema
-from cdc.schema_json import schema_to_json
 from cdc.sink import KeylessRows, Sink
+from cdc.source import Snapshots
 from cdc.spec.compiled import compiled
 from cdc.spec.patterns import unmatched
 from cdc.tables.events import TableCreated
@@ -21,97 +22,16 @@ from cdc.tables.held import Held
 from cdc.tables.machine import BatchOutcome, batch_outcome
 from cdc.tables.sinks import with_shard
 from cdc.tables.states import Tables
-from cdc.tables.table_map import Circumstances
+from cdc.tables.table_map import Circumstances, ExistingRows
 
 if TYPE_CHECKING:
     from cdc.evolution.behavior import Policy
     from cdc.flow.middle import Middle
     from cdc.route import RouteTable
+    from cdc.source import Source
     from cdc.spec.model import PipelineSpec
     from cdc.state.directory import StateDir
     from cdc.transform.rules import Rules
-
-
-@dataclass(frozen=True, slots=True)
-class TablePlan:
-    """One sink table.
-
-    Attributes:
-        source, sink: table ids before and after routing.
-        others: more source tables that go to the same sink table, whose schema is then that of all of them.
-        why: why a column has its type, by name, for columns that are not the same in all of those.
-        schema: what the sink table gets.
-        actual: the sink table as it is now, None when there is none or the sink cannot tell.
-        statements: what would run in the sink before the first row.
-        refused: why the sink takes no such table, with what to do; empty when it does, as far as can be told.
-        rules: the transform rules that its rows come through, each once.
-        filter: what passes, as written; and
-        computed: how columns are computed, by name, as written: both where all rows come through one rule.
-        gone: what becomes of the rows of one of several source tables that is truncated or dropped.
-    """
-
-    source: TableId
-    sink: TableId
-    schema: TableSchema
-    actual: TableSchema | None = None
-    statements: tuple[str, ...] = ()
-    refused: str = ""
-    others: tuple[TableId, ...] = ()
-    why: Mapping[str, str] = field(default_factory=dict)
-    rules: tuple[str, ...] = ()
-    filter: str = ""
-    computed: Mapping[str, str] = field(default_factory=dict)
-    gone: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A whole pipeline, printable. `source` and `sink` are connector names, `behavior` is what they do with changes.
-
-    `notes` are about what was edited in the file, or altered in the sink, since the last run; `unmatched` are patterns
-    that match no table now. `keyless`: how the sink keeps rows of tables without a key.
-    """
-
-    name: str
-    source: str
-    sink: str
-    tables: tuple[TablePlan, ...]
-    behavior: str = ""
-    notes: tuple[str, ...] = ()
-    unmatched: tuple[str, ...] = ()
-    keyless: KeylessRows = KeylessRows.EQUAL
-
-    def __str__(self) -> str:
-        return plan_text(self)
-
-    def to_json(self) -> dict[str, object]:
-        """The plan as JSON values, for `cdc plan --json`."""
-        return {
-            "name": self.name, "source": self.source, "sink": self.sink, "schema_changes": self.behavior,
-            "since_last_run": list(self.notes), "unmatched": list(self.unmatched),
-            "tables": [_table_json(table) for table in self.tables],
-        }  # fmt: skip
-
-    def check(self) -> None:
-        """Raise ChangeRefused when the sink refuses tables."""
-        refused = [table for table in self.tables if table.refused]
-        if refused:
-            reason = f"{self.sink} refuses {len(refused)} of {_count(len(self.tables), 'table')}: {refused[0].refused}"
-            raise ChangeRefused(reason, hint="a run would stop: mend it, or take such tables out with tables.exclude")
-
-
-def _table_json(table: TablePlan) -> dict[str, object]:
-    return {
-        "sources": [str(each) for each in (table.source, *table.others)],
-        "sink": str(table.sink),
-        "schema": schema_to_json(table.schema),
-        "actual": None if table.actual is None else schema_to_json(table.actual),
-        "statements": list(table.statements),
-        "refused": table.refused,
-        "rules": list(table.rules),
-        "filter": table.filter,
-        "computed": dict(table.computed),
-    }
 
 
 def make_plan(
@@ -241,39 +161,32 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             paused = () if state is None else Held(state).tables().paused
             known_sinks = () if state is None else known_tables(state)
             plan = make_plan(spec, middle, tables, sink, known_sinks, paused, sink.keyless)
+            plan = with_existing_rows(plan, middle.existing_rows, source, sink, known_sinks)
             since = () if state is None else notes_since(state, middle.rules, sink, spec.sink, paused)
             return replace(plan, notes=(*plan.notes, *since), unmatched=tuple(map(str, missing)))
         finally:
             source.stop()
 
 
-_KEYLESS = {
-    KeylessRows.EQUAL: "kept equal, as many equal rows as the source has",
-    KeylessRows.INSERTS: "the table only grows, sink.keyless-changes says what becomes of updates and deletes",
-    KeylessRows.CHANGES: "every change is kept",
-    KeylessRows.REFUSED: "the sink takes no such table",
-}
+def with_existing_rows(
+    plan: Plan, existing: ExistingRows, source: Source, sink: Sink, known: Collection[TableId] = ()
+) -> Plan:
+    """The plan with what becomes of rows that sink tables have before their first snapshot. Raises SinkError.
+
+    `known` are sink tables of the runs before.
+    """
+    return replace(plan, tables=tuple(
+        table if table.sink in known else _with_rows(table, existing, source, sink) for table in plan.tables
+    ))  # fmt: skip
 
 
-def plan_text(plan: Plan) -> str:
-    """The plan for people."""
-    lines = [f"pipeline {plan.name}: {plan.source} -> {plan.sink}, {_count(len(plan.tables), 'table')}"]
-    if plan.behavior:
-        lines.append(f"schema changes: {plan.behavior}")
-    if not plan.tables:
-        lines.append("no table matches `tables` now; tables created later that match will be captured")
-    lines += [f"warning: {note}" for note in plan.unmatched]
-    lines += [f"since the last run: {note}" for note in plan.notes]
-    for table in plan.tables:
-        lines += ["", f"{_sources(table)} -> {table.sink}  ({_state(table)})"]
-        lines += [_rule_line(table)] if table.rules else []
-        lines += [f"    {_column(table, index)}" for index in range(len(table.schema.columns))]
-        key = ", ".join(table.schema.primary_key)
-        lines.append(f"    primary key ({key})" if key else f"    no primary key: {_KEYLESS[plan.keyless]}")
-        lines += [f"    {table.gone}"] if table.gone else []
-        lines += [f"  would run: {statement}" for statement in table.statements]
-        lines += [f"  would stop: {table.refused}"] if table.refused else []
-    return "\n".join(lines)
+def _with_rows(plan: TablePlan, existing: ExistingRows, source: Source, sink: Sink) -> TablePlan:
+    new = plan.actual is not None and not plan.refused and source.snapshots(plan.source) is Snapshots.ALWAYS
+    if not new or not sink.holds_rows(plan.sink):
+        return plan
+    if existing.refuses(plan.schema):
+        return replace(plan, refused=str(existing.refusal(plan.sink, plan.schema)), statements=())
+    return replace(plan, rows=existing)
 
 
 def _plan_table(
@@ -336,36 +249,3 @@ def _with_rules(plan: TablePlan, rules: Rules | None, tables: Mapping[TableId, T
     (rule,) = own.values()
     passing = "" if rule.filter is None else rule.filter.text.text.strip()
     return replace(plan, filter=passing, computed=rules.computed(plan.source, tables[plan.source]))
-
-
-def _rule_line(table: TablePlan) -> str:
-    passing = f", rows where {table.filter}" if table.filter else ""
-    return f"    behind {', '.join(table.rules)}{passing}"
-
-
-def _sources(table: TablePlan) -> str:
-    if len(table.others) < _NAMED:
-        return ", ".join(map(str, (table.source, *table.others)))
-    return f"{', '.join(map(str, (table.source, *table.others[: _NAMED - 1])))} and {len(table.others) - 2} more"
-
-
-_NAMED = 3
-
-
-def _state(table: TablePlan) -> str:
-    if table.actual is None:
-        return "to be created" if table.statements else "new"
-    missing = [name for name in table.schema.names if name not in table.actual.names]
-    return f"exists, without {', '.join(missing)}" if missing else "exists"
-
-
-def _column(table: TablePlan, index: int) -> str:
-    column = table.schema.columns[index]
-    width = max(len(name) for name in table.schema.names)
-    text = f"{column.name:<{width}}  {column.type}{'' if column.nullable else ' NOT NULL'}"
-    computed, why = table.computed.get(column.name), table.why.get(column.name)
-    return text + (f"  = {computed}" if computed else "") + (f"  ({why})" if why else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -231,6 +231,13 @@ class Sink(ABC):
         """
         return None
 
+    def holds_rows(self, table: TableId) -> bool:
+        """Whether a sink table has rows; False when it does not exist or cannot be asked. Driver.
+
+        Asked before a pipeline that snapshots a table creates it (`pipeline.existing-rows`). Raises SinkError.
+        """
+        return False
+
     def plan_text(self, changes: Sequence[SchemaChange]) -> Sequence[str] | None:
         """The statements or operations that `apply` would carry out now, for `cdc plan`; None: it cannot say. Driver.
 

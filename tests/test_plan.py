@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 
 from cdc.errors import ChangeRefused, SpecError
-from cdc.planning import Plan, make_plan, plan_text
+from cdc.plan import Plan, plan_text
+from cdc.planning import make_plan, with_existing_rows
 from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.sink import KeylessRows
+from cdc.source import Snapshots
 from cdc.spec.check import check
 from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
+from cdc.tables.table_map import ExistingRows
 from cdc.testing.line_sink import LineSink
+from cdc.testing.list_source import ListSource
 
 ORDERS = TableSchema(
     (Column("id", DataType(Kind.INT), nullable=False), Column("note", DataType(Kind.VARCHAR, 40))), ("id",)
@@ -41,7 +45,34 @@ class Described(LineSink):
         return [f"CREATE TABLE {change.table}" for change in changes if isinstance(change, CreateTable)]
 
 
+class Filled(Described):
+    """The same, with rows in it."""
+
+    def holds_rows(self, table: TableId) -> bool:
+        return table == TableId("ods", "orders")
+
+
 RULES = "route:\n  - source-table: shop.\\.*\n    sink-table: ods.<>\n    replace-symbol: <>\n"
+
+
+@pytest.mark.parametrize(
+    ("existing", "said"),
+    [
+        ("upsert", "(exists, without note, with rows: those that the source does not have stay)"),
+        ("replace", "(exists, without note, with rows: the snapshot takes their place)"),
+        ("fail", "ods.orders: holds rows already (empty or drop it; or write pipeline.existing-rows"),
+    ],
+)
+def test_a_plan_tells_of_rows_that_a_table_has_before_its_first_snapshot(existing: str, said: str) -> None:
+    class Snapshotting(ListSource):
+        def snapshots(self, table: TableId) -> Snapshots:
+            return Snapshots.ALWAYS
+
+    plan, sink = made_plan(spec(RULES), TABLES, Filled()), Filled()
+    found = with_existing_rows(plan, ExistingRows(existing), Snapshotting([]), sink)
+    assert said in plan_text(found)
+    assert with_existing_rows(plan, ExistingRows(existing), ListSource([]), sink) == plan
+    assert with_existing_rows(plan, ExistingRows(existing), Snapshotting([]), sink, [TableId("ods", "orders")]) == plan
 
 
 def test_a_plan_shows_tables_routes_schemas_and_statements() -> None:

@@ -113,6 +113,10 @@ class Dialect(TableRules[T]):
         condition = self.condition(self.quoted(column), rows)
         return f"SELECT 1 FROM {self.table_name(table)} WHERE {condition} LIMIT 1"
 
+    def any_row(self, table: TableId) -> str:
+        """A query that gives a row when the table has one."""
+        return f"SELECT 1 FROM {self.table_name(table)} LIMIT 1"
+
     # names
 
     @abstractmethod

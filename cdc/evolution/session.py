@@ -48,6 +48,10 @@ class TableSession(ABC, Generic[T]):
     def has_rows(self, check: Check) -> bool:
         """Whether a table has some of the rows that stand against a change. Raises SinkError."""
 
+    def holds_rows(self, table: TableId) -> bool:
+        """Whether a table that is there has rows; False where it cannot be asked. Raises SinkError."""
+        return False
+
     def identity(self, table: TableId) -> str | None:
         """The identity of a table, the same under another name, and different from a later table of its name.
 
@@ -116,3 +120,7 @@ class SchemaSession(TableSession[T]):
     def has_rows(self, check: Check) -> bool:
         """A query that finds one."""
         return self.finds(self.dialect.finding(check.table, check.column, check.rows))
+
+    def holds_rows(self, table: TableId) -> bool:
+        """A query that finds one."""
+        return self.finds(self.dialect.any_row(table))

@@ -40,6 +40,11 @@ class TableSink(Sink, Generic[T]):
             actual = session.read([table]).get(table)
             return None if actual is None else session.rules.schema(actual)
 
+    def holds_rows(self, table: TableId) -> bool:
+        """Whether the table has rows. Driver."""
+        with self.schema_session(write=False) as session:
+            return session.read([table]).get(table) is not None and session.holds_rows(table)
+
     def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
         """The tables of these that do not exist. Driver."""
         with self.schema_session(write=False) as session:

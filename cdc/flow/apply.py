@@ -20,7 +20,7 @@ from cdc.flow.middle import Middle
 from cdc.flow.offsets import source_offset
 from cdc.flow.refused import RefusedChanges
 from cdc.retry import RetryPolicy
-from cdc.schema import RenameTable, SchemaChange
+from cdc.schema import RenameTable, SchemaChange, TableId
 from cdc.sink import Announced, Sink
 from cdc.source import Offset, Source
 from cdc.state.directory import StateDir
@@ -45,7 +45,7 @@ class ApplyStep:
     ) -> None:
         self._source, self._sink, self._policy, self._retry = source, sink, middle.policy, retry
         self._store, self._finish_commits = state.store, finish_commits
-        self._derivation = Derivation(middle, source, state.store, shadows=sink.shadows)
+        self._derivation = Derivation(middle, source, state.store, shadows=sink.shadows, holds_rows=self._holds_rows)
         self._refused = RefusedChanges(sink, source, middle, self._derivation, state.store)
 
     @property
@@ -82,6 +82,9 @@ class ApplyStep:
         if source_offset(start) == source_offset(end):
             return ()
         return self._source.events(source_offset(start), source_offset(end))
+
+    def _holds_rows(self, table: TableId) -> bool:
+        return self._retry.call(partial(self._sink.holds_rows, table), "a look at the sink's tables")
 
     def _apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out some of a batch's operations in the sink. Raises ChangeRefused, other CdcErrors."""

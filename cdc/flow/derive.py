@@ -75,11 +75,13 @@ class Derived:
 class Derivation:
     """Derives batches, one after another."""
 
-    def __init__(self, middle: Middle, source: Source, store: Store, *, shadows: bool) -> None:
-        """`store`: the pipeline's state. `shadows`: whether the sink has shadow tables."""
+    def __init__(
+        self, middle: Middle, source: Source, store: Store, *, shadows: bool, holds_rows: Callable[[TableId], bool]
+    ) -> None:
+        """`store`: the pipeline's state. `shadows`: whether the sink has shadow tables; `holds_rows`: the sink's."""
         self._middle, self._source = middle, source
         self._log, self._mailbox = TableLog(store), Mailbox(store)
-        self._shadows, self._guard = shadows, RouteGuard(middle.routes)
+        self._shadows, self._holds_rows, self._guard = shadows, holds_rows, RouteGuard(middle.routes)
         self._tries: Sequence[Try] = ()
         self._first = False
 
@@ -132,7 +134,10 @@ class Derivation:
 
     def circumstances(self, batch: int) -> Circumstances:
         """The pipeline as it is now, as far as the transition table reads it."""
-        return Circumstances(self._middle.routes, self._middle.policy, self._shadows, self._is_unasked, batch)
+        middle = self._middle
+        return Circumstances(
+            middle.routes, middle.policy, self._shadows, self._is_unasked, batch, middle.existing_rows, self._holds_rows
+        )
 
     def _is_unasked(self, table: TableId) -> bool:
         return self._source.snapshots(table) is Snapshots.ALWAYS

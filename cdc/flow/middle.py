@@ -11,6 +11,7 @@ from cdc.flow.coerce import Coercion
 from cdc.route import RouteTable
 from cdc.schema import TableId
 from cdc.source import Snapshots, Source
+from cdc.tables.table_map import ExistingRows
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
@@ -27,12 +28,14 @@ class Middle:
         policy: what a schema change of the source does in the sink.
         coercion: what becomes of values that do not fit a column.
         rules: the transform rules, None without any.
+        existing_rows: what becomes of rows that a sink table has before its first snapshot.
     """
 
     routes: RouteTable = field(default_factory=RouteTable)
     policy: Policy = field(default_factory=lambda: Policy(Behavior.EVOLVE))
     coercion: Coercion = field(default_factory=Coercion)
     rules: Rules | None = None
+    existing_rows: ExistingRows = ExistingRows.UPSERT
 
     def snapshotted_together(self, source: Source, tables: Iterable[TableId]) -> bool:
         """Whether all source tables of a sink table are snapshotted again when one of them is (docs/tables.md)."""

@@ -11,6 +11,7 @@ from cdc.flow.middle import Middle
 from cdc.options import SinkOptions, SourceOptions
 from cdc.route import RouteTable
 from cdc.spec.rules import made_rules
+from cdc.tables.table_map import ExistingRows
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineOptions, PipelineSpec
@@ -35,6 +36,7 @@ def compiled(spec: PipelineSpec, pipeline: str = "") -> Middle:
         Policy(behavior, include, exclude),
         Coercion(_lost(options, exact), _zone(options.local_time_zone)),
         made_rules(spec, pipeline),
+        ExistingRows(options.existing_rows),
     )
 
 

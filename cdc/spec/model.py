@@ -207,6 +207,14 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         "or tables are merged: the run stops, or it becomes NULL and is counted. Default: fail with `evolve` and "
         "`exception`, else null.",
     )
+    existing_rows: Annotated[Literal["upsert", "append", "replace", "fail"], AnyCase] = Field(
+        "upsert",
+        alias="existing-rows",
+        description="What becomes of rows that a sink table has before its first snapshot. `upsert`: they are "
+        "written over by their keys, those that the source lacks stay, with a warning; a table without a key stops the "
+        "run. `append`: rows of a table without a key stay, too. `replace`: the snapshot takes their place once it is "
+        "whole. `fail`: the run stops.",
+    )
     route_mode: Annotated[
         Literal["all_match", "first_match", "all-match", "first-match"],
         AnyCase,

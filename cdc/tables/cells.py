@@ -62,6 +62,9 @@ CONDITIONS: Mapping[str, str] = {
     "sharded": "the rows have the name of the source table in a column",
     "follows": "the sink table is renamed with the source table",
     "exact": "the policy carries every change out as it is",
+    "occupied": "the sink table is new to the pipeline, and holds rows",
+    "rows refused": "`pipeline.existing-rows` is `fail`, or `upsert` for a table without a key",
+    "replaces": "`pipeline.existing-rows` is `replace`",
     "curable": "a re-snapshot has the refused change behind it, and the source makes one",
 }
 """What cases ask about, in words."""
@@ -96,6 +99,9 @@ NOTICES: Mapping[str, str] = {
     "held back": "{change} of {source} is held back until a re-snapshot brings it: {reason}",
     "overwritten": "snapshot.overwrites {source}: it is written over the rows that are there, those gone from it stay"
     "{why}",
+    "occupied": "rows.kept {source}: rows were here before its snapshot, and those that it does not have stay: "
+    "`cdc resync FILE {source}` takes them out",
+    "replaced": "rows.replaced {source}: rows were here before its snapshot, which takes their place once it is whole",
     "routed": "route.moved {source}: it goes here from now on, and is copied anew for that",
     "unrouted": "route.moved {source}: it goes elsewhere from now on, its rows stay here as they are",
     "left": "table.left {source}: its rows stay here as they are, {reason}",
@@ -106,7 +112,7 @@ NOTICES: Mapping[str, str] = {
 }
 """Notices; the first word is what they are counted under."""
 
-CARRIED_OUT = frozenset({"routed", "unrouted", "pause", "left"})
+CARRIED_OUT = frozenset({"replaced", "routed", "unrouted", "pause", "left"})
 """Notices that tell of what is carried out, and not of what is held back."""
 
 

@@ -10,6 +10,7 @@ from cdc.tables import events as on
 from cdc.tables.operations import OPERATE
 from cdc.tables.states import TableState
 from cdc.tables.step import Step
+from cdc.tables.table_map import ExistingRows
 
 Condition = Callable[[Step], bool]
 
@@ -78,6 +79,10 @@ def _keyed(step: Step) -> bool:
     return step.there is not None and bool(step.there.primary_key)
 
 
+def _occupied(step: Step) -> bool:
+    return step.there is None and step.policy.allows(step.created) and step.tables.now.holds_rows(step.table)
+
+
 def _keys_certain(step: Step) -> bool:
     pair = step.tables.pair(step.pair)
     if pair.by_user or (pair.state is not TableState.LIVE and pair.since < step.tables.now.batch):
@@ -117,6 +122,9 @@ _HOLDS: Mapping[str, Condition] = {
     "sharded": lambda step: step.new is not None and step.new.shard_column is not None,
     "follows": _follows,
     "exact": _exact,
+    "occupied": _occupied,
+    "rows refused": lambda step: step.tables.now.existing_rows.refuses(step.schema),
+    "replaces": lambda step: step.tables.now.existing_rows is ExistingRows.REPLACE,
     "curable": _is("curable", on.ChangeRefused),
 }
 

@@ -138,6 +138,8 @@ def _stop(step: Step) -> None:
 
 def _stopped(step: Step) -> ChangeRefused:
     match step.event:
+        case on.TableCreated():
+            return step.tables.now.existing_rows.refusal(step.table, step.schema)
         case on.TableRenamed():
             return ChangeRefused(
                 f"rename.table {step.source} to {step.new_source}: {step.stays}, so its rows cannot follow",

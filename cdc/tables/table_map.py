@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 
+from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Policy
 from cdc.route import RouteTable
-from cdc.schema import TableId
+from cdc.schema import TableId, TableSchema
 from cdc.tables.events import ShadowBegun
 from cdc.tables.sinks import SinkMap
 from cdc.tables.states import ABSENT, NO_MEMBER, Pair, PairState, Tables, TableState
@@ -15,6 +17,36 @@ from cdc.tables.states import ABSENT, NO_MEMBER, Pair, PairState, Tables, TableS
 
 def _all(table: TableId) -> bool:
     return True
+
+
+class ExistingRows(StrEnum):
+    """`pipeline.existing-rows`: what becomes of rows that are in a sink table before its first snapshot."""
+
+    UPSERT = "upsert"
+    """Rows of a table with a key are written over, those that the source lacks stay. Without a key the run stops."""
+    APPEND = "append"
+    """The same, and rows of a table without a key come behind those that are there."""
+    REPLACE = "replace"
+    """The snapshot takes their place once it is whole."""
+    FAIL = "fail"
+    """The run stops."""
+
+    def refuses(self, schema: TableSchema) -> bool:
+        """Whether the run stops at a table that holds rows; `schema` is what it gets."""
+        return self is ExistingRows.FAIL or (self is ExistingRows.UPSERT and not schema.primary_key)
+
+    def refusal(self, table: TableId, schema: TableSchema) -> ChangeRefused:
+        """The error that the run stops with then."""
+        twice = "" if schema.primary_key else ", which would be there twice, as it has no key"
+        hint = (
+            "empty or drop it; or write pipeline.existing-rows: replace, so that the snapshot takes their place, or "
+            "append, so that they stay"
+        )
+        return ChangeRefused(f"holds rows already{twice}", where=str(table), hint=hint)
+
+
+def _none(table: TableId) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -26,6 +58,8 @@ class Circumstances:
         shadows: whether the sink has shadow tables.
         snapshots: whether the source snapshots a table when it is asked.
         batch: number of the batch that is derived.
+        existing_rows: of the pipeline file.
+        holds_rows: whether a sink table that the pipeline does not know yet has rows.
     """
 
     route: RouteTable = field(default_factory=RouteTable)
@@ -33,6 +67,8 @@ class Circumstances:
     shadows: bool = True
     snapshots: Callable[[TableId], bool] = _all
     batch: int = 0
+    existing_rows: ExistingRows = ExistingRows.UPSERT
+    holds_rows: Callable[[TableId], bool] = _none
 
 
 class TableMap:

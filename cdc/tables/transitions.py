@@ -51,10 +51,15 @@ def _created() -> dict[_Key, Cell]:
             ((), ("create",)),
         )
     ]
+    occupied = (
+        case("by snapshot", "occupied", "rows refused", do=("stop",)),
+        case("by snapshot", "occupied", "replaces", to=FR, do=("create", "create shadow"), tell="replaced"),
+        case("by snapshot", "occupied", to=SN, do=("create",), tell="occupied"),
+    )
     again = case("by snapshot", "there", "not keyed", "not mirrors", to=FR, do=("create", "create shadow"))
     return {
-        **_cells((AB, MI), event, *come),
-        **_cells((DE,), event, again, *come),
+        **_cells((AB, MI), event, *occupied, *come),
+        **_cells((DE,), event, again, *occupied, *come),
         **_cells((SN, LI), event, case("shadowed", "grows", do=shadow), case(do=("create",))),
         **_not((RQ, SU, SH, FR, OW, PA, RE), event, NOT_GONE),
     }

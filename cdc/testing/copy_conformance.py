@@ -16,6 +16,7 @@ from cdc import faults
 from cdc.block import LOGGED, ChangeBlock, Stream
 from cdc.errors import ChangeRefused
 from cdc.flow.copying import blocks_for, changes_for
+from cdc.flow.middle import Middle
 from cdc.schema import (
     Column,
     CreateShadow,
@@ -33,6 +34,7 @@ from cdc.schema import (
 )
 from cdc.sink import Sink, TaskAttempt
 from cdc.tables.states import TableState
+from cdc.tables.table_map import ExistingRows
 from cdc.testing.blocks import Row, block
 from cdc.testing.list_source import FailAt, ListSource
 from cdc.testing.memory import run_in_memory
@@ -143,6 +145,27 @@ class CopyConformance:
         ]  # fmt: skip
         run = run_in_memory(ListSource(items), harness.sink(), restarted=harness.sink, parallelism=2)
         assert run.batches == 3
+        assert _found(harness) == ["1 new", "3 new", "4 new"]
+        _assert_nothing_beside(harness, harness.sink())
+
+    @_TABLES
+    def test_a_first_snapshot_takes_the_place_of_rows_that_are_there(
+        self, harness: SinkHarness, schema: TableSchema
+    ) -> None:
+        """With `existing-rows: replace` the old ones go, whatever is killed; if the sink can be asked for rows."""
+        if type(harness.sink()).holds_rows is Sink.holds_rows:
+            return
+        _batch(harness.sink(), 0, [CreateTable(ORDERS, schema)])
+        assert not harness.sink().holds_rows(ORDERS)
+        _batch(harness.sink(), 1, [], _rows(schema, "1 old", "2 stale"))
+        assert harness.sink().holds_rows(ORDERS)
+        created = on.TableCreated(ORDERS, CreateTable(ORDERS, schema), by_snapshot=True)
+        source = ListSource([
+            created, FailAt.DECIDED, _rows(schema, "1 new", "3 new", streams=_ROWS),
+            on.SnapshotDone(ORDERS), FailAt.COMMITTED, _rows(schema, "4 new"),
+        ])  # fmt: skip
+        middle = Middle(existing_rows=ExistingRows.REPLACE)
+        run_in_memory(source, harness.sink(), restarted=harness.sink, middle=middle, first_batch=2)
         assert _found(harness) == ["1 new", "3 new", "4 new"]
         _assert_nothing_beside(harness, harness.sink())
 

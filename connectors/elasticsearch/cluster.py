@@ -140,6 +140,12 @@ class Cluster:
         for table in dict.fromkeys(tables):
             self.client.ask("POST", f"/{name_of(self.names.alias(table))}/_refresh")
 
+    def has_documents(self, table: TableId) -> bool:
+        """Whether the index of a table has documents."""
+        self.refresh([table])
+        path = f"/{name_of(self.names.alias(table))}/_search?size=0&terminate_after=1&track_total_hits=true"
+        return int(self.client.ask("GET", path)["hits"]["total"]["value"]) > 0
+
     def last_batch(self) -> int:
         """The last batch of the pipeline that is in, -1 when none is."""
         return int(self._last().get("batch", -1))

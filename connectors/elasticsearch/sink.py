@@ -73,6 +73,10 @@ class ElasticsearchSink(Sink):
         found = self._cluster.indexes([table]).get(table)
         return None if found is None else found.schema
 
+    def holds_rows(self, table: TableId) -> bool:
+        """Whether its index has documents. Driver."""
+        return bool(self._cluster.indexes([table])) and self._cluster.has_documents(table)
+
     def plan_text(self, changes: Sequence[SchemaChange]) -> list[str]:
         """The requests that `apply` would send now. Driver."""
         planner = self._planner(changes)

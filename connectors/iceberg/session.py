@@ -19,7 +19,7 @@ from cdc.schema import TableId
 from connectors.iceberg.library import HeadMoved, identifier
 from connectors.iceberg.partitions import PartitionField
 from connectors.iceberg.places import Files
-from connectors.iceberg.rewrite import rewritten
+from connectors.iceberg.rewrite import live_rows, rewritten
 from connectors.iceberg.rules import IcebergRules, IcebergTable
 from connectors.iceberg.snapshots import Change, live_entries, publish
 from connectors.iceberg.tables import BATCH, LakeTable, Tables
@@ -49,6 +49,13 @@ class IcebergSession(ApiSession[str]):
             databases = [".".join(name) for name in self._catalog.open().list_namespaces()]
         there = (self._tables.find(table) for table in dict.fromkeys(tables) if table.database in databases)
         return Layout([_actual(table) for table in there if table is not None], databases)
+
+    def holds_rows(self, table: TableId) -> bool:
+        """Reads file by file, until there is a row."""
+        found = self._tables.get(table)
+        with self._catalog.guard(str(table)):
+            files = Files.of(found)
+            return any(live_rows(found, files, file).num_rows for file in files.data.values())
 
     def identity(self, table: TableId) -> str | None:
         """The table's UUID."""

@@ -78,6 +78,11 @@ class PaimonSchemas(SchemaSession[str]):
                     return True
         return False
 
+    def holds_rows(self, table: TableId) -> bool:
+        """Reads the first column, until there is a row."""
+        found = self._tables.get(table)
+        return any(rows.num_rows for rows in read_rows(self._catalog, found, [found.columns[0].name]))
+
     def identity(self, table: TableId) -> str | None:
         """The identity in the table's options."""
         found = self._tables.find(table)

@@ -118,6 +118,9 @@ class IndexSession(ApiSession[str]):
         if name is not None:
             self._store.delete_index(name)
 
+    def holds_rows(self, table: TableId) -> bool:
+        return any(doc["source"] is not None for doc in self._store.index(self._index(table))["docs"].values())
+
     def truncate_table(self, operation: op.TruncateTable) -> None:
         """An empty index of the same fields takes its place."""
         former = self._store.index_of(str(operation.table))

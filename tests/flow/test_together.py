@@ -361,7 +361,7 @@ def test_a_batch_that_was_carried_out_and_runs_again_by_an_edited_file_ends_no_c
 
     def run(middle: Middle, batch: int, entries: int, *items: Any) -> tuple[int, list[Any], Sequence[TableId]]:
         tables, source = TableLog(LocalStore(tmp_path)), AskedSource([], {})
-        chain = Derivation(middle, source, LocalStore(tmp_path), shadows=True)
+        chain = Derivation(middle, source, LocalStore(tmp_path), shadows=True, holds_rows=lambda table: False)
         chain.begin(batch, entries)
         told = [item if isinstance(item, on.SourceEvent) else on.event(item) for item in items]
         made = [replace(change, statement=None) for change in chain.derive(batch, told).operations]

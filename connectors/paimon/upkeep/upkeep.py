@@ -38,7 +38,10 @@ class Upkeep:
 
     def compact(self, table: TableId) -> str:
         """Merge all that can be merged, and say what was done. Raises SinkError."""
-        return self._done(self.tables.get(table), least=1, whole=True, manifests=2) or "0 files merged, 0 snapshots expired"
+        return (
+            self._done(self.tables.get(table), least=1, whole=True, manifests=2)
+            or "0 files merged, 0 snapshots expired"
+        )
 
     def _look_after(self, name: TableId) -> str:
         table = self.tables.find(name)
