@@ -112,7 +112,7 @@ NOTICES: Mapping[str, str] = {
 }
 """Notices; the first word is what they are counted under."""
 
-CARRIED_OUT = frozenset({"replaced", "routed", "unrouted", "pause", "left"})
+CARRIED_OUT = frozenset({"occupied", "replaced", "routed", "unrouted", "pause", "left"})
 """Notices that tell of what is carried out, and not of what is held back."""
 
 
