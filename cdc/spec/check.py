@@ -70,8 +70,7 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
         mark = root.mark
         message = "must be a mapping with `source` and `sink`"
         raise SpecError([*problems, Problem(file, mark.line, mark.column, "", message, "start with `source:`")])
-    if stand_ins:
-        root = _filled(root, stand_ins)
+    root = models.listed(_filled(root, stand_ins) if stand_ins else root)
     trees, listed = sinks.of_each_sink(file, root)
     found, warnings, specs = [*_with_paths(root, problems), *listed], set[SpecWarning](), list[PipelineSpec]()
     for each in trees:

@@ -60,7 +60,7 @@ def _pipeline_block() -> dict[str, Any]:
     functions = {"type": "array", "items": block_schema(FunctionBlock), "errorMessage": "must be a list of functions"}
     schema["properties"]["user-defined-function"] = described | functions
     described = {"description": schema["properties"]["model"]["description"]}
-    models = {"type": "array", "items": _model_schema(), "errorMessage": "must be a list of models"}
+    models = {"type": ["array", "object"], "items": _model_schema(), "errorMessage": "must be a list of models"}
     schema["properties"]["model"] = described | models
     return schema
 

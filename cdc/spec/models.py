@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import json
 import re
@@ -211,6 +212,17 @@ class ModelOptions(Block):
             embedding_body=dimensions | extra,
             headers={key: str(value) for key, value in (_object(self.extra_header or "{}") or {}).items()},
         )
+
+
+def listed(root: tree.Mapping) -> tree.Mapping:
+    """The file with `pipeline.model` as a list, also where it is one model."""
+    one = tree.find(root, PATH)
+    if not isinstance(one, tree.Mapping):
+        return root
+    block = root.items[PATH[0]]
+    assert isinstance(block, tree.Mapping), "it holds the model"
+    blocks = dataclasses.replace(block, items={**block.items, "model": tree.Listing(one.mark, (one,))})
+    return dataclasses.replace(root, items={**root.items, "pipeline": blocks})
 
 
 def is_named(block: tree.Node | None) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from cdc.options import AnyCase, AtLeast, Duration, Field, OptionError, Remark
 from cdc.pattern import TablePattern
@@ -26,7 +28,26 @@ def _key_columns(text: str) -> list[tuple[str, str]]:
 
 
 KeyColumnsText = Annotated[str, HoldsPatterns(lambda text: [pattern for pattern, _ in _key_columns(text)])]
-Filters = Annotated[dict[str, str], BY_TABLE]
+
+
+def _by_table(given: object) -> object:
+    """Filters by table, also of a list as Flink CDC writes it; what is neither is left to be refused."""
+    if not isinstance(given, list):
+        return given
+    filters: dict[str, Any] = {}
+    for number, entry in enumerate(given, start=1):
+        if not isinstance(entry, dict) or entry.keys() != {"table", "filter"} or not isinstance(entry["table"], str):
+            raise OptionError(
+                f"entry {number} is not `table` with `filter`", "write {table: shop.orders, filter: id > 9}"
+            )
+        if entry["table"] in filters:
+            raise OptionError(f"`{entry['table']}` is there twice", "join both conditions with AND or OR")
+        filters[entry["table"]] = entry["filter"]
+    return filters
+
+
+_EitherForm = BeforeValidator(_by_table, json_schema_input_type=dict[str, str] | list[Any])
+Filters = Annotated[dict[str, str], BY_TABLE, _EitherForm]
 Modes = Annotated[dict[str, TableMode], BY_TABLE]
 
 
@@ -63,7 +84,8 @@ class SnapshotOptions(LogOptions):
         default_factory=dict,
         alias="scan.snapshot.filters",
         description="Rows to copy, by table: `{shop.orders: \"created > '2024-01-01'\"}`, each a condition of the "
-        "server's own SQL. The log is not filtered: changes of other rows come with it.",
+        "server's own SQL. The log is not filtered: changes of other rows come with it. A list such as "
+        "`[{table: shop.orders, filter: id > 9}]` is read too.",
     )
     backfill_skip: bool = Field(
         False,

@@ -54,7 +54,8 @@ def source_columns(server: MySqlServer, databases: list[str]) -> dict[tuple[str,
     for database, table, column, kind in server.execute(
         "SELECT c.table_schema, c.table_name, c.column_name, c.data_type FROM information_schema.columns c "
         "JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name "
-        f"WHERE c.table_schema IN ({names}) AND t.table_type LIKE '%BASE TABLE%' ORDER BY 1, 2, c.ordinal_position"
+        f"WHERE c.table_schema IN ({names}) AND t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') "
+        "ORDER BY 1, 2, c.ordinal_position"
     ):
         kind = kind.decode() if isinstance(kind, bytes) else kind
         tables.setdefault((database, table), {})[column] = kind.lower()
@@ -105,7 +106,7 @@ def source_rows(server: MySqlServer, table: tuple[str, str], columns: dict[str, 
     try:
         with connection.cursor() as cursor:
             cursor.execute("SET time_zone = '+00:00'")
-            cursor.execute(f"SELECT {select} FROM `{table[0]}`.`{table[1]}`")
+            cursor.execute(f"SELECT {select} FROM {_backquoted(table[0])}.{_backquoted(table[1])}")
             kinds = [_SOURCE.get(kind, _as_is) for kind in columns.values()]
             return [_row(kinds, row) for row in cursor.fetchall()]
     finally:
@@ -115,7 +116,7 @@ def source_rows(server: MySqlServer, table: tuple[str, str], columns: dict[str, 
 def sink_rows(pipeline: Pipeline, table: tuple[str, str], columns: dict[str, str]) -> list[Row]:
     """The same of a table of the sink."""
     select = ", ".join(_sink_expression(column, kind) for column, kind in columns.items())
-    rows = pipeline.query(f'SELECT {select} FROM "{table[0]}"."{table[1]}"')
+    rows = pipeline.query(f"SELECT {select} FROM {_quoted(table[0])}.{_quoted(table[1])}")
     kinds = [_SINK.get(kind, _as_is) for kind in columns.values()]
     return [_row(kinds, row) for row in rows]
 
@@ -125,7 +126,7 @@ def _row(kinds: list[Callable[[Any], Any]], row: Row) -> Row:
 
 
 def _source_expression(column: str, kind: str) -> str:
-    name = f"`{column}`"
+    name = _backquoted(column)
     if kind == "float":
         return f"CAST({name} AS DOUBLE)"
     if kind == "bit":
@@ -138,7 +139,7 @@ def _source_expression(column: str, kind: str) -> str:
 
 
 def _sink_expression(column: str, kind: str) -> str:
-    name = f'"{column}"'
+    name = _quoted(column)
     if kind == "float":
         return f"CAST({name} AS DOUBLE)"
     if kind in ("decimal", "date", "json"):
@@ -146,6 +147,14 @@ def _sink_expression(column: str, kind: str) -> str:
     if kind in ("datetime", "timestamp"):
         return f"CAST({name} AS TIMESTAMP)"
     return name
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _backquoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _as_is(value: Any) -> Any:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from cdc import registry
+from cdc.errors import SpecError
 from cdc.options import Block
 from cdc.spec.check import check
 from cdc.spec.model import PipelineOptions
 from cdc.units import parse_duration
+from connectors.mysql.snapshot_options import SnapshotOptions
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "from-flink-cdc.md").read_text(encoding="utf-8")
 MODELS: dict[str, type[Block]] = {
@@ -60,6 +62,61 @@ def test_forms_of_its_own_sample_files_are_read() -> None:
     found = check("p.yaml", FORMS.encode(), env={})
     assert found.spec.pipeline.route_mode == "first_match"
     assert any("write ${PASSWORD} of the environment" in str(warning) for warning in found.warnings)
+
+
+FILTERS = """
+source: {type: mysql, hostname: h, username: u, password: p, tables: shop.orders, scan.snapshot.filters: FILTERS}
+sink: {type: values}
+"""
+
+
+def test_filters_of_its_own_sample_file_are_a_list() -> None:
+    text = FILTERS.replace("FILTERS", "[{table: 'shop.ord\\.*', filter: id > 9}, {table: shop.x, filter: id > 1}]")
+    source = check("p.yaml", text.encode(), env={}).spec.source
+    assert isinstance(source, SnapshotOptions)
+    assert source.snapshot_filters == {"shop.ord\\.*": "id > 9", "shop.x": "id > 1"}
+
+
+@pytest.mark.parametrize(
+    "entry", ["5", "{table: a.b}", "{table: [a.b], filter: x}", "{table: a.b, filter: x, more: 1}"]
+)
+def test_a_wrong_entry_of_the_filters_is_told_with_what_to_write(entry: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        check("p.yaml", FILTERS.replace("FILTERS", f"[{{table: a.b, filter: x}}, {entry}]").encode(), env={})
+    (problem,) = caught.value.problems
+    assert problem.message == "entry 2 is not `table` with `filter`"
+    assert problem.hint == "write {table: shop.orders, filter: id > 9}"
+
+
+def test_two_filters_of_a_table_are_refused() -> None:
+    text = FILTERS.replace("FILTERS", "[{table: a.b, filter: x}, {table: a.b, filter: y}]")
+    with pytest.raises(SpecError, match=r"`a\.b` is there twice"):
+        check("p.yaml", text.encode(), env={})
+
+
+ONE_MODEL = """
+source: {type: values, rows: []}
+sink: {type: values}
+pipeline:
+  model:
+    model-name: GET_EMBEDDING
+    class-name: OpenAIEmbeddingModel
+    openai.model: text-embedding-3-small
+    openai.host: https://models.example.com
+    openai.apikey: ${MODEL_KEY}
+"""
+
+
+def test_one_model_needs_no_dash_as_in_its_own_sample_file() -> None:
+    spec = check("p.yaml", ONE_MODEL.encode(), env={"MODEL_KEY": "k"}).spec
+    assert [model.name for model in spec.rule_settings.models] == ["GET_EMBEDDING"]
+    assert spec.secret_variables == ("MODEL_KEY",)
+
+
+def test_what_is_wrong_in_one_model_is_told_at_its_place() -> None:
+    with pytest.raises(SpecError) as caught:
+        check("p.yaml", ONE_MODEL.replace("openai.model", "open.model").encode(), env={"MODEL_KEY": "k"})
+    assert (8, 5) in {(problem.line, problem.column) for problem in caught.value.problems}
 
 
 def default(model: type[Block], option: str) -> Any:
