@@ -219,7 +219,7 @@ def listed(root: tree.Mapping) -> tree.Mapping:
     one = tree.find(root, PATH)
     if not isinstance(one, tree.Mapping):
         return root
-    block = root.items[PATH[0]]
+    block = root.items["pipeline"]
     assert isinstance(block, tree.Mapping), "it holds the model"
     blocks = dataclasses.replace(block, items={**block.items, "model": tree.Listing(one.mark, (one,))})
     return dataclasses.replace(root, items={**root.items, "pipeline": blocks})

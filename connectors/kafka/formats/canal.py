@@ -43,6 +43,10 @@ _KINDS = {
 """The `type` that Canal gives each statement that can be carried out."""
 _STATEMENTS = (b"CREATE", b"ALTER", b"ERASE", b"RENAME", b"TRUNCATE", b"CINDEX", b"DINDEX")
 _INSERT, _UPDATE, _DELETE = b"INSERT", b"UPDATE", b"DELETE"
+_COPIED = b"INIT"
+"""Rows of a first copy, as programs write them that took over Canal's form."""
+_WATERMARK = b"TIDB_WATERMARK"
+"""TiCDC's mark of how far its log is, without rows."""
 
 _NAMED = ("database", "table")
 _T = TypeVar("_T", dict[str, Any], list[Any])
@@ -118,9 +122,9 @@ def _read(text: bytes, kind: type[_T], member: str) -> _T:
 
 
 def _op(kinds: Cells, row: int) -> int:
-    """The first letter of INSERT, UPDATE or DELETE; 0 for all else."""
+    """The first letter of INSERT, UPDATE or DELETE, that of INSERT for copied rows; 0 for all else."""
     text = kinds.raw(row) if kinds.kinds[row] == STRING else b""
-    return text[0] if text in (_INSERT, _UPDATE, _DELETE) else 0
+    return text[0] if text in (_INSERT, _UPDATE, _DELETE, _COPIED) else 0
 
 
 def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
@@ -136,7 +140,7 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
             reading.unreadable[number] = str(error)
             return
         reading.statements.append(Statement(number, database, sql, _changes(sql, TableId(database, table), kind)))
-    else:
+    elif scan.cells("type").raw(place) != _WATERMARK:
         reading.unreadable[number] = "neither rows nor a statement of Canal: see its `type` and `data`"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable
 from typing import Any
@@ -155,6 +156,13 @@ def from_base64(cells: Cells) -> pa.Array:
     if bad >= 0:
         raise BadValue(bad, f"{_shown(cells, bad)} is no base64")
     return _from_buffers(pa.binary(), nulls(cells), [pa.py_buffer(out_offsets), pa.py_buffer(out)])
+
+
+def from_base64_url(cells: Cells) -> pa.Array:
+    """Bytes written as base64 for URLs."""
+    return each(
+        text(cells), lambda item: base64.b64decode(item, altchars=b"-_", validate=True), pa.binary(), "is no base64"
+    )
 
 
 def from_hex(cells: Cells) -> pa.Array:

@@ -46,6 +46,9 @@ _ENVELOPE = Tree({
 _CREATE, _READ, _UPDATE, _DELETE, _TRUNCATE, _NOTE = b"crudtm"
 
 
+_NO_OP = "neither a change nor a note of Debezium: it has no `op` (rows without an envelope are value.format: json)"
+
+
 class DebeziumFormat:
     """Reads Debezium's messages. Learns the Connect schemas it meets."""
 
@@ -95,12 +98,12 @@ class DebeziumFormat:
         parts = []
         for first, last in consecutive(marks):
             try:
-                table = _table(names, first)
+                table, database = _table(names, first)
             except ValueError as error:
                 reading.unreadable.update(dict.fromkeys(numbers[places[first:last]].tolist(), str(error)))
             else:
-                parts.append((table, int(shapes[places[first]]), places[first:last]))
-        for table, shape, rows_of_table in gathered(parts):
+                parts.append((table, (int(shapes[places[first]]), database), places[first:last]))
+        for table, (shape, database), rows_of_table in gathered(parts):
             for members in by_key(messages, numbers, rows_of_table):
                 key = key_names(messages, numbers[members])
                 reading.statements += [
@@ -109,7 +112,8 @@ class DebeziumFormat:
                 ]
                 images = _images(messages, reading, scan, members, numbers, ops[members], key)
                 if len(images):
-                    reading.groups.append(Group(table, self._wrapped.shapes[shape].fields, key, images))
+                    fields = self._wrapped.shapes[shape].fields
+                    reading.groups.append(Group(table, fields, key, images, database=database))
         reading.statements.sort(key=lambda statement: statement.message)
         notes = int((ops[places] == _NOTE).sum())
         if notes:
@@ -131,7 +135,7 @@ class DebeziumFormat:
         elif scan.cells("op").kinds[place] >= STRING:
             reading.unreadable[number] = "Debezium's source.table is missing"
         elif scan.cells("status").kinds[place] < STRING and scan.cells("ts_ms").kinds[place] <= NULL:
-            reading.unreadable[number] = "neither a change nor a note of Debezium: it has no `op`"
+            reading.unreadable[number] = _NO_OP
 
 
 def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
@@ -140,13 +144,16 @@ def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
     return None if rows is None else connect.fields_of(rows)
 
 
-def _table(names: Sequence[Cells], row: int) -> TableId:
-    """The schema stands before the database, where there is one (PostgreSQL, SQL Server). Raises ValueError."""
+def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str]:
+    """The table, and the database that has its schema; empty without one, as MySQL's. Raises ValueError.
+
+    The schema stands in place of the database, where there is one (PostgreSQL, SQL Server).
+    """
     database, schema = (
         convert.name_of(item, row, what, needed=False)
         for item, what in zip(names[:2], ("database", "schema"), strict=True)
     )
-    return TableId(schema or database, convert.name_of(names[2], row, "table"))
+    return TableId(schema or database, convert.name_of(names[2], row, "table")), database if schema else ""
 
 
 def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:

@@ -31,6 +31,8 @@ class Encoding(Enum):
     """Numbers as numbers or text, text as text, bytes as base64, moments as ISO text or as counts of `unit_us`."""
     DECIMAL_BYTES = auto()
     HEX = auto()
+    BASE64_URL = auto()
+    """Base64 with `-` and `_` in place of `+` and `/`."""
     LATIN1 = auto()
     """Bytes as the characters of the same numbers."""
     BITS_LITTLE = auto()
@@ -90,12 +92,31 @@ def decoded(field: Field, cells: Cells, target: DataType, count: Count) -> pa.Ar
         field = replace(field, type=field.becomes, becomes=None)  # as text, it is written as every format writes it
     special = _SPECIAL.get(field.encoding)
     values = _natural(field, cells, count) if special is None else special(field, cells)
+    _check_available(values)
     if field.type.kind in _FINE and (lost := convert.digits_beyond_micros(cells, field.encoding is Encoding.NANOS)):
         count("digits-beyond-microseconds", lost)
     own = field.type
     if field.becomes is not None:
         values, own = become(values, own, field.becomes), field.becomes
     return adapted(values, own, target)
+
+
+_UNAVAILABLE = "__debezium_unavailable_value"
+"""What Debezium writes instead of a value that a change left alone and that the server did not send with it."""
+_UNAVAILABLES = (_UNAVAILABLE, f'["{_UNAVAILABLE}"]', f'{{"{_UNAVAILABLE}":"{_UNAVAILABLE}"}}')
+
+
+def _check_available(values: pa.Array) -> None:
+    """Raises BadValue for Debezium's placeholder, which is no value of the row."""
+    if pa.types.is_binary(values.type):
+        found = pc.equal(values, pa.scalar(_UNAVAILABLE.encode()))
+    elif pa.types.is_string(values.type):
+        found = pc.is_in(values, pa.array(_UNAVAILABLES))
+    else:
+        return
+    if pc.any(found).as_py():
+        row = pc.index(found, True).as_py()
+        raise BadValue(row, "is Debezium's placeholder of a value that the server did not send (REPLICA IDENTITY FULL)")
 
 
 _FINE = frozenset({Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
@@ -207,6 +228,10 @@ def _hex(field: Field, cells: Cells) -> pa.Array:
     return _padded(field, convert.from_hex(cells))
 
 
+def _base64_url(field: Field, cells: Cells) -> pa.Array:
+    return _padded(field, convert.from_base64_url(cells))
+
+
 def _latin1(field: Field, cells: Cells) -> pa.Array:
     return _padded(field, convert.from_latin1(cells))
 
@@ -293,6 +318,7 @@ def has_values(cells: Cells) -> bool:
 _SPECIAL: dict[Encoding, Callable[[Field, Cells], pa.Array]] = {
     Encoding.DECIMAL_BYTES: _decimal_bytes,
     Encoding.HEX: _hex,
+    Encoding.BASE64_URL: _base64_url,
     Encoding.LATIN1: _latin1,
     Encoding.BITS_LITTLE: _bits_little,
     Encoding.BITS_NUMBER: _bits_number,

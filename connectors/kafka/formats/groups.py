@@ -127,6 +127,7 @@ class Group:
         fields: the columns as the messages describe them; None when they do not, and values have to tell.
         key: the names of the key columns, empty for none; None when the messages do not tell.
         upserts: a row stands for its key, new or changed; without a key it is new.
+        database: what has the schema that `table` names in place of a database (PostgreSQL, SQL Server); else empty.
     """
 
     table: TableId
@@ -134,6 +135,7 @@ class Group:
     key: tuple[str, ...] | None
     images: Images
     upserts: bool = False
+    database: str = ""
 
 
 @dataclass(frozen=True, slots=True)

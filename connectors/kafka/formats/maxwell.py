@@ -85,7 +85,8 @@ class MaxwellFormat:
 
 
 def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | None:
-    """From `primary_key_columns`, else from the message's key, which Maxwell writes as {"database", "pk.id": 7}.
+    """From `primary_key_columns`, else from the message's key, which Maxwell writes as {"database", "pk.id": 7}, or as
+    ["database", "table", [{"id": 7}]] with `kafka_key_format=array`.
 
     Raises ValueError for names that are none.
     """
@@ -97,10 +98,23 @@ def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | 
         if found is not None and not isinstance(found, list):
             raise ValueError("`primary_key_columns` is no list")
         return check_columns(found or ())
-    members = key_object(messages.key(int(numbers[0])))
+    key = messages.key(int(numbers[0]))
+    members = key_object(key)
     if members is None:
-        return None
+        return _key_of_list(key)
     return check_columns(name.removeprefix(_PK) for name in members if name.startswith(_PK))
+
+
+def _key_of_list(key: bytes | None) -> tuple[str, ...] | None:
+    """The columns in a key that is a list; None for what is no such key. Raises ValueError for names that are none."""
+    try:
+        found = json.loads(key or b"null")
+    except (ValueError, RecursionError):
+        return None
+    match found:
+        case [str(), str(), [*columns]] if columns and all(isinstance(each, dict) for each in columns):
+            return check_columns(name for each in columns for name in each)
+    return None
 
 
 def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:

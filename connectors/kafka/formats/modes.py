@@ -11,7 +11,7 @@ from connectors.kafka.formats.fields import Encoding, Field
 
 DecimalMode = Literal["precise", "string", "double"]
 TimeMode = Literal["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"]
-BinaryMode = Literal["bytes", "base64", "hex"]
+BinaryMode = Literal["bytes", "base64", "base64-url-safe", "hex"]
 
 _MILLI, _MICRO = 1000, 1
 
@@ -33,6 +33,8 @@ class Modes:
             encoding = Encoding.DECIMAL_BYTES
         elif kind in BINARIES and self.binary == "hex":
             encoding = Encoding.HEX
+        elif kind in BINARIES and self.binary == "base64-url-safe":
+            encoding = Encoding.BASE64_URL
         elif kind is Kind.GEOMETRY:
             encoding = Encoding.GEOMETRY
         elif kind in (Kind.TIME, Kind.TIMESTAMP) and self.time == "nanoseconds":

@@ -55,8 +55,8 @@ def field_of(name: str, text: object, zone: str) -> Field:
         return Field(name, DataType(Kind.DECIMAL, digits, scale))
     if word in _TEMPORAL:
         return Field(name, DataType(_TEMPORAL[word], length or 0), zone=zone)
-    if word in _SIZED:
-        return Field(name, DataType(_SIZED[word], 1 if length is None else length))
+    if word in _SIZED:  # without a length, as TiCDC writes it, it may be any
+        return Field(name, DataType(Kind.STRING) if length is None else DataType(_SIZED[word], length))
     if word in _PLAIN:
         return Field(name, DataType(_PLAIN[word]))
     if word == "bit":
@@ -67,7 +67,8 @@ def field_of(name: str, text: object, zone: str) -> Field:
         encoding = Encoding.ENUM_NUMBER if word == "enum" else Encoding.SET_NUMBER
         return Field(name, DataType(Kind.STRING), encoding, labels=_labels(inside))
     if word in ("binary", "varbinary"):
-        return Field(name, DataType(Kind[word.upper()], length or 1), Encoding.LATIN1)
+        data_type = DataType(Kind.BYTES) if length is None else DataType(Kind[word.upper()], length)
+        return Field(name, data_type, Encoding.LATIN1)
     if word in _BYTES:
         return Field(name, DataType(Kind.BYTES), Encoding.LATIN1)
     if word in _GEOMETRY:

@@ -13,8 +13,8 @@ from connectors.kafka.formats.debezium import DebeziumFormat, row_fields
 from connectors.kafka.formats.groups import Format, Messages
 from connectors.kafka.formats.maxwell import MaxwellFormat
 from connectors.kafka.formats.plain import PlainFormat
-from connectors.kafka.formats.scan import Scan, Tree
-from connectors.kafka.kernels import ABSENT, INTEGER
+from connectors.kafka.formats.scan import Scan, Texts, Tree
+from connectors.kafka.kernels import ABSENT, INTEGER, OBJECT
 
 if TYPE_CHECKING:
     from connectors.kafka.avro.registry import Registry
@@ -32,6 +32,10 @@ _SIGNS: tuple[tuple[str, frozenset[str]], ...] = (
     (MAXWELL, frozenset({"type", "database", "ts"})),
 )
 """Members that tell a format, when all of them are there."""
+
+_ENVELOPE = ("op", "ddl", "status", "ts_ms")
+"""Members of which Debezium's payloads have one: rows that were taken out of their envelope have none."""
+_PAYLOAD = Tree({"payload": dict.fromkeys(_ENVELOPE)})
 
 _NAMES = sorted({name for _, names in _SIGNS for name in names})
 _MARKS = Tree(dict.fromkeys(_NAMES))
@@ -92,13 +96,20 @@ def detected(messages: Messages) -> str | None:
     found = _MARKS.scan(values.take([number]).whole())
     there = {name for name in _NAMES if found.cells(name).kinds[0] != ABSENT}
     for name, signs in _SIGNS:
-        if not found.faults[0] and signs <= there:
+        if not found.faults[0] and signs <= there and (name != DEBEZIUM or _is_envelope(values.take([number]))):
             return name
     raise UnsupportedChange(
         "the format of this message is not known",
         where=messages.where(number),
         hint="say which in value.format (json for rows as they are), or leave the topic out",
     )
+
+
+def _is_envelope(value: Texts) -> bool:
+    """Whether the payload of a value, where it has one, is one of Debezium's."""
+    found = _PAYLOAD.scan(value.whole())
+    cells = [found.cells("payload", name).kinds[0] for name in _ENVELOPE]
+    return found.cells("payload").kinds[0] != OBJECT or any(kind != ABSENT for kind in cells)
 
 
 def _heartbeats(found: Scan) -> Any:

@@ -287,6 +287,7 @@ class TopicPlanner:
         for group in (self._tables.described(item, found) for item in reading.groups):
             if not self._tables.takes(group.table):
                 continue
+            self._tables.check_database(group)
             refused = self._tables.refused(group, known)
             if refused is not None and self._skips:
                 continue  # the task leaves its messages out

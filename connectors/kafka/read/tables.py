@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cdc.errors import SchemaUnknown
+from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.pattern import TablePattern
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.types.kinds import BLOBS
@@ -28,6 +28,7 @@ class Tables:
         self._keys = [(TablePattern(pattern), tuple(key)) for pattern, key in options.primary_keys.items()]
         self._columns = [(TablePattern(pattern), options.types_of(pattern)) for pattern in options.columns]
         self._taken: dict[TableId, bool] = {}
+        self._databases: dict[TableId, str] = {}
 
     def takes(self, table: TableId) -> bool:
         """Whether a table is wanted."""
@@ -35,6 +36,16 @@ class Tables:
         if found is None:
             found = self._taken[table] = self._wanted is None or self._wanted.matches(table)
         return found
+
+    def check_database(self, group: Group) -> None:
+        """Raises UnsupportedChange when rows of two databases would be rows of one table: they have the same schema
+        and name there."""
+        known = self._databases.setdefault(group.table, group.database)
+        if known != group.database:
+            raise UnsupportedChange(
+                f"{group.table} is a table of the databases {known} and {group.database}",
+                hint="read the topics of each database with a pipeline of its own",
+            )
 
     def declared_key(self, table: TableId) -> tuple[str, ...] | None:
         """The key columns that the pipeline file gives a table."""
@@ -90,6 +101,9 @@ class Tables:
                 hopeless = list(self._judged(images, schema, group.table).hopeless)
                 images = images.part(~np.isin(np.arange(len(images)), hopeless)) if hopeless else images
             found = infer.inferred(images, schema)
+            if schema is None and not found and Columns(images, ()).faults.all():
+                hint = "set unreadable-messages to skip or dead-letter to go on without such messages"
+                raise SchemaUnknown("a row that is no JSON object", where=str(group.table), hint=hint)
             fields = tuple(Field(item.name, types.get(item.name, item.type)) for item in found)
             names = {item.name for item in fields}
             fields += tuple(Field(name, data_type) for name, data_type in types.items() if name not in names)

@@ -1,0 +1,134 @@
+"""Messages as other settings and other programs write them: none is a wrong value in silence, or a hint that leads
+nowhere."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from debezium_messages import INT64, TEXT, envelope, struct, with_schema
+from kafka_log import Follower, TopicLog
+
+from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
+
+UNAVAILABLE = "__debezium_unavailable_value"
+PLAIN = {"value.format": "json"}
+SKIP = {"unreadable-messages": "skip"}
+
+
+def followed(folder: Path, *records: tuple[Any, Any], **options: Any) -> Follower:
+    log = TopicLog(topic=1)
+    for record in records:
+        key, value = (item if item is None or isinstance(item, bytes) else json.dumps(item).encode() for item in record)
+        log.write_keyed("topic", (key, value))
+    return Follower(log, folder, **options)
+
+
+def rows(found: Follower) -> list[Any]:
+    return [item for batch in found.follow() for item in batch if isinstance(item, tuple)]
+
+
+def postgres(after: dict[str, Any], database: str = "d") -> dict[str, Any]:
+    message = envelope("u", None, after)
+    message["source"].update(connector="postgresql", schema="public", db=database)
+    return message
+
+
+PLACEHOLDERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a text": (postgres({"id": 1, "v": UNAVAILABLE}), {}),
+    "a text with a schema": (with_schema({"id": INT64, "v": TEXT}, postgres({"id": 1, "v": UNAVAILABLE})), {}),
+    "a list": (postgres({"id": 1, "v": [UNAVAILABLE]}), {"columns": {"public.orders": {"v": "JSON"}}}),
+    "bytes": (
+        with_schema(
+            {"id": INT64, "v": {"type": "bytes"}},
+            postgres({"id": 1, "v": base64.b64encode(UNAVAILABLE.encode()).decode()}),
+        ),
+        {},
+    ),
+    "a row out of its envelope": ({"id": 1, "v": UNAVAILABLE}, PLAIN),
+}
+
+
+@pytest.mark.parametrize("case", PLACEHOLDERS)
+def test_a_value_that_debezium_did_not_have_is_not_written(tmp_path: Path, case: str) -> None:
+    value, options = PLACEHOLDERS[case]
+    with pytest.raises(CorruptLog, match=r"column v: is Debezium's placeholder .*REPLICA IDENTITY FULL"):
+        rows(followed(tmp_path / "fail", ({"id": 1}, value), **options))
+    skipping = followed(tmp_path / "skip", ({"id": 1}, value), **options, **SKIP)
+    assert rows(skipping) == []
+    assert skipping.counts == {"unreadable-message topic": 1}
+
+
+def test_tables_of_two_databases_do_not_become_one(tmp_path: Path) -> None:
+    """They have the same schema and name; the table of a message of PostgreSQL is named by these."""
+    found = followed(tmp_path, ({"id": 1}, postgres({"id": 1}, "one")), ({"id": 1}, postgres({"id": 1}, "two")))
+    with pytest.raises(UnsupportedChange, match="a table of the databases one and two"):
+        rows(found)
+
+
+def test_bytes_in_base64_for_urls(tmp_path: Path) -> None:
+    options = {"columns": {"shop.orders": {"v": "BYTES"}}, "debezium.binary.handling.mode": "base64-url-safe"}
+    found = followed(tmp_path, ({"id": 1}, envelope("c", None, {"id": 1, "v": "_-8="})), **options)
+    assert rows(found) == [("+I", {"id": 1, "v": b"\xff\xef"})]
+
+
+def test_rows_with_a_schema_and_without_an_envelope_are_no_envelopes(tmp_path: Path) -> None:
+    """The hint names the format, not the option that would leave all of them out."""
+    schema = {"type": "struct", "fields": struct({"id": INT64})}
+    value = {"schema": schema, "payload": {"id": 1}}
+    with pytest.raises(UnsupportedChange, match="not known") as caught:
+        rows(followed(tmp_path / "auto", ({"id": 1}, value)))
+    assert "value.format (json for rows as they are)" in caught.value.hint
+    with pytest.raises(CorruptLog, match=r"has no `op` \(rows without an envelope are value\.format: json\)"):
+        rows(followed(tmp_path / "told", ({"id": 1}, value), **{"value.format": "debezium-json"}))
+    assert rows(followed(tmp_path / "plain", ({"id": 1}, value), **PLAIN)) == [("+U", {"id": 1})]
+
+
+def maxwell(kind: str, data: Any, **more: Any) -> dict[str, Any]:
+    return {"database": "s", "table": "t", "type": kind, "ts": 1, "data": data, **more}
+
+
+NOT_JSON: dict[str, bytes] = {
+    "Debezium's": json.dumps(envelope("c", None, {"id": 1, "v": float("nan")})).encode(),
+    "Maxwell's": json.dumps(maxwell("insert", {"id": 1, "v": float("nan")}, primary_key_columns=["id"])).encode(),
+}
+
+
+@pytest.mark.parametrize("case", NOT_JSON)
+def test_a_first_row_that_is_no_json_is_told_as_that(tmp_path: Path, case: str) -> None:
+    """Not as a key that the row lacks, with a hint to declare it."""
+    with pytest.raises(CdcError, match="a row that is no JSON object") as caught:
+        rows(followed(tmp_path / "fail", ({"id": 1}, NOT_JSON[case])))
+    assert isinstance(caught.value, SchemaUnknown | CorruptLog)
+    assert "unreadable-messages" in caught.value.hint
+    skipping = followed(tmp_path / "skip", ({"id": 1}, NOT_JSON[case]), **SKIP)
+    assert (rows(skipping), skipping.counts) == ([], {"unreadable-message topic": 1})
+
+
+def test_keys_of_maxwell_that_are_lists(tmp_path: Path) -> None:
+    key = ["s", "t", [{"id": 1}, {"k": 2}]]
+    found = followed(
+        tmp_path, (key, maxwell("insert", {"id": 1, "k": 2, "v": 3})), (b"[1", maxwell("delete", {"id": 1, "k": 2}))
+    )
+    batches = found.follow()
+    assert batches[0][0].schema.primary_key == ("id", "k")  # type: ignore[union-attr]
+    assert [item[0] for batch in batches for item in batch if isinstance(item, tuple)] == ["+I", "-D"]
+
+
+def canal(kind: str, data: Any, **more: Any) -> dict[str, Any]:
+    types = {"id": "int", "v": "varchar"}
+    told = {"mysqlType": types, "pkNames": ["id"], "isDdl": False, "sql": "", "es": 1, "old": None}
+    return {"type": kind, "database": "s", "table": "t", "data": data, **told, **more}
+
+
+def test_canals_form_as_other_programs_write_it(tmp_path: Path) -> None:
+    """TiCDC's marks between rows, its text columns without a length, and rows of a first copy."""
+    mark = canal("TIDB_WATERMARK", None, database="", table="", mysqlType=None, pkNames=None)
+    found = followed(tmp_path, (None, mark), (None, canal("INIT", [{"id": "1", "v": "abc"}])), (None, mark))
+    created, row = (item for batch in found.follow() for item in batch)
+    assert str(created.schema.columns[1].type) == "STRING"  # type: ignore[union-attr]
+    assert row == ("+I", {"id": 1, "v": "abc"})
+    assert found.counts == {}
