@@ -161,6 +161,29 @@ CASES: dict[str, tuple[str, ...]] = {
         "ALTER TABLE t MODIFY e ENUM('a,b','c''d','','\\\\x','new')",
         "INSERT INTO t VALUES (5,'new','p')",
     ),
+    "computed anew": (
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, d DECIMAL(5,2), v INT AS (a * 2) VIRTUAL, s INT AS (a + 1) STORED, "
+        "x VARCHAR(20) AS (CONCAT(d, '')) STORED)",
+        "INSERT INTO t (id, a, d) VALUES (1,1,1.5),(2,5,NULL)",
+        "ALTER TABLE t MODIFY v INT AS (a * 3) VIRTUAL",
+        "INSERT INTO t (id, a, d) VALUES (3,3,3)",
+    ),
+    "computed from another type": (
+        "CREATE TABLE t (id INT PRIMARY KEY, d DECIMAL(5,2), x VARCHAR(20) AS (CONCAT(d, '')) STORED)",
+        "INSERT INTO t (id, d) VALUES (1,1.5),(2,NULL)",
+        "ALTER TABLE t MODIFY d DECIMAL(9,4)",
+    ),
+    "computed from now on": (
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, s INT)",
+        "INSERT INTO t VALUES (1,1,9),(2,5,9)",
+        "ALTER TABLE t CHANGE s r INT AS (a + 7) STORED",
+    ),
+    "names with quotes": (
+        'CREATE TABLE `k"4` (id INT PRIMARY KEY, `a``b` INT, `c"d` INT, `e\'f` INT, `%s` INT, `{x}` INT)',
+        'INSERT INTO `k"4` VALUES (1,2,3,4,5,6)',
+        'ALTER TABLE `k"4` RENAME COLUMN `a``b` TO `x``y`, ADD `\\g` INT DEFAULT 7|RENAME TABLE `k"4` TO `t``q`',
+        "INSERT INTO `t``q` VALUES (2,2,3,4,5,6,8)",
+    ),
     "geometry": (
         "CREATE TABLE t (id INT PRIMARY KEY, g GEOMETRY, p POINT)",
         "INSERT INTO t VALUES (1, ST_GeomFromText('POLYGON((0 0,1 0,1 1,0 0))'), "

@@ -36,6 +36,7 @@ class Altered:
     Attributes:
         added: those of the new columns in which rows that are there do not just get NULL.
         not_null: columns of before, by their new names, that the statement says are NOT NULL.
+        computed: columns of before, by their new names, that the statement says the server computes.
     """
 
     table: TableId
@@ -43,6 +44,7 @@ class Altered:
     renamed: tuple[tuple[str, str], ...]
     added: tuple[Added, ...] = ()
     not_null: tuple[str, ...] = ()
+    computed: tuple[str, ...] = ()
 
     @property
     def nothing(self) -> bool:
@@ -151,7 +153,8 @@ def _read(sql: str, database: str, dialect: Dialect) -> Changes | None:
 
 
 def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
-    dropped, renamed, new, not_null = list[str](), list[tuple[str, str]](), list[Added](), list[str]()
+    dropped, renamed, new = list[str](), list[tuple[str, str]](), list[Added]()
+    not_null, computed = list[str](), list[str]()
     for clause in clauses:
         match clause:
             case ddl.DropColumnClause(name):
@@ -161,6 +164,7 @@ def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
             case ddl.ChangeColumnClause(old_name, column):
                 renamed.append((old_name, column.name))
                 not_null += [column.name] if column.nullable is False else []
+                computed += [column.name] if column.generated else []
             case ddl.AddColumnClause():
                 new.append(added(clause))
             case ddl.RenameToClause() | ddl.MoveRowsClause() | ddl.VersioningClause():
@@ -170,4 +174,4 @@ def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
     if any(item.name.casefold() in left for item in new):
         return ()  # its rows before and behind the statement have different columns of one name
     told = tuple(item for item in new if item.unsure or item.fill is not None)
-    return (Altered(table, tuple(dropped), tuple(renamed), told, tuple(not_null)),)
+    return (Altered(table, tuple(dropped), tuple(renamed), told, tuple(not_null), tuple(computed)),)

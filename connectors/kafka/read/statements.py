@@ -123,6 +123,9 @@ def _unsure_values(change: Altered, key: Sequence[str]) -> Iterator[str]:
     if change.unsure:
         names = ", ".join(item.name for item in change.unsure)
         yield f"rows that are there get NULL in {change.table}, column {names} ({change.unsure[0].unsure})"
+    if change.computed:
+        names = ", ".join(change.computed)
+        yield f"rows that are there keep their values in {change.table}, column {names}, which the source computed anew"
     if names := ", ".join(name for name in change.not_null if name not in key):
         yield (
             f"NULLs that are there stay NULL in {change.table}, column {names}: the source has other values for them "

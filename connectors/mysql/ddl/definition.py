@@ -15,6 +15,7 @@ from typing import TypeVar
 from cdc.errors import SchemaUnknown
 from cdc.schema import Position, TableId
 from connectors.mysql.ddl.certain import uncertain_column, uncertain_fill, unseen_in_sinks, unsure_in_sinks
+from connectors.mysql.ddl.computed import computed_from, defined_anew, is_collated, is_retyped
 from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
 from connectors.mysql.ddl.rewritten import rewritten_text
@@ -185,22 +186,32 @@ class _Alteration:
         renamed = self._by_old_name(RenameColumnClause, lambda clause: clause.old_name)
         changed = self._by_old_name(ChangeColumnClause, lambda clause: clause.old_name)
         defaults = self._by_old_name(SetDefaultClause, lambda clause: clause.name)
+        retyped = list[str]()
         for column in self.table.columns:
             name = column.name.lower()
             if name in dropped:
                 continue
             if name in changed:
-                new = self._resolved(changed[name].column)
+                written = changed[name].column
+                new = self._resolved(written)
+                self._note_uncertain(column.name, defined_anew(new), unseen=True)
                 self._note_rewritten(column, new)
+                collated = is_collated(written) or bool(self.convert_to)
+                if new.generated or is_retyped(column, new, collated=collated):
+                    retyped.append(column.name)
                 self._insert(new, column.name, None)
                 continue
             new = in_charset(column, self.convert_to, self.dialect) if self.convert_to else column
             self._note_rewritten(column, new)
+            if is_retyped(column, new, collated=bool(self.convert_to)):
+                retyped.append(column.name)
             if name in defaults:
                 new = replace(new, default=default_text(defaults[name].default, new, self.dialect))
             if name in renamed:
                 new = replace(new, name=renamed[name].new_name)
             self._insert(new, column.name, None)
+        for name, reason in computed_from(self.columns, retyped):
+            self._note_uncertain(name, reason, unseen=True)
 
     def _placed(self) -> None:
         """Second round: added and moved columns."""

@@ -205,6 +205,17 @@ def test_nulls_of_a_column_that_becomes_not_null_are_told(tmp_path: Path) -> Non
     ]
 
 
+def test_a_column_that_the_server_computed_anew_is_told(tmp_path: Path) -> None:
+    log = TopicLog(t=1)
+    row = canal("INSERT", data=[{"id": "1", "n": "2"}], n="int")
+    log.write("t", row, alter("modify n int generated always as (id * 3) stored"), alter("modify n int"))
+    found = Follower(log, tmp_path)
+    follow(found)
+    assert [notice.partition(": alter")[0] for notice in found.notices] == [
+        "t-0@1: rows that are there keep their values in shop.a, column n, which the source computed anew",
+    ]
+
+
 def test_a_default_that_does_not_fit_the_type_of_the_messages_is_told(tmp_path: Path) -> None:
     log = TopicLog(**{"srv": 1, TOPIC: 1})
     log.write("srv", ddl(20, "alter table orders add d date default '2026-01-02'", "id", "d"))

@@ -63,6 +63,30 @@ def test_a_boolean_of_the_sink_does_not_tell_the_number_that_it_is(new: MySqlCol
     assert uncertain_column(TINYINT1, new, strict=True) == ""
 
 
+COMPUTED = "id INT PRIMARY KEY, a INT, t VARCHAR(9), d DECIMAL(5,2), v INT AS (a * 2) VIRTUAL, s TEXT AS (d) STORED"
+
+
+@pytest.mark.parametrize(("clauses", "computed"), [
+    ("MODIFY v INT AS (a * 3) VIRTUAL", "vs"), ("CHANGE s r TEXT AS (t) STORED", "vr"), ("MODIFY a INT AS (3)", "avs"),
+    ("MODIFY d DECIMAL(9,4)", "vs"), ("MODIFY a INT UNSIGNED", "vs"), ("MODIFY t VARCHAR(9) COLLATE utf8mb4_bin", "vs"),
+    ("CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "vs"), ("MODIFY a CHAR(5)", "vs"),
+    ("CHANGE d e DOUBLE", "vs"), ("MODIFY s TEXT", ""), ("MODIFY a BIGINT", ""), ("MODIFY t TEXT", ""),
+    ("MODIFY d DECIMAL(9,2)", ""), ("RENAME COLUMN a TO b", ""), ("MODIFY a INT COMMENT 'x' FIRST", ""),
+    ("DROP v, DROP s, MODIFY d DECIMAL(9,4)", ""), ("ADD c INT DEFAULT 4", ""),
+])  # fmt: skip
+def test_what_the_server_computes_anew_is_copied_or_told(clauses: str, computed: str) -> None:
+    """The log has no row of it. Nothing is copied where only integers and texts got more room."""
+
+    def applied(*, copies: bool) -> DdlResult:
+        one = Catalog(wanted=lambda table: True, copied_when_uncertain=lambda table: copies)
+        one.apply(f"CREATE TABLE t ({COMPUTED}) CHARACTER SET utf8mb4", "shop")
+        return one.apply(f"ALTER TABLE t {clauses}", "shop", sql_mode=1 << 21)
+
+    assert bool(applied(copies=True).delta.uncertain) == bool(computed)
+    told = " ".join(notice for notice in applied(copies=False).notices if "computed column" in notice)
+    assert {name for name in "avsr" if f"computed column {name} " in told} == set(computed)
+
+
 def test_it_is_copied_or_told() -> None:
     def applied(*, copies: bool) -> DdlResult:
         one = Catalog(wanted=lambda table: True, tinyint1_as_boolean=True, copied_when_uncertain=lambda table: copies)
