@@ -205,7 +205,7 @@ def _called(lake: str) -> list[tuple[Any, str]]:
     from connectors.paimon.upkeep import publishing
 
     names = ("create_table", "alter_table", "drop_table", "rename_table")
-    rest = [(load, "write_files"), (commits, "filter_and_commit"), (snapshots, "native"), (publishing, "create")]
+    rest = [(load, "write_files"), (commits, "commit_files"), (snapshots, "native"), (publishing, "create")]
     return [*((FileSystemCatalog, name) for name in names), *rest]
 
 
