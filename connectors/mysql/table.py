@@ -123,13 +123,20 @@ def spelled(column: MySqlColumn) -> str:
     """The column's type as `SHOW CREATE TABLE` has it, without character set: `decimal(10,2) unsigned`, `set('a')`."""
     text = column.type
     if column.labels:
-        quoted = (f"'{label.replace(chr(39), chr(39) * 2)}'" for label in column.labels)
+        quoted = (f"'{_escaped(label)}'" for label in column.labels)
         text += f"({','.join(quoted)})"
     elif column.scale is not None and column.length is not None:
         text += f"({column.length},{column.scale})"
     elif column.length and column.type != "year":
         text += f"({column.length})"
     return text + (" unsigned" if column.unsigned else "")
+
+
+def _escaped(label: str) -> str:
+    """As both servers write labels, whatever the sql_mode; `parse_column_type` reads it."""
+    for letter, escape in (("\\", "\\\\"), ("'", "''"), ("\0", "\\0"), ("\n", "\\n"), ("\r", "\\r")):
+        label = label.replace(letter, escape)
+    return label
 
 
 def difference(known: MySqlTable, found: MySqlTable | None) -> str:

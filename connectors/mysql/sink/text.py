@@ -28,6 +28,11 @@ class TargetColumn:
     name: str
     type: ServerType
 
+    @property
+    def is_year(self) -> bool:
+        """Whether a number below 100 would be taken for one of two digits, 0 for 2000."""
+        return self.type.name == "year"
+
 
 def load_body(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> bytes:
     """The rows as LOAD DATA reads them with `load_columns`: tabs between fields, a line feed behind each row."""
@@ -58,7 +63,7 @@ def literals(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> list[str]
         text, before, behind = _text(values, column), "'", "'"
         if _is_hex(values.type):
             before = "x'"
-        elif pa.types.is_integer(values.type) or pa.types.is_boolean(values.type):
+        elif _is_number(values.type) and not column.is_year:
             before = behind = ""
         else:
             text = escaped(text, _LITERAL_ESCAPES)
@@ -69,6 +74,10 @@ def literals(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> list[str]
     pieces[0] = f"({str(pieces[0])[1:]}"
     found: list[str] = joined([*pieces, ")"]).to_pylist()
     return found
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def _is_hex(kind: pa.DataType) -> bool:
@@ -89,13 +98,16 @@ def _text(values: pa.Array, column: TargetColumn) -> pa.Array:
         values = pc.cast(values, pa.uint8())
     elif pa.types.is_floating(kind):
         _check_finite(values, column)
+        # With few digits the largest FLOAT is one too large, and 0.1 in a DOUBLE another number.
+        values = values.cast(pa.float64())
     elif pa.types.is_duration(kind):
         return spans(values)
     elif pa.types.is_timestamp(kind) and kind.tz is not None:
         values = values.cast(pa.timestamp("us"))
     elif _is_hex(kind):
         return hexadecimal(values)
-    return values if pa.types.is_string(values.type) else pc.cast(values, pa.string())
+    text = values if pa.types.is_string(values.type) else pc.cast(values, pa.string())
+    return pc.utf8_lpad(text, 4, "0") if column.is_year else text
 
 
 def _check_finite(values: pa.Array, column: TargetColumn) -> None:

@@ -19,7 +19,7 @@ from typing import Literal
 
 from cdc.schema import Column, DataType, Kind
 from cdc.types.kinds import RANGES
-from connectors.mysql.server.column_type import parse_column_type
+from connectors.mysql.server.column_type import ColumnType, parse_column_type
 from connectors.mysql.table import MySqlColumn, data_type
 
 Flavor = Literal["mysql", "mariadb", "oceanbase"]
@@ -59,6 +59,10 @@ _LONGEST = {
     "tinytext": 255, "text": 2**16 - 1, "mediumtext": 2**24 - 1, "longtext": 2**32 - 1,
     "tinyblob": 255, "blob": 2**16 - 1, "mediumblob": 2**24 - 1, "longblob": 2**32 - 1,
 }  # fmt: skip
+_LONGER = {"tinytext": "text", "text": "mediumtext", "mediumtext": "longtext"}
+"""Texts whose length is counted in bytes: room for those that take more bytes in utf8mb4."""
+
+_AS_LONG_IN_UTF8MB4 = frozenset({"", "utf8mb4", "utf8mb3", "ascii"})
 _LONGEST_CHAR, _LONGEST_VARCHAR, _LONGEST_VARBINARY = 255, 16_383, 65_535
 _MARIADB_ONLY = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varchar(45)"}
 _WIDTH = re.compile(r"^((?:tiny|small|medium|big)?int)\(\d+\)")
@@ -146,11 +150,16 @@ def column_type(column: Column, *, key_parts: int, flavor: Flavor) -> ServerType
             fits = same and column.type.kind not in (*_AS_BYTES[flavor], Kind.JSON)
         except ValueError:
             return server_type(column.type, key_parts=key_parts, flavor=flavor)
-        if fits and (found.can_be_key or not key_parts):
+        if fits and (found.can_be_key or not key_parts) and not _is_too_long(parsed):
             if parsed.type in _MARIADB_ONLY and flavor != "mariadb":
                 return ServerType(_MARIADB_ONLY[parsed.type])
-            return found
+            return found if column.charset in _AS_LONG_IN_UTF8MB4 else ServerType(_LONGER.get(found.text, found.text))
     return server_type(column.type, key_parts=key_parts, flavor=flavor)
+
+
+def _is_too_long(parsed: ColumnType) -> bool:
+    """Whether the server takes no VARCHAR of so many characters of utf8mb4; it may have taken them in another set."""
+    return parsed.type == "varchar" and (parsed.length or 0) > _LONGEST_VARCHAR
 
 
 def canonical(text: str) -> str:

@@ -1,6 +1,7 @@
 """What users of a MySQL, MariaDB or OceanBase sink rely on besides what every sink does. Real servers."""
 
 import re
+import struct
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -194,6 +195,46 @@ def test_a_source_s_own_type_is_repeated(harness: Harness) -> None:
     )
     shown = own["b"] if harness.server.flavor != "oceanbase" else own["b"].replace("''", "'")  # its own way to show it
     assert [str(text) for (text,) in types] == [shown, own["c"], own["d"]]
+
+
+EDGES: tuple[tuple[str, Column, Any], ...] = (
+    ("a", Column("a", DataType.parse("INT"), source_type="year"), 0),
+    ("b", Column("b", DataType.parse("FLOAT")), 3.4028234663852886e38),
+    ("c", Column("c", DataType.parse("STRING"), source_type="enum('x\\\\y','it''s','n\\n')"), "x\\y"),
+    ("d", Column("d", DataType.parse("STRING"), source_type="set('x\\\\y','%s')"), "x\\y,%s"),
+    ("e", Column("e", DataType.parse("VARCHAR(60000)"), source_type="varchar(60000)", charset="latin1"), "\xe9" * 60000),
+    ("f", Column("f", DataType.parse("STRING"), source_type="tinytext", charset="latin1"), "\xe9" * 255),
+)
+
+
+@pytest.mark.parametrize("local_files", ["ON", "OFF"])
+def test_values_at_the_edge_of_their_types_arrive(harness: Harness, local_files: str) -> None:
+    """By LOAD DATA and by INSERT; a start finds the table as it made it."""
+    if harness.server.flavor == "oceanbase" and local_files == "ON":
+        pytest.skip("OceanBase has rows by INSERT alone")
+    schema = TableSchema((ID, *(column for _, column, _ in EDGES)), ("id",))
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, schema)])
+    row = {"id": 1, **{name: value for name, _, value in EDGES}}
+    harness.server.execute(*([f"SET GLOBAL local_infile = {local_files}"] * (harness.server.flavor != "oceanbase")))
+    try:
+        commit(sink, 0, block(USERS, schema, [("+I", row)]))
+    finally:
+        harness.server.execute(*(["SET GLOBAL local_infile = ON"] * (harness.server.flavor != "oceanbase")))
+    (found,) = harness.server.execute("SELECT id, a, CAST(b AS DOUBLE), c, d, e, f FROM shop.users")
+    assert found == tuple(row.values())
+    assert list(harness.sink().plan_text([CreateTable(USERS, schema)])) == []
+
+
+def test_a_number_with_few_digits_is_the_same_in_a_wider_column(harness: Harness) -> None:
+    """FLOAT 0.1 in a column that somebody made DOUBLE is what the servers make of it when they widen a column."""
+    schema = TableSchema((ID, Column("n", DataType.parse("FLOAT"))), ("id",))
+    harness.server.execute("CREATE TABLE shop.users (id INT PRIMARY KEY, n DOUBLE)")
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, schema)])
+    value = struct.unpack("f", struct.pack("f", 0.1))[0]
+    commit(sink, 0, block(USERS, schema, [("+I", {"id": 1, "n": value})]))
+    assert harness.server.execute("SELECT n FROM shop.users") == ((value,),)
 
 
 def test_changes_that_are_carried_out_already_come_to_nothing(harness: Harness) -> None:
