@@ -19,7 +19,7 @@ from cdc.errors import UnsupportedChange
 from connectors.mysql.charsets.tables import CODECS, CORRECTIONS, USER_DEFINED
 from connectors.mysql.kernels import charset_text
 
-IDENTITY: Final = frozenset({"utf8mb4", "utf8mb3", "ascii", "binary"})
+IDENTITY: Final = frozenset({"utf8mb4", "utf8mb3", "binary"})
 """Character sets whose bytes are UTF-8 already: `to_utf8` copies nothing and checks nothing, see `validate_utf8`."""
 
 _ALIASES: Final = {"utf8": "utf8mb3"}

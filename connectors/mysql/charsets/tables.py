@@ -8,6 +8,7 @@ sequence that has no character; U+FFFD stands where the servers themselves answe
 from typing import Final
 
 CODECS: Final = {
+    "ascii": "ascii",  # MariaDB stores other bytes, too
     "latin1": "cp1252", "cp1250": "cp1250", "cp1251": "cp1251", "cp1256": "cp1256", "cp1257": "cp1257",
     "cp850": "cp850", "cp852": "cp852", "cp866": "cp866", "greek": "iso8859_7", "hebrew": "iso8859_8",
     "hp8": "hp_roman8", "koi8r": "koi8_r", "koi8u": "koi8_u", "latin2": "iso8859_2", "latin5": "iso8859_9",

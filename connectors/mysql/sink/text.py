@@ -98,8 +98,9 @@ def _text(values: pa.Array, column: TargetColumn) -> pa.Array:
         values = pc.cast(values, pa.uint8())
     elif pa.types.is_floating(kind):
         _check_finite(values, column)
-        # With few digits the largest FLOAT is one too large, and 0.1 in a DOUBLE another number.
-        values = values.cast(pa.float64())
+        # With few digits the largest FLOAT is one too large, and 0.1 in a DOUBLE another number. FLOAT(7,3) rounds, and
+        # OceanBase refuses 9999.9990234375 before it does.
+        values = values if "," in column.type.text else values.cast(pa.float64())
     elif pa.types.is_duration(kind):
         return spans(values)
     elif pa.types.is_timestamp(kind) and kind.tz is not None:

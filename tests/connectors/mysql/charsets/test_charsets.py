@@ -152,7 +152,7 @@ def test_sets_that_are_utf8_already_are_not_copied(charset: str) -> None:
         ("cp1251", b"ok\x98"), ("sjis", b"a\x81"), ("gbk", b"\x81\x20"), ("ucs2", b"\xd8\x00"), ("ucs2", b"a"),
         ("utf16", b"\xd8\x3d\x00a"), ("utf16le", b"\x00\xdc"), ("utf32", b"\x00\x11\x00\x00"), ("ujis", b"\x8f\xa2"),
         ("gb18030", b"\x84\x31\xa5\x30"), ("gb18030", b"\xe3\x32\x9a\x36"), ("gb18030", b"\x81\x30\x81"),
-        ("swe7", b"\x80"),
+        ("swe7", b"\x80"), ("ascii", b"plain text, a\x80"),
     ],
 )  # fmt: skip
 def test_bytes_without_a_character_are_refused_with_the_bytes(charset: str, value: bytes) -> None:
