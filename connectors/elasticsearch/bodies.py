@@ -4,7 +4,8 @@
 
 A file is a row of bodies. The documents of a *flush* are all different, so its bodies may be sent side by side; flushes
 follow each other. A row whose routing changes leaves its shard and comes into another, or into the same: deletes of a
-table with routing are a flush of their own, before the others. Where refused documents are kept as dead letters, the
+table with routing are a flush of their own, before the others, and what nobody tells the routing of is looked for
+before those (`lookup`). Where refused documents are kept as dead letters, the
 places of its documents in the log stand behind each body, a line each.
 """
 
@@ -24,6 +25,7 @@ from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.state.durable import new_file
 from connectors.elasticsearch.documents import Place, document_ids, lines
+from connectors.elasticsearch.lookup import looked_for
 from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
 from connectors.shared.staging.stage import batch_folder, refuse_null_keys
 
@@ -46,6 +48,7 @@ class _Table:
     flushes: list[list[list[int]]] = field(default_factory=list)
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
     left_out: dict[str, int] = field(default_factory=dict)
+    lookups: list[int] = field(default_factory=list)
 
 
 class BodyWriter:
@@ -96,7 +99,7 @@ class BodyWriter:
         block = joined(table.blocks)
         routing = [table.place.routing] if table.place.routing and table.place.routing not in table.key else []
         if routing and table.key:
-            _refuse_keys_alone(block, table)
+            block = self._looked_for(table, block)
         found = images(block, [*table.key, *routing]) if table.key else every_insert(block, self._keyless)
         for place, number in enumerate((found.inserts, found.updates, found.deletes)):
             table.counts[place] += number
@@ -114,6 +117,17 @@ class BodyWriter:
         self._bytes -= table.bytes
         table.blocks.clear()
         table.rows = table.bytes = 0
+
+    def _looked_for(self, table: _Table, block: ChangeBlock) -> ChangeBlock:
+        """Have documents looked for whose routing nobody tells; the changes behind that, the others are counted."""
+        asked, rest = looked_for(block, table.key, table.place.routing)
+        if asked is not None:
+            before, behind = (np.bincount(each.kinds.to_numpy(), minlength=4) for each in (block, rest))
+            for place, kind in enumerate((RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE)):
+                table.counts[place] += int(before[kind] - behind[kind])
+            table.lookups.append(len(table.flushes))
+            table.flushes.append(self._written(asked, None))
+        return rest
 
     def _ids(self, table: _Table, found: Images) -> pa.Array:
         if table.key:
@@ -136,20 +150,6 @@ class BodyWriter:
         return found
 
 
-def _refuse_keys_alone(block: ChangeBlock, table: _Table) -> None:
-    """Raise SinkError for a delete that has the key alone: nobody knows which shard the document is in."""
-    alone = block.kinds.to_numpy(zero_copy_only=False) == RowKind.DELETE
-    for name in (name for name in block.schema.names if name not in table.key):
-        alone = alone & block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
-    if alone.any():
-        at = block.position_text(block.sequence[int(np.flatnonzero(alone)[0])].as_py())
-        hint = (
-            "have the source send whole rows of deletes; or leave the table out of index.routing-columns, and resync it"
-        )
-        said = f"a delete has its key alone, and no value of {table.place.routing}, by which documents are routed"
-        raise SinkError(said, where=f"{block.table} at {at}" if at else str(block.table), hint=hint)
-
-
 def _positions(found: Images) -> list[str]:
     """The place in the log of each document; rows of one event share one."""
     sequences, which = np.unique(found.sequence, return_inverse=True)
@@ -159,10 +159,15 @@ def _positions(found: Images) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Bodies whose documents are all different; `positions` of each has a line per document, or nothing."""
+    """Bodies whose documents are all different; `positions` of each has a line per document, or nothing.
+
+    Attributes:
+        lookup: the bodies are no requests, but lines of `lookup`.
+    """
 
     bodies: list[bytes]
     positions: list[bytes]
+    lookup: bool = False
 
 
 def write_bodies(
@@ -174,7 +179,8 @@ def write_bodies(
     """Write the blocks of a task and sync the file; no rows, no file.
 
     Handles are JSON: `{"file": "12/0-3.ndjson", "flushes": [[[offset, bytes, documents], ...], ...], "version": n}`;
-    a body with positions behind it has their number of bytes as a fourth number.
+    a body with positions behind it has their number of bytes as a fourth number. `lookups` are the numbers of flushes
+    that are none: documents to look for, and to delete, before the next one is sent.
     """
     path = batch_folder(directory, task.batch) / f"{task.partition}-{task.attempt}.ndjson"
     try:
@@ -192,7 +198,8 @@ def write_bodies(
         Prepared(
             table,
             task.partition,
-            {"file": f"{task.batch}/{path.name}", "flushes": held.flushes, "version": held.place.version},
+            {"file": f"{task.batch}/{path.name}", "flushes": held.flushes, "version": held.place.version}
+            | ({"lookups": held.lookups} if held.lookups else {}),
             inserts=held.counts[0],
             updates=held.counts[1],
             deletes=held.counts[2],
@@ -207,10 +214,11 @@ def read_flushes(directory: Path, prepared: Prepared) -> Iterator[Flush]:
     path = directory / "staging" / prepared.handle["file"]
     try:
         with path.open("rb") as file:
-            for flush in prepared.handle["flushes"]:
+            lookups = prepared.handle.get("lookups", ())
+            for number, flush in enumerate(prepared.handle["flushes"]):
                 bodies = [_read(file, offset, length) for offset, length, *_ in flush]
                 ends = [(offset + length, sum(more)) for offset, length, _, *more in flush]
-                yield Flush(bodies, [_read(file, end, length) for end, length in ends])
+                yield Flush(bodies, [_read(file, end, length) for end, length in ends], number in lookups)
     except OSError as error:
         hint = "the decided batch cannot be sent; restore the state directory from a backup"
         raise SinkError(f"staged documents cannot be read: {error}", where=str(path), hint=hint) from error

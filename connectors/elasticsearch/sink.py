@@ -21,13 +21,14 @@ from cdc.retry import RetryPolicy
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, shadow_of
 from cdc.sink import Delivery, KeylessRows, Prepared, Sink, StoredTable, TaskAttempt
 from cdc.source import Context
-from connectors.elasticsearch.bodies import BodyWriter, read_flushes, staged_path, tables_in_order, write_bodies
+from connectors.elasticsearch.bodies import BodyWriter, Flush, read_flushes, staged_path, tables_in_order, write_bodies
 from connectors.elasticsearch.bulk import Sender, epoch_of, version
 from connectors.elasticsearch.client import Answer, Client
 from connectors.elasticsearch.cluster import HINTS, Cluster
 from connectors.elasticsearch.documents import Place
 from connectors.elasticsearch.indexes import Index, IndexPlanner
 from connectors.elasticsearch.letters import Letters
+from connectors.elasticsearch.lookup import deletes_of
 from connectors.elasticsearch.mapping import Names
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.elasticsearch.read_back import Documents
@@ -147,12 +148,22 @@ class ElasticsearchSink(Sink):
                 highest = max((handle.handle["version"] for handle in handles), default=0)
                 for handle in handles:
                     for flush in read_flushes(self._directory, handle):
-                        letters.keep(handle, flush, sender.send(flush.bodies, highest))
+                        if not flush.lookup:
+                            letters.keep(handle, flush, sender.send(flush.bodies, highest))
+                        elif bodies := self._looked_for(handle, flush):
+                            sender.send(bodies, highest)
                         reached("mid-commit", batch)
         if self._options.refresh == "true":
             self._cluster.refresh([handle.table for handle in prepared])
         self._cluster.note_batch(batch, letters.counts)
         return dict(letters.counts)
+
+    def _looked_for(self, handle: Prepared, flush: Flush) -> list[bytes]:
+        """Deletes of documents whose routing nobody told."""
+        self._cluster.refresh([handle.table])
+        alias, number = self._names.alias(handle.table), int(handle.handle["version"])
+        bodies = [deletes_of(self._client, alias, number, lines) for lines in flush.bodies]
+        return [body for body in bodies if body]
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the bodies of a batch that was never decided. Driver."""

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from live import freshness_and_idle
-from readers import Bench
+from readers import Bench, per_million
+from spend import cpu_of
 from whole import WholeTool
 from workload import DATABASE, Generator
 
@@ -55,7 +56,9 @@ def _whole(bench: Bench, generator: Generator, server: StartedServer, sink: Figu
         workload = write(rows)
         if "load_data" not in found:
             found["load_data"] = _load_data(bench, generator, server, rows)
+        before = cpu_of(server.pid or 0)
         figures = tool.measure(workload)
+        figures["server_cpu_s_per_million"] = per_million(cpu_of(server.pid or 0) - before, rows)
         figures["of_load_data"] = round(figures["rows_per_s"] / found["load_data"]["rows_per_s"], 2)
         found["workloads"][workload.name] = figures
     generator.run("DROP TABLE orders_large")
@@ -70,15 +73,18 @@ def _load_data(bench: Bench, generator: Generator, server: StartedServer, rows: 
     server.execute("DROP DATABASE IF EXISTS loaded", "CREATE DATABASE loaded")
     _client(server, definition.replace("`orders_large`", "loaded.orders_large", 1))
     bench.say("databases: LOAD DATA")
-    began = time.monotonic()
+    before, began = cpu_of(server.pid or 0), time.monotonic()
     _client(server, f"LOAD DATA LOCAL INFILE '{file}' INTO TABLE loaded.orders_large CHARACTER SET utf8mb4")
-    wall = time.monotonic() - began
+    wall, spent = time.monotonic() - began, cpu_of(server.pid or 0) - before
     (count,) = server.execute("SELECT COUNT(*) FROM loaded.orders_large")[0]
     if count != rows:
         raise RuntimeError(f"LOAD DATA brought {count} of {rows} rows of {DATABASE}.orders_large")
     server.execute("DROP DATABASE loaded")
     file.unlink()
-    return {"wall_s": round(wall, 2), "rows_per_s": round(rows / wall)}
+    return {
+        "wall_s": round(wall, 2), "rows_per_s": round(rows / wall),
+        "server_cpu_s_per_million": per_million(spent, rows),
+    }  # fmt: skip
 
 
 def _client(server: StartedServer, sql: str) -> None:

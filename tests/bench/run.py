@@ -26,6 +26,7 @@ import show  # noqa: E402
 from cli_times import cli_times  # noqa: E402
 from cluster import cluster  # noqa: E402
 from databases import databases  # noqa: E402
+from documents import documents  # noqa: E402
 from first_minutes import first_minutes  # noqa: E402
 from kafka_both import kafka  # noqa: E402
 from lakes import lakes  # noqa: E402
@@ -48,7 +49,7 @@ from cdc_services.server import StartedServer  # noqa: E402
 STEPS = {
     "decode": 3.5, "whole": 5.0, "memory": 3.0, "live": 1.5, "tables": 1.0, "rules": 4.0, "kafka": 8.0, "loads": 6.0,
     "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5, "first": 6.0, "sinks": 4.0, "lakes": 20.0,
-    "page": 0.5, "databases": 5.0, "whole_lakes": 12.0,
+    "page": 0.5, "databases": 5.0, "documents": 5.0, "whole_lakes": 12.0,
 }  # fmt: skip
 """Minutes that each takes on two cores."""
 PEERS = 9.0
@@ -192,6 +193,8 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
     if "databases" in options.steps:
         seconds = 10 if options.quick else 20
         record("databases", lambda: databases(bench, *_inserts(generator, options), seconds, SERVER))
+    if "documents" in options.steps:
+        record("documents", lambda: documents(bench, *_inserts(generator, options)))
     if "whole_lakes" in options.steps:
         record("whole_lakes", lambda: whole_lakes(bench, *_inserts(generator, options)))
     if "serve" in options.steps:

@@ -18,7 +18,7 @@ def tables(results: Figures) -> Iterator[str]:
     parts = {
         "decode": _decode, "whole": _whole, "rules": _rules, "ruled_tables": _ruled_tables, "kafka": _kafka,
         "loads": _loads, "snapshot": _snapshot, "cluster": _cluster, "lakes": _lakes, "whole_lakes": _whole_lakes,
-        "several_sinks": _several_sinks, "databases": _databases,
+        "several_sinks": _several_sinks, "databases": _databases, "documents": _documents,
     }  # fmt: skip
     for name, part in parts.items():
         if name in results:
@@ -204,8 +204,24 @@ def _databases(found: Figures) -> Iterator[str]:
     yield f"LOAD DATA of the same rows by the server's client: {load['rows_per_s']:,} rows/s in {load['wall_s']:.1f} s"
     shares = ", ".join(f"{name} {run['of_load_data']:.2f}" for name, run in found["workloads"].items())
     yield f"of that: {shares}"
+    yield _servers(found, load)
     fresh = ", ".join(f"{name} {run['p50_s']:.2f} / {run['p99_s']:.2f} s" for name, run in found["freshness"].items())
     yield f"freshness at 500 rows/s, p50 / p99: {fresh}; p99 ratio {found['p99_ratio']:.2f}"
+
+
+def _documents(found: Figures) -> Iterator[str]:
+    yield from _whole(found, f"OpenSearch {found['version']}")
+    plain = found["plain_loop"]
+    yield f"a plain loop over the same documents: {plain['rows_per_s']:,} documents/s in {plain['wall_s']:.1f} s"
+    yield "of that: " + ", ".join(f"{name} {run['of_plain_loop']:.2f}" for name, run in found["workloads"].items())
+    yield _servers(found, plain)
+
+
+def _servers(found: Figures, alone: Figures) -> str:
+    """CPU of the sink's server."""
+    spent = {name: run["server_cpu_s_per_million"] for name, run in found["workloads"].items()}
+    shown = ", ".join(f"{name} {cpu:.1f}" for name, cpu in spent.items() if cpu is not None)
+    return f"CPU s of the server per M rows: {shown}; beside {alone['server_cpu_s_per_million']:.1f}"
 
 
 def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from search_harness import Harness
 
 from cdc.block import ChangeBlock
-from cdc.errors import ChangeRefused, SinkError
+from cdc.errors import ChangeRefused
 from cdc.schema import AlterColumnType, Column, CreateShadow, CreateTable, DataType, DropColumn, SwapShadow, TableId
 from cdc.schema import TableSchema as Schema
 from cdc.sink import TaskAttempt
@@ -83,11 +84,67 @@ def test_rows_are_read_back_by_their_keys(harness: Harness) -> None:
     assert sorted(row["city"] for row in found) == ["Köln", "Rom"]
 
 
-def test_a_delete_that_does_not_tell_its_routing_stops_the_run(harness: Harness) -> None:
+Change = tuple[str, int, str | None, int | None]
+
+
+def changes(*given: Change) -> ChangeBlock:
+    return block(ORDERS, SCHEMA, [(kind, {"id": id_, "city": city, "n": n}) for kind, id_, city, n in given])
+
+
+def test_a_delete_that_does_not_tell_its_routing_finds_its_document(harness: Harness) -> None:
+    """It has its key alone, or its row is NULL but for the key; also within a batch, and when that is sent again."""
     sink = harness.sink()
-    commit(sink, 0, orders(("+I", 1, "Rom")))
-    with pytest.raises(SinkError, match="and no value of city"):
-        commit(sink, 1, block(ORDERS, SCHEMA, [("-D", {"id": 1})]))
+    commit(
+        sink, 0, orders(*(("+I", number, city) for number, city in enumerate(CITIES))), changes(("+I", 9, None, None))
+    )
+    gone = changes(*(("-D", id_, None, None) for id_ in (*range(4), 9, 77)))
+    within = changes(
+        ("+I", 20, "Rom", 1), ("-D", 20, None, None), ("+I", 21, "Rom", 1), ("-D", 21, None, None),
+        ("+I", 21, "Oslo", 2), ("-D", 4, None, None), ("+I", 4, "Oslo", 7),
+    )  # fmt: skip
+    handles = list(sink.prepare(TaskAttempt(1, 0, 0), iter([gone, within])))
+    assert (sum(each.inserts for each in handles), sum(each.deletes for each in handles)) == (4, 9)
+    left = [("21", "Oslo", "Oslo"), ("4", "Oslo", "Oslo"), *((str(n), CITIES[n], CITIES[n]) for n in (5, 6, 7))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(sink._cluster), "note_batch", _crash)
+        with pytest.raises(ZeroDivisionError):
+            sink.commit(1, handles)
+    harness.sink().commit(1, handles)
+    assert hits(harness) == sorted((id_, city, city or None) for id_, city, _ in left)
+
+
+def _crash(*_: object) -> None:
+    raise ZeroDivisionError
+
+
+def test_a_row_without_what_it_was_before_leaves_no_other_document(harness: Harness) -> None:
+    """As topics of plain rows have them, wherever the document was."""
+    sink = harness.sink()
+    commit(sink, 0, changes(("+U", 1, "Rom", 1), ("+U", 2, "Rom", 1), ("+U", 3, None, 1)))
+    commit(sink, 1, changes(("+U", 1, "Bonn", 2), ("+U", 2, "Rom", 2), ("+U", 3, "Oslo", 2), ("+U", 3, None, 3)))
+    assert hits(harness) == [("1", "Bonn", "Bonn"), ("2", "Rom", "Rom"), ("3", None, None)]
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
+def test_random_changes_that_tell_their_routing_and_that_do_not(harness: Harness, seed: int) -> None:
+    """The index is the table after each batch."""
+    rng, sink, table = random.Random(seed), harness.sink(), dict[int, tuple[str | None, int | None]]()
+    for batch in range(8):
+        given: list[Change] = []
+        for _ in range(rng.randint(1, 30)):
+            id_, new = rng.randint(0, 9), (rng.choice(CITIES), rng.choice([None, 1, 2]))
+            if id_ not in table:
+                given.append((rng.choice(["+I", "+U"]), id_, *new))
+                table[id_] = new
+            elif rng.random() < 0.4:
+                was = table.pop(id_)
+                given.append(("-D", id_, *rng.choice([was, (None, None)])))
+            else:
+                given += [("-U", id_, *table[id_])] if rng.random() < 0.5 else []
+                given.append(("+U", id_, *new))
+                table[id_] = new
+        commit(sink, batch, changes(*given))
+        assert hits(harness) == sorted((str(id_), city, city or None) for id_, (city, _) in table.items())
 
 
 def test_an_index_keeps_its_routing_until_it_is_copied_anew(harness: Harness) -> None:

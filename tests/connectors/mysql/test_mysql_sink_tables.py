@@ -202,7 +202,11 @@ EDGES: tuple[tuple[str, Column, Any], ...] = (
     ("b", Column("b", DataType.parse("FLOAT")), 3.4028234663852886e38),
     ("c", Column("c", DataType.parse("STRING"), source_type="enum('x\\\\y','it''s','n\\n')"), "x\\y"),
     ("d", Column("d", DataType.parse("STRING"), source_type="set('x\\\\y','%s')"), "x\\y,%s"),
-    ("e", Column("e", DataType.parse("VARCHAR(60000)"), source_type="varchar(60000)", charset="latin1"), "\xe9" * 60000),
+    (
+        "e",
+        Column("e", DataType.parse("VARCHAR(60000)"), source_type="varchar(60000)", charset="latin1"),
+        "\xe9" * 60000,
+    ),
     ("f", Column("f", DataType.parse("STRING"), source_type="tinytext", charset="latin1"), "\xe9" * 255),
 )
 

@@ -1,0 +1,89 @@
+"""Documents whose routing nobody tells: a delete that has its key alone, or a row without what it was before.
+
+Such a document may be in any shard, so the driver looks for it before it sends what comes behind. A line for each:
+
+    {"id": "7"}                     it goes, wherever it is
+    {"id": "7", "routing": "Rom"}   it goes, unless it is where its new image belongs
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.types.text import plain
+from connectors.elasticsearch.client import Client, name_of
+from connectors.elasticsearch.documents import document_ids
+
+_SEARCHED = 1_000
+"""Documents that a search asks for: a tenth of what every index allows."""
+
+
+def looked_for(block: ChangeBlock, key: Sequence[str], routing: str) -> tuple[pa.Array | None, ChangeBlock]:
+    """A line for each document that is to be looked for, None for none; and the changes that come behind that.
+
+    What came before a change of this kind is void: it goes with whatever there is of its document.
+    """
+    kinds = block.kinds.to_numpy(zero_copy_only=False)
+    unknown = _unknown(block, kinds, key)
+    if not unknown.any():
+        return None, block
+    ids = document_ids(block.rows, block.schema, key).dictionary_encode()
+    number, place = ids.indices.to_numpy(zero_copy_only=False), np.arange(len(kinds))
+    last = np.full(len(ids.dictionary), -1)
+    np.maximum.at(last, number[unknown], place[unknown])
+    kept = (place > last[number]) | ((place == last[number]) & (kinds == RowKind.UPDATE_AFTER))
+    chosen = np.sort(last[last >= 0])
+    texts = plain(block.rows.column(block.rows.schema.names.index(routing))).take(pa.array(chosen)).to_pylist()
+    lines = [
+        json.dumps({"id": ids.dictionary[number[at]].as_py()} | ({"routing": text or ""} if kept[at] else {})) + "\n"
+        for at, text in zip(chosen.tolist(), texts, strict=True)
+    ]
+    return pa.array(lines, pa.string()), _filtered(block, kept)
+
+
+def _unknown(block: ChangeBlock, kinds: np.ndarray, key: Sequence[str]) -> np.ndarray:
+    """Which changes do not tell the routing that their document had. A row of NULLs alone cannot be told from a key."""
+    gone = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+    for name in (name for name in block.schema.names if name not in key):
+        gone = gone & block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
+    paired = np.concatenate(([False], kinds[:-1] == RowKind.UPDATE_BEFORE))
+    found: np.ndarray = gone | ((kinds == RowKind.UPDATE_AFTER) & ~paired)
+    return found
+
+
+def _filtered(block: ChangeBlock, kept: np.ndarray) -> ChangeBlock:
+    mask = pa.array(kept)
+    names = ("rows", "kinds", "sequence", "row", "timestamps_ms")
+    return replace(block, **{name: getattr(block, name).filter(mask) for name in names})
+
+
+def deletes_of(client: Client, alias: str, version: int, lines: bytes) -> bytes:
+    """The body that deletes those of these documents that are there, with the routing that they have. Driver.
+
+    Everything that was sent before is looked at. Raises SinkError, SinkUnavailable.
+    """
+    wanted = [json.loads(line) for line in lines.splitlines()]
+    found = []
+    for first in range(0, len(wanted), _SEARCHED):
+        part = {item["id"]: item.get("routing") for item in wanted[first : first + _SEARCHED]}
+        for id_, routing in _hits(client, alias, list(part)):
+            if part[id_] is None or part[id_] != routing:
+                action: dict[str, Any] = {"_index": alias, "version": version, "version_type": "external_gte"}
+                action |= {"_id": id_} | ({"routing": routing} if routing else {})
+                found.append(json.dumps({"delete": action}) + "\n")
+    return "".join(found).encode()
+
+
+def _hits(client: Client, alias: str, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Id and routing of the documents with these ids; one that is there twice comes twice."""
+    asked = {"query": {"ids": {"values": list(ids)}}, "size": 2 * len(ids), "_source": False}
+    answer = client.ask("POST", f"/{name_of(alias)}/_search?allow_partial_search_results=false", asked)
+    for hit in answer["hits"]["hits"]:
+        yield hit["_id"], hit.get("_routing", "")
