@@ -133,7 +133,7 @@ def spelled(column: MySqlColumn) -> str:
 
 
 def _escaped(label: str) -> str:
-    """As both servers write labels, whatever the sql_mode; `parse_column_type` reads it."""
+    """The label as both servers write it, whatever the sql_mode; `parse_column_type` reads it."""
     for letter, escape in (("\\", "\\\\"), ("'", "''"), ("\0", "\\0"), ("\n", "\\n"), ("\r", "\\r")):
         label = label.replace(letter, escape)
     return label
