@@ -29,6 +29,7 @@ class MySqlColumn:
         labels: members of enum and set.
         nullable, default, comment: as in `cdc.schema.Column`.
         generated: a virtual or stored generated column.
+        auto_increment: the server numbers rows that have no value, or 0.
     """
 
     name: str
@@ -42,6 +43,7 @@ class MySqlColumn:
     default: str | None = None
     comment: str = ""
     generated: bool = False
+    auto_increment: bool = False
 
 
 @dataclass(frozen=True, slots=True)

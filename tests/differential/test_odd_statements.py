@@ -178,6 +178,17 @@ CASES: dict[str, tuple[str, ...]] = {
         "INSERT INTO t VALUES (1,1,9),(2,5,9)",
         "ALTER TABLE t CHANGE s r INT AS (a + 7) STORED",
     ),
+    "numbered from now on": (
+        "CREATE TABLE t (k INT PRIMARY KEY, a INT)",
+        "INSERT INTO t VALUES (0,1),(5,2)",
+        "ALTER TABLE t CHANGE k id BIGINT AUTO_INCREMENT",
+        "INSERT INTO t (a) VALUES (9)",
+    ),
+    "nulls numbered from now on": (
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT NULL UNIQUE)",
+        "INSERT INTO t VALUES (1,NULL),(2,7)",
+        "ALTER TABLE t MODIFY a INT NOT NULL AUTO_INCREMENT",
+    ),
     "names with quotes": (
         'CREATE TABLE `k"4` (id INT PRIMARY KEY, `a``b` INT, `c"d` INT, `e\'f` INT, `%s` INT, `{x}` INT)',
         'INSERT INTO `k"4` VALUES (1,2,3,4,5,6)',
@@ -193,18 +204,45 @@ CASES: dict[str, tuple[str, ...]] = {
 """Each is a session of its own; several statements of one are separated by bars."""
 
 
+MARIADB_CASES = {
+    "a table made of a partition": (
+        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) "
+        "(PARTITION p VALUES LESS THAN (10), PARTITION q VALUES LESS THAN (20))",
+        "INSERT INTO t VALUES (1),(11)",
+        "ALTER TABLE t CONVERT PARTITION q TO TABLE u",
+        "INSERT INTO u VALUES (12)",
+    ),
+    "a table made to a partition": (
+        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (10))",
+        "CREATE TABLE u (id INT PRIMARY KEY)",
+        "INSERT INTO u VALUES (12)",
+        "ALTER TABLE t CONVERT TABLE u TO PARTITION q VALUES LESS THAN (20)",
+        "INSERT INTO t VALUES (13)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MARIADB_CASES)
+def test_the_sink_ends_equal_with_what_only_mariadb_has(mariadb_server: MySqlServer, tmp_path: Path, name: str) -> None:
+    _ends_equal(mariadb_server, tmp_path, MARIADB_CASES[name])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_sink_ends_equal(any_server: MySqlServer, tmp_path: Path, name: str) -> None:
-    database = any_server.new_database("odd")
+    _ends_equal(any_server, tmp_path, CASES[name])
+
+
+def _ends_equal(server: MySqlServer, tmp_path: Path, sessions: tuple[str, ...]) -> None:
+    database = server.new_database("odd")
     tables = rf"{database}.\.*"
-    first, *others = CASES[name]
-    any_server.execute(first, database=database)
-    followed = DirectRuns(mysql_pipeline(tmp_path / "followed", any_server, tables))
+    first, *others = sessions
+    server.execute(first, database=database)
+    followed = DirectRuns(mysql_pipeline(tmp_path / "followed", server, tables))
     followed.catch_up(LIMITS)
     for session in others:
-        any_server.execute(*session.split("|"), database=database)
-    copied = DirectRuns(mysql_pipeline(tmp_path / "copied", any_server, tables))
+        server.execute(*session.split("|"), database=database)
+    copied = DirectRuns(mysql_pipeline(tmp_path / "copied", server, tables))
     for runs in (followed, copied):
         runs.catch_up(LIMITS)
         runs.catch_up(LIMITS)  # with what the first one has asked to be copied
-        assert comparison.differences(any_server, runs.pipeline, [database]) == []
+        assert comparison.differences(server, runs.pipeline, [database]) == []

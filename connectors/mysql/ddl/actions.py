@@ -156,6 +156,12 @@ def _rows_moved(table: TableId, statement: AlterTable, work: Work) -> None:
         if not isinstance(clause, MoveRowsClause):
             continue
         other = None if clause.other is None else work.known.known_name(clause.other)
+        if other is not None and clause.drops:
+            _drop_table(other, work)
+            other = None
+        if other is not None and clause.makes:
+            _made_from_rows(table, other, clause.what, work)
+            other = None
         brings = clause.brings and work.wanted(table)
         concerned = [name for name, moved in ((table, brings), (other, True)) if name is not None and moved]
         left = [name for name in concerned if work.wanted(name) and not _copied(name, clause.what, work)]
@@ -167,6 +173,13 @@ def _rows_moved(table: TableId, statement: AlterTable, work: Work) -> None:
             )
         if work.wanted(table) and not brings and not _copied(table, clause.what, work):
             work.notices.append(f"{table}: {clause.what} removed rows that the log does not name; the sink keeps them")
+
+
+def _made_from_rows(table: TableId, other: TableId, what: str, work: Work) -> None:
+    """A new table with the columns of this one and rows that it had."""
+    _create_table(CreateTable(other, like=table), work)
+    if work.wanted(other) and not _copied(other, what, work):
+        work.notices.append(f"{other}: {what} made it with rows that the log does not hold; the sink has none of them")
 
 
 def _copied(table: TableId, what: str, work: Work) -> bool:

@@ -1,4 +1,4 @@
-"""Columns that the server computes: what an ALTER does to their values without a row in the log. Pure.
+"""Columns that the server computes or numbers: what an ALTER does to their values without a row in the log. Pure.
 
 A definition has no expression, as servers keep it in a spelling of their own: a column that is defined anew as a
 computed one may have another. A stored or virtual value also changes with the type of a column that it is computed
@@ -18,9 +18,13 @@ _TEXTS = frozenset({"char", "varchar", *(name for name in LOB_BYTES if name.ends
 _BYTES = frozenset({"varbinary", *(name for name in LOB_BYTES if name.endswith("blob"))})
 
 
-def defined_anew(new: MySqlColumn) -> str:
+def defined_anew(old: MySqlColumn, new: MySqlColumn) -> str:
     """Why a column that was there and got this definition may have other values; empty for a plain one."""
-    return f"the server computed column {new.name} of rows already there" if new.generated else ""
+    if new.generated:
+        return f"the server computed column {new.name} of rows already there"
+    if new.auto_increment and not old.auto_increment:
+        return f"the server numbered rows whose column {new.name} had 0 or NULL"
+    return ""
 
 
 def computed_from(columns: Iterable[MySqlColumn], retyped: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -194,7 +194,7 @@ class _Alteration:
             if name in changed:
                 written = changed[name].column
                 new = self._resolved(written)
-                self._note_uncertain(column.name, defined_anew(new), unseen=True)
+                self._note_uncertain(column.name, defined_anew(column, new), unseen=True)
                 self._note_rewritten(column, new)
                 collated = is_collated(written) or bool(self.convert_to)
                 if new.generated or is_retyped(column, new, collated=collated):

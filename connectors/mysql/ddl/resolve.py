@@ -36,6 +36,7 @@ def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: Di
         nullable=_nullable(definition, dialect),
         comment=definition.comment,
         generated=definition.generated,
+        auto_increment=definition.auto_increment,
     )
     return replace(column, default=default_text(definition.default, column, dialect))
 

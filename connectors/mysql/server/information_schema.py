@@ -171,6 +171,7 @@ def _column(row: Row, *, mariadb: bool) -> MySqlColumn:
         default=_default(row[6], parsed.type, parsed.length, extra, mariadb=mariadb),
         comment=str(row[7] or ""),
         generated=bool(_GENERATED.search(extra)),
+        auto_increment="auto_increment" in extra.lower(),
     )
 
 

@@ -201,7 +201,7 @@ def _convert(cursor: Cursor) -> list[Clause]:
         other = cursor.table()
         cursor.skip_statement()
         what = "CONVERT TABLE TO PARTITION" if brings else "CONVERT PARTITION TO TABLE"
-        return [MoveRowsClause(what, brings, other)]
+        return [MoveRowsClause(what, brings, other, makes=not brings, drops=brings)]
     cursor.expect("TO")
     if not (cursor.take("CHARACTER", "SET") or cursor.take("CHARSET")):
         cursor.expect("CHAR", "SET")
@@ -244,7 +244,10 @@ def _other(cursor: Cursor) -> list[Clause]:
         return []
     if cursor.take("WITH", "VALIDATION") or cursor.take("WITHOUT", "VALIDATION"):
         return []
+    swallows = cursor.at("ENGINE", "BLACKHOLE") or (cursor.at("ENGINE") and cursor.peek(2).word == "BLACKHOLE")
     options = parse_option(cursor, TableOptions())
+    if swallows:
+        return [MoveRowsClause("ENGINE=BLACKHOLE", brings=False)]
     if options is None:
         raise cursor.unexpected("a clause of ALTER TABLE")
     return [OptionsClause(options)] if options != TableOptions() else []

@@ -205,11 +205,20 @@ class VersioningClause:
 
 @dataclass(frozen=True, slots=True)
 class MoveRowsClause:
-    """Rows come or go (partitions, files, duplicates) without row events in the log: `what` is the clause's words."""
+    """Rows come or go (partitions, files, duplicates, engines) without row events in the log.
+
+    Attributes:
+        what: the clause's words.
+        other: the table that rows come from or go to.
+        makes: the statement makes `other`, with the same columns.
+        drops: the statement drops `other`.
+    """
 
     what: str
     brings: bool
     other: TableId | None = None
+    makes: bool = False
+    drops: bool = False
 
 
 Clause = (

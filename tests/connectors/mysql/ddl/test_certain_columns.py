@@ -8,6 +8,9 @@ from cdc.schema import TableId
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.table import MySqlColumn
+from connectors.shared.ddl.dialect import Dialect
+
+MARIADB = Dialect(mariadb=True)
 
 
 def column(kind: str, length: int | None = None, scale: int | None = None, charset: str | None = None) -> MySqlColumn:
@@ -85,6 +88,31 @@ def test_what_the_server_computes_anew_is_copied_or_told(clauses: str, computed:
     assert bool(applied(copies=True).delta.uncertain) == bool(computed)
     told = " ".join(notice for notice in applied(copies=False).notices if "computed column" in notice)
     assert {name for name in "avsr" if f"computed column {name} " in told} == set(computed)
+
+
+@pytest.mark.parametrize(("before", "told"), [("INT", True), ("INT AUTO_INCREMENT", False), ("SERIAL", False)])
+def test_rows_that_the_server_numbers_are_copied_or_told(before: str, told: bool) -> None:
+    """Those with 0 or NULL get a number where a column becomes AUTO_INCREMENT, not where it was that already."""
+
+    def applied(*, copies: bool) -> DdlResult:
+        one = Catalog(wanted=lambda table: True, copied_when_uncertain=lambda table: copies)
+        one.apply(f"CREATE TABLE t (id {before} PRIMARY KEY)", "shop")
+        return one.apply("ALTER TABLE t MODIFY id BIGINT UNSIGNED AUTO_INCREMENT", "shop", sql_mode=1 << 21)
+
+    assert ("numbered" in str(applied(copies=True).delta.uncertain)) == told
+    assert any("numbered rows whose column id had 0 or NULL" in each for each in applied(copies=False).notices) == told
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_table_made_of_a_partition_is_there_and_its_rows_are_copied_or_told(copies: bool) -> None:
+    one = Catalog(wanted=lambda table: True, dialect=MARIADB, copied_when_uncertain=lambda table: copies)
+    one.apply("CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY HASH (id)", "shop")
+    made = one.apply("ALTER TABLE t CONVERT PARTITION q TO TABLE u", "shop")
+    assert [type(change).__name__ for change in made.changes] == ["CreateTable"]
+    assert set(made.delta.uncertain) == ({TableId("shop", "t"), TableId("shop", "u")} if copies else set())
+    assert [notice.partition(":")[0] for notice in made.notices] == ([] if copies else ["shop.u", "shop.t"])
+    ended = one.apply("ALTER TABLE u CONVERT TABLE t TO PARTITION q VALUES LESS THAN (5)", "shop") if copies else None
+    assert ended is None or [str(change.table) for change in ended.changes] == ["shop.t"]
 
 
 def test_it_is_copied_or_told() -> None:

@@ -99,6 +99,8 @@ def test_alter_keeps_clauses_in_order_and_steps_over_the_rest() -> None:
         ("DISCARD PARTITION p TABLESPACE", "DISCARD TABLESPACE", False),
         ("CONVERT TABLE o TO PARTITION p VALUES LESS THAN (5)", "CONVERT TABLE TO PARTITION", True),
         ("CONVERT PARTITION p TO TABLE o", "CONVERT PARTITION TO TABLE", False),
+        ("ENGINE = BLACKHOLE", "ENGINE=BLACKHOLE", False),
+        ("ENGINE blackhole", "ENGINE=BLACKHOLE", False),
     ],
 )
 def test_rows_that_move_without_row_events_are_told(sql: str, what: str, brings: bool) -> None:
