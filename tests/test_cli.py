@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 
 from cdc import __version__
 from cdc.cli import app, entry
+from cdc.errors import SinkError
+from cdc.spec.model import PipelineSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 FIVE = ROOT / "tests" / "golden" / "spec" / "five_mistakes.yaml"
@@ -241,3 +243,29 @@ def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stderr == "cdc: the working folder does not exist any more (change to one that does)\n"
+
+
+LAKES = """source: {type: values, rows: []}
+sink:
+  - {name: lake, type: values, path: a.jsonl}
+  - {name: duck, type: duckdb, path: a.duckdb}
+"""
+
+
+def test_files_are_compacted_in_each_sink_or_in_the_one_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "p.yaml").write_text(LAKES)
+    done: list[str] = []
+
+    def compacted(spec: PipelineSpec, *given: object, named: bool) -> int:
+        done.append(spec.label)
+        return 2 if spec.sink_name == "lake" else 0
+
+    monkeypatch.setattr("cdc.cli.runs._compacted", compacted)
+    assert line("compact", str(tmp_path / "p.yaml")).exit_code == 0
+    assert done == ["p/lake", "p/duck"]
+    found = line("compact", str(tmp_path / "p.yaml"), "--sink", "duck")
+    assert isinstance(found.exception, SinkError)
+    assert "nothing is to be compacted" in str(found.exception)
+    assert done[2:] == ["p/duck"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,9 @@ from cdc.background import give_way
 from cdc.cli.output import errors_as, say
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app, shown_name, text_of
 from cdc.printed import printed
+
+if TYPE_CHECKING:
+    from cdc.spec.model import PipelineSpec
 
 
 @app.command(epilog=EXIT_CODES)
@@ -87,26 +91,38 @@ def compact(
     if background:
         give_way()
     from cdc.errors import SinkError
+    from cdc.spec.check import check_file
+
+    specs = check_file(file).with_sink(sink).specs
+    done = sum(_compacted(spec, tables or (), state_dir, named=len(specs) > 1) for spec in specs)
+    if not done:
+        hint = "only tables of a lake are compacted: Paimon, Iceberg"
+        raise SinkError("nothing is to be compacted", where=f"sink {specs[0].sink.type}", hint=hint)
+
+
+def _compacted(spec: PipelineSpec, tables: Sequence[str], state_dir: Path | None, *, named: bool) -> int:
+    """Compact tables of a sink, print what was done, and return how many there were; 0 for a sink that has no files.
+
+    `named`: lines begin with the sink's name.
+    """
+    from cdc.errors import SinkError
     from cdc.job.state_location import of_sink, reading
     from cdc.schema import TableId
     from cdc.source import Context
-    from cdc.spec.check import check_file
     from cdc.state.decisions import CommitLog
     from cdc.tables.log import TableLog
 
-    checked = check_file(file)
-    spec = checked.with_sink(sink).spec
     with reading(None if state_dir is None else of_sink(state_dir, spec), spec) as state:
         pipeline = state.ran_pipeline(source=spec.source.type)
         known = TableLog(state.store).at(CommitLog(state.commits).committed()).sink
-        chosen = [TableId.parse(name) for name in tables or ()] or sorted(known)
+        chosen = [TableId.parse(name) for name in tables] or sorted(known)
         unknown = [str(table) for table in chosen if table not in known]
         if unknown:
             raise SinkError(f"the pipeline has no such table: {', '.join(unknown)}", where=f"sink {spec.sink.type}")
         target = spec.sink.build(Context(pipeline, state.sink))
-        for table in chosen:
+        for number, table in enumerate(chosen):
             done = target.compact(table)
             if done is None:
-                hint = "only tables of a lake are compacted: Paimon, Iceberg"
-                raise SinkError("nothing is to be compacted", where=f"sink {spec.sink.type}", hint=hint)
-            print(printed(f"{table}: {done}"))
+                return number
+            print(printed(f"{f'{spec.sink_name}: ' if named else ''}{table}: {done}"))
+    return len(chosen)

@@ -99,8 +99,8 @@ NOTICES: Mapping[str, str] = {
     "held back": "{change} of {source} is held back until a re-snapshot brings it: {reason}",
     "overwritten": "snapshot.overwrites {source}: it is written over the rows that are there, those gone from it stay"
     "{why}",
-    "occupied": "rows.kept {source}: rows were here before its snapshot, and those that it does not have stay: "
-    "`cdc resync FILE {source}` takes them out",
+    "occupied": "rows.kept {source}: rows were here before its snapshot, and those that it does not have stay "
+    "(pipeline.existing-rows)",
     "replaced": "rows.replaced {source}: rows were here before its snapshot, which takes their place once it is whole",
     "routed": "route.moved {source}: it goes here from now on, and is copied anew for that",
     "unrouted": "route.moved {source}: it goes elsewhere from now on, its rows stay here as they are",

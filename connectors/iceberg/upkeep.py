@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
@@ -26,6 +28,9 @@ _SMALL_BYTES = 32 << 20
 """A data file below this size is small; at most four times as much becomes one file."""
 _MOST_GONE = 0.3
 """A data file of whose rows more than this part is deleted is written anew, whatever its size."""
+
+_TRIES = 5
+"""So often a merge is published anew, and `cdc compact` merges anew, beside a run that commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,10 @@ class Upkeep:
         self.turns.after_commit(committed, self._look_after)
 
     def compact(self, name: TableId) -> str:
-        """Merge all that can be merged, and say what was done. Raises SinkError."""
+        """Merge all that can be merged, and say what was done; anew where a run commits meanwhile. Raises SinkError."""
+        for _ in range(_TRIES - 1):
+            with suppress(HeadMoved):
+                return str(self._once(self.tables.get(name), 2))
         return str(self._done(self.tables.get(name), 2))
 
     def _look_after(self, name: TableId) -> str:
@@ -74,14 +82,18 @@ class Upkeep:
 
     def _done(self, table: LakeTable, least: int) -> Done:
         try:
-            with self.tables.catalog.guard(str(table.id)):
-                merged = self._merged(table, least)
-                snapshots = self._expired(self.tables.get(table.id) if merged else table)
-                self.expired.remove(self.tables.get(table.id) if merged or snapshots else table)
-                return Done(merged, snapshots)
+            return self._once(table, least)
         except HeadMoved as error:
             hint = "try it again when less is written"
             raise SinkError(f"another commit came first: {error}", where=str(table.id), hint=hint) from error
+
+    def _once(self, table: LakeTable, least: int) -> Done:
+        """Raises HeadMoved where another commit comes first: then nothing is changed."""
+        with self.tables.catalog.guard(str(table.id)):
+            merged = self._merged(table, least)
+            snapshots = self._expired(self.tables.get(table.id) if merged else table)
+            self.expired.remove(self.tables.get(table.id) if merged or snapshots else table)
+            return Done(merged, snapshots)
 
     def _merged(self, table: LakeTable, least: int) -> int:
         """One `replace` snapshot, the same rows in fewer files; how many files went."""
@@ -91,14 +103,33 @@ class Upkeep:
             return 0
         removed = [file.file_path for file in chosen]
         removed += [delete.file_path for file in chosen for delete in there.deletes.get(file.file_path, ())]
-        made = rewritten(table, there, chosen, f"{table.file_prefix(self.pipeline)}-compact-h{table.head}")
+        # a command beside a run may merge other files of the same head: neither writes over what the other names
+        made = rewritten(table, there, chosen, f"{table.file_prefix(self.pipeline)}-compact-{uuid4().hex}")
         change = Change("replace" if made else "delete", made, removed=frozenset(removed))
-        head = publish(self.tables.catalog, table, change)
+        table, head = self._published(table, there, chosen, change)
         index = KeyIndex(self.folder, table)
         if table.key:
             with only_an_index(index):
                 index.note_moved(head, made)
         return len(removed)
+
+    def _published(
+        self, table: LakeTable, there: Files, chosen: Sequence[Any], change: Change
+    ) -> tuple[LakeTable, int]:
+        """The table that the change was published on, and its new head.
+
+        Commits that come first, those of a run, matter only where they touch what was merged. Raises HeadMoved then;
+        the files that were written stay, as an answer may have been lost, and cost room and nothing else.
+        """
+        for _ in range(_TRIES):
+            try:
+                return table, publish(self.tables.catalog, table, change)
+            except HeadMoved:
+                now = self.tables.get(table.id)
+                if not _is_as_before(table, there, chosen, now):
+                    raise
+                table = now
+        return table, publish(self.tables.catalog, table, change)
 
     def _expired(self, table: LakeTable) -> int:
         """Snapshots beyond those to keep go; the files that they alone name are noted, and go later."""
@@ -142,3 +173,22 @@ def _tier(group: Sequence[Any], least: int) -> list[Any]:
     for file in group:
         tiers[max(0, int(file.file_size_in_bytes).bit_length() - 14) // 4].append(file)
     return [file for tier in tiers.values() if len(tier) >= least for file in tier]
+
+
+def _is_as_before(table: LakeTable, there: Files, chosen: Sequence[Any], now: LakeTable) -> bool:
+    """Whether the chosen data files have the same rows at another head, and would be written in the same way."""
+    shapes = [(one.identity, one.metadata.current_schema_id, one.metadata.default_spec_id) for one in (table, now)]
+    if shapes[0] != shapes[1]:
+        return False
+    files = Files.of(now)
+    if _paths(files.loose) != _paths(there.loose):
+        return False
+    return all(
+        file.file_path in files.data
+        and _paths(files.deletes.get(file.file_path, ())) == _paths(there.deletes.get(file.file_path, ()))
+        for file in chosen
+    )
+
+
+def _paths(files: Sequence[Any]) -> set[str]:
+    return {str(file.file_path) for file in files}

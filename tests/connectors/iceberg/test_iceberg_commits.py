@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from cdc.schema import (
 )
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
-from connectors.iceberg import index, places
+from connectors.iceberg import index, places, snapshots, upkeep
 from connectors.iceberg.known import live_files
 from connectors.iceberg.sink import IcebergSink
 
@@ -180,6 +180,40 @@ def test_upkeep_leaves_no_file_that_nothing_names(tmp_path: Path, harness: Icebe
     assert len(named) == 1
     assert len(rows(harness)) == 31
     assert len(duckdb_rows(table.library.metadata_location)) == 31
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "left"),
+    [
+        (["+I", 300, "n"], ["1 v3", "101 n", "102 n", "103 n", "2 b", "300 n"]),
+        (["-D", 1, "v3"], ["101 n", "102 n", "103 n", "2 b"]),
+    ],
+    ids=["other rows", "rows that are merged"],
+)
+def test_a_merge_beside_a_run_that_commits(
+    harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch, meanwhile: Sequence[Any], left: Sequence[str]
+) -> None:
+    """It is published behind commits of other rows, and made anew behind one that touches the merged rows."""
+    for batch in range(1, 4):
+        before = "a" if batch == 1 else f"v{batch - 1}"
+        commit(harness.sink(), batch, ("-U", 1, before), ("+U", 1, f"v{batch}"), ("+I", 100 + batch, "n"))
+    merges, batches = [], iter([4])
+
+    def publish(catalog: Any, table: Any, change: Any) -> int:
+        if change.operation == "replace":
+            merges.append(change)
+            for other in batches:
+                commit(harness.sink(), other, tuple(meanwhile))
+        return snapshots.publish(catalog, table, change)
+
+    monkeypatch.setattr(upkeep, "publish", publish)
+    assert not harness.sink().compact(TABLE).startswith("0 files")
+    assert rows(harness) == left
+    assert (
+        sorted(f"{row['id']} {row['name']}" for row in duckdb_rows(harness.table(TABLE).library.metadata_location))
+        == left
+    )
+    assert len({id(change) for change in merges}) == (1 if meanwhile[0] == "+I" else 2)
 
 
 def test_an_undecided_batch_leaves_no_file(tmp_path: Path, harness: IcebergHarness) -> None:
