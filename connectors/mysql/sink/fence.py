@@ -1,18 +1,22 @@
 """The fence: one row per pipeline, written in the transaction of a batch's rows.
 
-    commits (pipeline VARCHAR(255) PRIMARY KEY, batch BIGINT, committed_at TIMESTAMP)
+    commits (pipeline VARCHAR(255) PRIMARY KEY, batch BIGINT, committed_at TIMESTAMP, counts LONGTEXT)
 
-`batch` is the last batch that is in; a batch at or below it is not written again. The row is locked before anything is
-written, so a commit whose answer was lost is over, one way or the other, before it is tried again.
+`batch` is the last batch that is in; a batch at or below it is not written again. `counts` are of the rows that it has
+left out, as JSON, for a run that asks after a crash. The row is locked before anything is written, so a commit whose
+answer was lost is over, one way or the other, before it is tried again.
 """
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping
 
 from cdc.errors import SinkError
 from connectors.mysql.sink.session import SinkSession
 from connectors.shared.sql.client import Refused, quoted
 
-_NO_BATCH = -1
+_NO_BATCH, _NO_COLUMN = -1, 1054
 _NO_TABLE = frozenset({1049, 1146})
 _READ_ONLY = frozenset({1290, 1792, 1836})
 _DENIED = frozenset({1044, 1142, 1143, 1227})
@@ -30,6 +34,12 @@ class Fence:
         batch = self._row()
         return _NO_BATCH if batch is None else batch
 
+    def counts(self, batch: int) -> dict[str, int]:
+        """Counts of what this batch has left out, where it is the last that is in. In a transaction with `lock`."""
+        known = f"SELECT batch, counts FROM {self._table} WHERE pipeline = %s"
+        found = self._session.rows(known, (self._pipeline,))
+        return dict(json.loads(found[0][1] or "{}")) if found and int(found[0][0]) == batch else {}
+
     def _row(self) -> int | None:
         """The batch of the row; None where there is no row, or no table."""
         try:
@@ -46,6 +56,7 @@ class Fence:
         Only a query where they are there: every commit calls it, and a server logs each CREATE, whatever it does.
         """
         if self._row() is not None:
+            self._add_counts()
             return
         known = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
         try:
@@ -54,12 +65,22 @@ class Fence:
             self._session.run(
                 f"CREATE TABLE IF NOT EXISTS {self._table} (pipeline VARCHAR(255) CHARACTER SET utf8mb4 "
                 "COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, batch BIGINT NOT NULL, "
-                "committed_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP)"
+                "committed_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, counts LONGTEXT)"
             )
+            self._add_counts()
             insert = f"INSERT IGNORE INTO {self._table} (pipeline, batch) VALUES (%s, {_NO_BATCH})"
             self._session.run(insert, (self._pipeline,))
         except Refused as error:
             raise self._refused(error) from None
+
+    def _add_counts(self) -> None:
+        """The column of a table that an earlier version made."""
+        try:
+            self._session.rows(f"SELECT counts FROM {self._table} WHERE pipeline = %s", (self._pipeline,))
+        except Refused as error:
+            if error.code != _NO_COLUMN:
+                raise self._refused(error) from None
+            self._session.run(f"ALTER TABLE {self._table} ADD COLUMN counts LONGTEXT")
 
     def lock(self) -> int:
         """The last batch that is in; nobody else writes one until the transaction ends."""
@@ -76,11 +97,13 @@ class Fence:
             )
         return int(rows[0][0])
 
-    def write(self, batch: int) -> None:
+    def write(self, batch: int, counts: Mapping[str, int]) -> None:
         """Set the row, in the caller's transaction."""
-        update = f"UPDATE {self._table} SET batch = %s, committed_at = CURRENT_TIMESTAMP WHERE pipeline = %s"
+        update = (
+            f"UPDATE {self._table} SET batch = %s, counts = %s, committed_at = CURRENT_TIMESTAMP WHERE pipeline = %s"
+        )
         try:
-            self._session.run(update, (batch, self._pipeline))
+            self._session.run(update, (batch, json.dumps(dict(counts)), self._pipeline))
         except Refused as error:
             raise self._refused(error) from None
 

@@ -33,7 +33,7 @@ from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.statements import RowStatements, statements_of
 from connectors.mysql.sink.text import literals
 from connectors.shared.last_image.last_image import last_rows
-from connectors.shared.staging.stage import KIND, Staged
+from connectors.shared.staging.stage import KIND, POSITION, Staged
 
 _PIECE_ROWS, _PIECE_BYTES = 100_000, 32 << 20
 _GONE = (int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE))
@@ -67,7 +67,7 @@ class TableWriter:
         values = values if len(last) == len(values) else values.take(pa.array(last))
         gone = np.isin(kinds[last], _GONE)
         new = bool(self._table.unique) or not self._table.key
-        one_by_one = self._one_by_one(values, gone)
+        one_by_one = self._one_by_one(values, gone, _positions(rows, last))
         one_by_one.begin()
         try:
             self._delete(values, gone, all_keys=new)
@@ -101,19 +101,19 @@ class TableWriter:
     def _keyless(self, rows: pa.RecordBatch) -> int:
         """Runs of inserts and of other changes, in order. How many deletes found no row."""
         kinds, missed = _kinds(rows), 0
-        values = self._values(rows)
+        values, positions = self._values(rows), _positions(rows, np.arange(rows.num_rows))
         gone = np.isin(kinds, _GONE)
         bounds = [0, *(np.flatnonzero(np.diff(gone)) + 1).tolist(), len(kinds)]
         for start, end in pairwise(bounds):
             part = values.slice(start, end - start)
             if end > start and gone[start]:
-                missed += self._delete_one_by_one(part)
+                missed += self._delete_one_by_one(part, positions[start:end])
             elif end > start:
-                self._append(part)
+                self._append(part, positions[start:end])
         return missed
 
-    def _append(self, rows: pa.RecordBatch) -> None:
-        one_by_one = self._one_by_one(rows, np.zeros(rows.num_rows, bool))
+    def _append(self, rows: pa.RecordBatch, positions: pa.Array) -> None:
+        one_by_one = self._one_by_one(rows, np.zeros(rows.num_rows, bool), positions)
         one_by_one.begin()
         try:
             self._write(rows, new=True)
@@ -121,7 +121,7 @@ class TableWriter:
             one_by_one.undo()
             one_by_one.append(rows)
 
-    def _delete_one_by_one(self, rows: pa.RecordBatch) -> int:
+    def _delete_one_by_one(self, rows: pa.RecordBatch, positions: pa.Array) -> int:
         missed = 0
         columns = self._statements.columns(rows.schema.names)
         texts = [
@@ -132,22 +132,24 @@ class TableWriter:
                 missed += not self._statements.delete_one(columns, [value[1:-1] for value in values])
             except RowRefused as error:
                 self._refused.check(rows, place, error)
-                self._refused.add(rows, place, error, deleted=True)
+                self._refused.add(rows, place, error, positions[place].as_py(), deleted=True)
         return missed
 
     def _values(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that are written: those of the server's own making are not, but for a key, which it refuses."""
-        names = rows.schema.names[:-1]
+        names = [name for name in rows.schema.names if name not in (KIND, POSITION)]
         kept = {name.casefold() for name in self._staged.key}
         made = {name.casefold() for name in self._table.generated} - kept
         return rows.select([name for name in names if name.casefold() not in made])
 
-    def _one_by_one(self, rows: pa.RecordBatch, gone: np.ndarray) -> RowByRow:
+    def _one_by_one(self, rows: pa.RecordBatch, gone: np.ndarray, positions: pa.Array) -> RowByRow:
         return RowByRow(
             self._session,
             self._statements,
             lambda place, error: self._refused.check(rows, place, error),
-            lambda place, error: self._refused.add(rows, place, error, deleted=bool(gone[place])),
+            lambda place, error: self._refused.add(
+                rows, place, error, positions[place].as_py(), deleted=bool(gone[place])
+            ),
         )
 
 
@@ -163,6 +165,13 @@ def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             held, rows, size = [], 0, 0
     if held:
         yield pa.concat_batches(held)
+
+
+def _positions(rows: pa.RecordBatch, places: np.ndarray) -> pa.Array:
+    """Where these rows are in the log; nowhere where that was not staged."""
+    if POSITION not in rows.schema.names:
+        return pa.repeat("", len(places))
+    return rows.column(rows.schema.names.index(POSITION)).take(pa.array(places))
 
 
 def _kinds(rows: pa.RecordBatch) -> np.ndarray:

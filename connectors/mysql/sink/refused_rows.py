@@ -71,13 +71,13 @@ class RefusedRows:
     def __init__(self, letters: BatchLetters, table: ServerTable, source: TableId, key: tuple[str, ...]) -> None:
         self._letters, self._table, self._source, self._key = letters, table, source, key
 
-    def add(self, rows: pa.RecordBatch, place: int, refused: RowRefused, *, deleted: bool) -> None:
-        """Leave out a row. Raises SinkError when its letter cannot be written."""
+    def add(self, rows: pa.RecordBatch, place: int, refused: RowRefused, position: str, *, deleted: bool) -> None:
+        """Leave out a row. `position`: its place in the log. Raises SinkError when its letter cannot be written."""
         column, where, key = self._found(rows, place, refused)
         found = self._table.column(column) if column else None
         letter = DeadLetter(
             table=str(self._source),
-            position="",
+            position=position,
             operation="delete" if deleted else "upsert",
             key=key,
             rejected=(Rejected(column, str(found.type) if found else "", refused.said),),

@@ -51,8 +51,6 @@ class MySqlSink(TableSink[ServerType]):
         self._tables: dict[TableId, ServerTable] = {}
         self._cut_off = True
         """Whether an attempt to commit the next batch may have left dead letters: nobody knows what ran before this."""
-        self._left_out: tuple[int, Mapping[str, int]] = (-1, {})
-        """A batch whose COMMIT may be without an answer, and its counts."""
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[SchemaSession[ServerType]]:
@@ -77,7 +75,8 @@ class MySqlSink(TableSink[ServerType]):
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Stage the rows in one synced file under the state directory. Executor."""
-        prepared = stage(self._directory, task, blocks)
+        positions = self._options.rejected_values == "dead-letter"
+        prepared = stage(self._directory, task, blocks, positions=positions)
         if prepared:
             self._store.keep(staged_file(self._directory, prepared[0]))
         return prepared
@@ -96,11 +95,10 @@ class MySqlSink(TableSink[ServerType]):
             with session.transaction():
                 if batch <= fence.lock():
                     log.info("batch %d is in %s already", batch, session.where)
-                    counts = self._left_out[1] if self._left_out[0] == batch else {}
+                    counts = fence.counts(batch)
                 else:
                     counts = self._write(session, batch, prepared)
-                    self._left_out = batch, counts
-                    fence.write(batch)
+                    fence.write(batch, counts)
                     reached("mid-commit", batch)
         self._cut_off = False
         for folder in staged_until(self._directory, batch):

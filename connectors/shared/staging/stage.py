@@ -6,7 +6,8 @@ A file is a row of segments; a segment is a complete Arrow IPC stream with rows 
 task cost one file and one fsync, and the driver reads a segment when it gets there. Uncompressed Arrow was measured
 against Parquet: written twice as fast, loaded as fast.
 
-The last column of a segment, `__cdc_kind`, holds the row kinds. For tables with a key, update-before images whose key
+The last column of a segment, `__cdc_kind`, holds the row kinds; the one before it, `__cdc_position`, the places in the
+source's log as text, where a sink asks for them. For tables with a key, update-before images whose key
 equals their update-after image are left out, as only a key's last image counts.
 """
 
@@ -28,7 +29,7 @@ from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.state.durable import new_file
 
-KIND = "__cdc_kind"
+KIND, POSITION = "__cdc_kind", "__cdc_position"
 _TABLE_BYTES = 4 << 20
 _TOTAL_BYTES = 64 << 20
 _SMALL_BATCH_ROWS = 8192
@@ -44,8 +45,12 @@ def staged_file(directory: Path, prepared: Prepared) -> Path:
     return directory / "staging" / str(prepared.handle["file"])
 
 
-def stage(directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> list[Prepared]:
+def stage(
+    directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock], *, positions: bool = False
+) -> list[Prepared]:
     """Write the blocks to the task's file and sync it; no rows, no file. Holds at most about 64 MB of them in memory.
+
+    `positions`: with each row's place in the log, in the column `POSITION`.
 
     Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"], "others": 0}`;
     `others` is the number of images that are no inserts.
@@ -54,7 +59,7 @@ def stage(directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> 
     path = folder / f"{task.partition}-{task.attempt}.arrows"
     try:
         with new_file(path) as file:
-            writer = _Writer(file)
+            writer = _Writer(file, positions=positions)
             for block in blocks:
                 writer.add(block)
             writer.flush()
@@ -90,8 +95,8 @@ class _Table:
 class _Writer:
     """Coalesces small blocks per table and writes them as segments."""
 
-    def __init__(self, file: Any) -> None:
-        self._file, self._bytes = file, 0
+    def __init__(self, file: Any, *, positions: bool) -> None:
+        self._file, self._bytes, self._positions = file, 0, positions
         self.tables: dict[TableId, _Table] = {}
 
     def add(self, block: ChangeBlock) -> None:
@@ -120,9 +125,10 @@ class _Writer:
         table = self.tables.get(block.table)
         schema = block.rows.schema if table is None else table.schema
         if table is None:
+            schema = schema.append(pa.field(POSITION, pa.string())) if self._positions else schema
             schema = schema.append(pa.field(KIND, pa.uint8()))
             table = self.tables[block.table] = _Table(block.table, block.schema.primary_key, schema)
-        elif schema.names[:-1] != block.rows.schema.names:
+        elif schema.names[: len(block.schema.names)] != block.rows.schema.names:
             hint = "a schema change has to end the batch before it"
             raise SinkError("rows of two schemas in one batch", where=str(block.table), hint=hint)
         return table
@@ -159,11 +165,18 @@ def _coalesced(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def _staged(block: ChangeBlock, schema: pa.Schema) -> pa.RecordBatch:
-    rows = pa.RecordBatch.from_arrays([*block.rows.columns, block.kinds], schema=schema)
+    positions = [_positions(block)] if POSITION in schema.names else []
+    rows = pa.RecordBatch.from_arrays([*block.rows.columns, *positions, block.kinds], schema=schema)
     if not block.schema.primary_key:
         return rows
     needless = _needless_befores(block)
     return rows if needless is None else rows.filter(pc.invert(needless))
+
+
+def _positions(block: ChangeBlock) -> pa.Array:
+    """The place in the log of each row; rows of one event share one."""
+    sequences, which = np.unique(block.sequence.to_numpy(zero_copy_only=False), return_inverse=True)
+    return pa.array([block.position_text(each) for each in sequences.tolist()], pa.string()).take(pa.array(which))
 
 
 def _needless_befores(block: ChangeBlock) -> pa.Array | None:

@@ -1,6 +1,7 @@
 """Rows that a table of a MySQL or OceanBase server does not take: told exactly, or in dead letters. Real servers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,16 +159,35 @@ def test_a_row_is_in_the_table_or_in_the_dead_letters_whatever_crashed(
     assert letters(harness) == []
 
 
-def test_a_lost_answer_to_commit_loses_no_letter_and_no_count(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The batch is in; the repeat tells what the first try has left out."""
+def test_a_letter_says_where_in_the_log_its_row_is(harness: Harness) -> None:
+    """In tables with a key, that of the image that counts, and without one."""
+    sink = narrow(harness, "MODIFY n TINYINT")
+    changes = rows(("+I", 2, 5, "two"), ("-U", 2, 5, "two"), ("+U", 2, 1000, "two"), ("+I", 3, 3, "three"))
+    changes = replace(changes, position_text=lambda sequence: f"binlog.000007:{sequence}")
+    sink.commit(1, prepared(sink, 1, changes))
+    (letter,) = [json.loads(file.read_text()) for file in (harness.state.parent / "letters").rglob("*.jsonl")]
+    assert letter["position"] == f"binlog.000007:{changes.sequence[2].as_py()}"
+
+
+@pytest.mark.parametrize("died", [False, True])
+def test_a_lost_answer_to_commit_loses_no_letter_and_no_count(harness: Harness, died: bool) -> None:
+    """The batch is in; the repeat tells what the first try has left out, also where its process died."""
     sink = narrow(harness, "MODIFY n TINYINT")
     handles = prepared(sink, 1, rows(("+I", 2, 1000, "two"), ("+I", 3, 3, "three")))
     sink.commit(1, handles)
-    assert sink.commit(1, handles) == {"out-of-range-dead-letter shop.rows.n": 1}
+    again = harness.sink() if died else sink
+    assert again.commit(1, handles) == {"out-of-range-dead-letter shop.rows.n": 1}
     assert [letter[1] for letter in letters(harness)] == [2]
     assert stored(harness) == [(1, 1, "one"), (3, 3, "three")]
+
+
+def test_a_table_of_commits_without_counts_gets_them(harness: Harness) -> None:
+    """An earlier version made it so."""
+    sink = narrow(harness, "MODIFY n TINYINT")
+    harness.server.execute("ALTER TABLE _cdc.commits DROP COLUMN counts")
+    handles = prepared(sink, 1, rows(("+I", 2, 1000, "two")))
+    for _ in range(2):
+        assert harness.sink().commit(1, handles) == {"out-of-range-dead-letter shop.rows.n": 1}
 
 
 def test_what_is_about_the_whole_table_stops_the_run(harness: Harness) -> None:
