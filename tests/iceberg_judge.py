@@ -28,7 +28,8 @@ for name in ("avro", "iceberg"):
     con.execute(f"LOAD '{path}'")
 for line in sys.stdin:
     try:
-        found = con.execute("SELECT * FROM iceberg_scan(?)", [line.rstrip("\\n")])
+        path, _, where = line.rstrip("\\n").partition("\\t")
+        found = con.execute("SELECT * FROM iceberg_scan(?)" + (where and " WHERE ") + where, [path])
         names = [item[0] for item in found.description]
         answer = [dict(zip(names, row)) for row in found.fetchall()]
     except Exception:
@@ -51,11 +52,11 @@ class Judge:
         command = [sys.executable, "-S", "-c", _SCRIPT, str(folder)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def rows(self, metadata_location: str) -> list[dict[str, Any]]:
-        """All rows of the table's newest snapshot. Raises AssertionError with DuckDB's words."""
+    def rows(self, metadata_location: str, where: str = "") -> list[dict[str, Any]]:
+        """The rows of the table's newest snapshot, all or those that fit. Raises AssertionError with DuckDB's words."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(metadata_location.removeprefix("file://").encode() + b"\n")
+        self._process.stdin.write(f"{metadata_location.removeprefix('file://')}\t{where}\n".encode())
         self._process.stdin.flush()
         found: list[dict[str, Any]] | str = pickle.load(self._process.stdout)
         assert not isinstance(found, str), found

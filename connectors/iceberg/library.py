@@ -15,7 +15,7 @@ from typing import Any
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from connectors.iceberg.sql_catalog import sql_catalog
-from connectors.shared.lake.errors import first_line, is_away
+from connectors.shared.lake.errors import GONE_HINT, first_line, is_away, is_gone
 
 _AWAY = frozenset({
     "ConnectionError", "ConnectTimeout", "ReadTimeout", "ServerError", "ServiceUnavailableError",
@@ -127,6 +127,8 @@ def _boundary(where: str, secrets: list[str]) -> Iterator[None]:
             raise HeadMoved(text) from error
         if name == "CommitStateUnknownException":
             raise CommitUnknown(text, where=where, hint="is the catalog reachable?") from error
+        if is_gone(error):
+            raise SinkUnavailable(text, where=where, hint=GONE_HINT) from error
         if is_away(error, _AWAY, _UNREACHABLE):
             raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
         raise SinkError(f"Iceberg refused: {text}", where=where) from error

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connectors.iceberg.known import PATH_ID
+from connectors.shared.lake.columns import has_nan
 from connectors.shared.lake.durable import synced
 
 POS_ID = 2147483545
@@ -169,11 +170,28 @@ def read_keys(io: Any, data: bytes, path: str) -> pa.Table:
 def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData]) -> int:
     output = io.new_output(path)
     with output.create(overwrite=True) as stream:
-        with pq.ParquetWriter(stream, rows.schema, compression="zstd", store_schema=False) as writer:
+        statistics = _with_statistics(rows)
+        with pq.ParquetWriter(
+            stream, rows.schema, compression="zstd", store_schema=False, write_statistics=statistics
+        ) as writer:
             writer.write_table(rows, row_group_size=_ROWS_A_GROUP)
         collected.append(writer.writer.metadata)
     synced(path)
     return len(output)
+
+
+def _with_statistics(rows: pa.Table) -> bool | list[str]:
+    """The columns that get statistics, True for all: not those with NaN.
+
+    The format leaves NaN out of bounds. A reader to whom it is the greatest number passes over rows by them (DuckDB).
+    """
+    floating = [name for name, kind in zip(rows.schema.names, rows.schema.types, strict=True) if _is_floating(kind)]
+    without = {name for name in floating if has_nan(rows[name])}
+    return [name for name in rows.schema.names if name not in without] if without else True
+
+
+def _is_floating(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.errors import SinkError
+from connectors.shared.lake.columns import has_nan
 
 INSERT, DELETE = 0, 3
 _BOUNDS = ("min_values", "max_values")
@@ -81,8 +82,17 @@ def _ascending(number: int) -> list[tuple[str, str]]:
 
 
 def column_stats(values: Any, library: Any, name: str) -> dict[str, Any]:
-    """A column's statistics as the library has them; none of long text, which would fill the manifests."""
+    """A column's statistics as the library has them.
+
+    No bounds of long text, which would fill the manifests, nor of a column with NaN: it is the greatest number to some
+    readers and none to others. Bounds that are zero have the sign that includes both zeros.
+    """
     found: dict[str, Any] = library(pa.table({name: values}), name)
+    if pa.types.is_floating(values.type):
+        if has_nan(values):
+            return found | dict.fromkeys(_BOUNDS)
+        zeros = zip(_BOUNDS, (-0.0, 0.0), strict=True)
+        found |= {bound: zero for bound, zero in zeros if found[bound] == 0}
     if any(isinstance(found[key], str | bytes) and len(found[key]) > _LONGEST_STATS for key in _BOUNDS):
         found |= dict.fromkeys(_BOUNDS)
     return found

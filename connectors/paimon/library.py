@@ -16,7 +16,7 @@ from typing import Any
 
 from cdc.errors import CdcError, SinkError, SinkUnavailable
 from cdc.schema import TableId
-from connectors.shared.lake.errors import first_line, is_away
+from connectors.shared.lake.errors import GONE_HINT, first_line, is_away, is_gone
 from connectors.shared.lake.options import is_secret, shown_address
 
 VERSIONS = {"pypaimon": "2.1.0", "pypaimon-rust": "0.4.0"}
@@ -130,6 +130,8 @@ def _boundary(where: str, options: Mapping[str, str]) -> Iterator[None]:
         raise
     except Exception as error:
         text = first_line(error, [value for name, value in options.items() if is_secret(name)])
+        if is_gone(error):
+            raise SinkUnavailable(text, where=where, hint=GONE_HINT) from error
         if is_away(error, _AWAY, _UNREACHABLE):
             raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
         raise SinkError(f"Paimon refused: {text}", where=where) from error

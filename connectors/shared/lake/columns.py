@@ -81,6 +81,11 @@ def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return pc.cast(values, wanted)
 
 
+def has_nan(values: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a column of floating point numbers has one that is none."""
+    return bool(pc.any(pc.is_nan(values)).as_py())
+
+
 def _span_text(values: pa.Array) -> pa.Array:
     """TIME values as MySQL prints them: `-838:59:59`; a fraction of six digits where there is one."""
     return pc.replace_substring_regex(spans(values), r"\.0+$", "")

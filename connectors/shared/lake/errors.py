@@ -26,6 +26,17 @@ def is_away(error: BaseException | None, names: Collection[str], words: Collecti
     return False
 
 
+def is_gone(error: BaseException | None) -> bool:
+    """Whether an error came from a file that is not there: another system lets snapshots expire while they are read."""
+    while error is not None and not isinstance(error, FileNotFoundError):
+        error = error.__cause__
+    return error is not None
+
+
+GONE_HINT = "does another system let snapshots expire at once, or clean the folder? a file in use is to stay for hours"
+"""What to do about a file that stays away, however often the newest snapshot is looked at."""
+
+
 def first_line(error: BaseException, secrets: Collection[str]) -> str:
     """The beginning of an error's text and of that of its first cause, without these texts."""
     text, cause = _beginning(error), error.__cause__
