@@ -147,6 +147,7 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         "sink.partitioning.strategy": "every key's changes stay in order without it",
         "flink-conf": "there is no Flink; `spark` holds settings of Spark",
         "transform.decimal.precision.mode": "decimals always keep all their digits",
+        "transform.expression.semantics": "comparisons, LIKE and NULL are always those of SQL, as FLINK_SQL has them",
         "use.legacy.json.format": "JSON always has MySQL's own text, with spaces",
         "shade.identifier": "passwords are taken as written, nothing is decoded: write ${PASSWORD} of the environment",
         "shade.sensitive.keywords": "passwords are never shown, and taken as they are written",

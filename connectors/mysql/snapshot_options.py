@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -31,7 +32,9 @@ KeyColumnsText = Annotated[str, HoldsPatterns(lambda text: [pattern for pattern,
 
 
 def _by_table(given: object) -> object:
-    """Filters by table, also of a list as Flink CDC writes it; what is neither is left to be refused."""
+    """Filters by table, also of a list or a text as Flink CDC writes them; what is neither is left to be refused."""
+    if isinstance(given, str):
+        given = [_entry(part) for part in _PARTS.findall(given) if part.strip()]
     if not isinstance(given, list):
         return given
     filters: dict[str, Any] = {}
@@ -46,8 +49,19 @@ def _by_table(given: object) -> object:
     return filters
 
 
-_EitherForm = BeforeValidator(_by_table, json_schema_input_type=dict[str, str] | list[Any])
-Filters = Annotated[dict[str, str], BY_TABLE, _EitherForm]
+_PARTS = re.compile(r"""(?:[^;'"`]|'[^']*'|"[^"]*"|`[^`]*`|['"`])+""")
+"""Filters in a text, between semicolons that are not quoted."""
+
+
+def _entry(text: str) -> dict[str, str]:
+    table, colon, condition = text.partition(":")
+    if not colon:
+        raise OptionError(f"`{text.strip()}` is no table with its filter", "write shop.orders:id > 9;shop.log:id < 5")
+    return {"table": table.strip(), "filter": condition.strip()}
+
+
+_EachForm = BeforeValidator(_by_table, json_schema_input_type=dict[str, str] | list[Any] | str)
+Filters = Annotated[dict[str, str], BY_TABLE, _EachForm]
 Modes = Annotated[dict[str, TableMode], BY_TABLE]
 
 
@@ -85,7 +99,8 @@ class SnapshotOptions(LogOptions):
         alias="scan.snapshot.filters",
         description="Rows to copy, by table: `{shop.orders: \"created > '2024-01-01'\"}`, each a condition of the "
         "server's own SQL. The log is not filtered: changes of other rows come with it. A list such as "
-        "`[{table: shop.orders, filter: id > 9}]` is read too.",
+        "`[{table: shop.orders, filter: id > 9}]` is read too, and a text such as "
+        "`shop.orders:id > 9;shop.log:id < 5`.",
     )
     backfill_skip: bool = Field(
         False,

@@ -46,7 +46,7 @@ def test_the_page_has_all_of_them() -> None:
                 "sink.buffer-flush.max-rows",
             )
         }
-    assert [len([row for row in rows() if row[0] == section]) for section in MODELS] == [38, 17, 26, 21]
+    assert [len([row for row in rows() if row[0] == section]) for section in MODELS] == [39, 18, 26, 21]
 
 
 FORMS = """
@@ -75,6 +75,19 @@ def test_filters_of_its_own_sample_file_are_a_list() -> None:
     source = check("p.yaml", text.encode(), env={}).spec.source
     assert isinstance(source, SnapshotOptions)
     assert source.snapshot_filters == {"shop.ord\\.*": "id > 9", "shop.x": "id > 1"}
+
+
+WRITTEN = r"""'shop.ord\.*:id > 9 AND city <> "a;b:c" ;shop.x:a = "it;" OR `b;` = 5;'"""
+
+
+def test_filters_are_a_text_as_its_option_has_them() -> None:
+    source = check("p.yaml", FILTERS.replace("FILTERS", WRITTEN).encode(), env={}).spec.source
+    assert isinstance(source, SnapshotOptions)
+    assert source.snapshot_filters == {
+        r"shop.ord\.*": 'id > 9 AND city <> "a;b:c"', "shop.x": 'a = "it;" OR `b;` = 5',
+    }  # fmt: skip
+    with pytest.raises(SpecError, match=r"`shop\.y` is no table with its filter"):
+        check("p.yaml", FILTERS.replace("FILTERS", "'shop.x:a > 1;shop.y'").encode(), env={})
 
 
 @pytest.mark.parametrize(
