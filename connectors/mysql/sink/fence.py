@@ -16,7 +16,7 @@ from cdc.errors import SinkError
 from connectors.mysql.sink.session import SinkSession
 from connectors.shared.sql.client import Refused, quoted
 
-_NO_BATCH, _NO_COLUMN = -1, 1054
+_NO_BATCH = -1
 _NO_TABLE = frozenset({1049, 1146})
 _READ_ONLY = frozenset({1290, 1792, 1836})
 _DENIED = frozenset({1044, 1142, 1143, 1227})
@@ -56,7 +56,6 @@ class Fence:
         Only a query where they are there: every commit calls it, and a server logs each CREATE, whatever it does.
         """
         if self._row() is not None:
-            self._add_counts()
             return
         known = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
         try:
@@ -67,20 +66,10 @@ class Fence:
                 "COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, batch BIGINT NOT NULL, "
                 "committed_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, counts LONGTEXT)"
             )
-            self._add_counts()
             insert = f"INSERT IGNORE INTO {self._table} (pipeline, batch) VALUES (%s, {_NO_BATCH})"
             self._session.run(insert, (self._pipeline,))
         except Refused as error:
             raise self._refused(error) from None
-
-    def _add_counts(self) -> None:
-        """The column of a table that an earlier version made."""
-        try:
-            self._session.rows(f"SELECT counts FROM {self._table} WHERE pipeline = %s", (self._pipeline,))
-        except Refused as error:
-            if error.code != _NO_COLUMN:
-                raise self._refused(error) from None
-            self._session.run(f"ALTER TABLE {self._table} ADD COLUMN counts LONGTEXT")
 
     def lock(self) -> int:
         """The last batch that is in; nobody else writes one until the transaction ends."""
