@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.state.durable import write_file
-from connectors.iceberg.known import files_of, manifests_of
+from connectors.iceberg.known import files_of, forget, manifests_of
 from connectors.iceberg.snapshots import delete_quietly
 from connectors.iceberg.tables import LakeTable
 
@@ -47,6 +47,7 @@ class ExpiredFiles:
         write_file(note, json.dumps({"expired_s": self.clock(), "paths": sorted(paths)}).encode())
         yield
         note.rename(note.with_suffix(_SURE))
+        forget(paths)
 
     def remove(self, table: LakeTable) -> None:
         """Remove the files whose time has come."""

@@ -79,6 +79,13 @@ def keep_files(table: LakeTable, path: str, files: Iterable[Any]) -> tuple[Known
     return found
 
 
+def forget(paths: Iterable[str]) -> None:
+    """Let go of lists and manifests that no snapshot names any more."""
+    for path in paths:
+        _lists.forget(path)
+        _files.forget(path)
+
+
 def _known(file: Any, ids: set[int]) -> KnownFile:
     lower, upper = (
         {number: bounds[number] for number in ids if number in bounds}
@@ -103,6 +110,10 @@ class _Kept(Generic[T]):
                 return None
             self._values.move_to_end(path)
             return self._values[path]
+
+    def forget(self, path: str) -> None:
+        with self._lock:
+            self._count -= len(self._values.pop(path, ()))
 
     def keep(self, path: str, value: T) -> None:
         with self._lock:

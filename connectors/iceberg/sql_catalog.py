@@ -66,11 +66,12 @@ _without_history: ContextVar[bool] = ContextVar("without_history", default=False
 
 
 class _Metadata:
-    """The latest metadata by the path of its file. Thread safe."""
+    """The newest metadata of each table by the path of its file, the latest ones. Thread safe."""
 
     def __init__(self) -> None:
         self._lock, self._count = threading.Lock(), 0
         self._values: OrderedDict[str, Any] = OrderedDict()
+        self._newest: dict[Any, str] = {}
 
     def get(self, location: str) -> Any:
         with self._lock:
@@ -80,11 +81,18 @@ class _Metadata:
 
     def keep(self, location: str, metadata: Any) -> None:
         with self._lock:
-            before = self._values.pop(location, None)
-            self._count += _size(metadata) - (0 if before is None else _size(before))
-            self._values[location] = metadata
+            self._drop(location)
+            self._drop(self._newest.get(metadata.table_uuid, ""))
+            self._values[location], self._newest[metadata.table_uuid] = metadata, location
+            self._count += _size(metadata)
             while self._count > _MOST_SNAPSHOTS and len(self._values) > 1:
-                self._count -= _size(self._values.popitem(last=False)[1])
+                self._drop(next(iter(self._values)))
+
+    def _drop(self, location: str) -> None:
+        gone = self._values.pop(location, None)
+        if gone is not None:
+            self._count -= _size(gone)
+            del self._newest[gone.table_uuid]
 
 
 def _size(metadata: Any) -> int:

@@ -81,6 +81,17 @@ def test_memory_has_bounds(harness: IcebergHarness, monkeypatch: pytest.MonkeyPa
     assert len(sql_catalog._kept._values) == 1
 
 
+def test_memory_follows_the_table(harness: IcebergHarness) -> None:
+    """Metadata that was written over, and manifests of snapshots that have expired, are let go of."""
+    table = harness.table(TABLE)
+    newest = [place for place, of in sql_catalog._kept._values.items() if of.table_uuid == table.metadata.table_uuid]
+    assert newest == [table.library.metadata_location]
+    folder = table.metadata.location
+    named = {snapshot.manifest_list for snapshot in table.metadata.snapshots}
+    assert {path for path in known._lists._values if path.startswith(folder)} <= named
+    assert {path for path in known._files._values if path.startswith(folder)} <= set(_manifests(table))
+
+
 def test_tasks_read_a_table_without_its_history(harness: IcebergHarness) -> None:
     """Fifty snapshots cost more to take apart than a small file to write."""
     whole, plain = harness.table(TABLE), Tables(harness.catalog).for_files(TABLE)

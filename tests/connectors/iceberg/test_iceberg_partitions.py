@@ -10,6 +10,7 @@ from typing import Any
 import iceberg_judge
 import pytest
 from iceberg_harness import IcebergHarness
+from tiers import EXHAUSTIVE
 
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import TaskAttempt
@@ -49,7 +50,15 @@ CASES: dict[str, tuple[str, list[str], list[Any]]] = {
     "BYTES": ("BYTES", ["identity", "bucket[4]", "truncate[2]"], [b"", b"\0", b"\0\xff", b"a/b=c", b"\xff" * 20]),
     "BOOLEAN": ("BOOLEAN", ["identity"], [False, True]),
 }
-EACH = [(name, transform) for name, (_, transforms, _) in CASES.items() for transform in transforms]
+ALWAYS = {
+    ("BIGINT", "truncate[10]"), ("DECIMAL", "truncate[50]"), ("DATE", "month"), ("TIMESTAMP", "hour"),
+    ("TIMESTAMP_LTZ", "day"), ("STRING", "bucket[4]"),
+}  # fmt: skip
+EACH = [
+    pytest.param(name, transform, id=f"{name}-{transform}", marks=[] if (name, transform) in ALWAYS else EXHAUSTIVE)
+    for name, (_, transforms, _) in CASES.items()
+    for transform in transforms
+]
 
 
 def write(harness: IcebergHarness, batch: int, schema: TableSchema, changes: list[tuple[str, Row]]) -> None:
@@ -57,7 +66,7 @@ def write(harness: IcebergHarness, batch: int, schema: TableSchema, changes: lis
     sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0, noting=[].append), iter([block(T, schema, changes)])))
 
 
-@pytest.mark.parametrize(("name", "transform"), EACH, ids=[f"{name}-{transform}" for name, transform in EACH])
+@pytest.mark.parametrize(("name", "transform"), EACH)
 def test_every_value_is_found_in_its_partition(tmp_path: Path, name: str, transform: str) -> None:
     """NULL, negative numbers and what was before 1970 have partitions of their own kind."""
     kind, _, values = CASES[name]

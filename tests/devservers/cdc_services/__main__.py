@@ -9,14 +9,16 @@ from collections.abc import Sequence
 
 from cdc_services.apt_sources import mirror
 from cdc_services.iceberg import install as iceberg
+from cdc_services.iceberg import spark
 from cdc_services.install import install, present
 from cdc_services.installation import FLAVORS, Installation, find, services_dir
 from cdc_services.kafka import install as kafka
 from cdc_services.paimon import install as paimon
 from cdc_services.search import install as search
 
-NAMES = (*FLAVORS, kafka.NAME, paimon.NAME, iceberg.NAME, *search.DISTRIBUTIONS)
-REGULAR = tuple(name for name in NAMES if name not in search.OPTIONAL)
+NAMES = (*FLAVORS, kafka.NAME, paimon.NAME, iceberg.NAME, spark.NAME, *search.DISTRIBUTIONS)
+OPTIONAL = (spark.NAME, *search.OPTIONAL)
+REGULAR = tuple(name for name in NAMES if name not in OPTIONAL)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"{', '.join(NAMES)}; without a name all but {', '.join(search.OPTIONAL)}",
+        help=f"{', '.join(NAMES)}; without a name all but {', '.join(OPTIONAL)}",
     )
     installing.add_argument("--mirror", help="Debian mirror; default: CDC_DEBIAN_MIRROR, else the one apt uses")
     installing.add_argument("--again", action="store_true", help="install even if a server is there")
@@ -50,6 +52,8 @@ def _install(flavor: str, base: str | None, *, again: bool) -> int:
             return _install_paimon(again=again)
         if flavor == iceberg.NAME:
             return _install_iceberg(again=again)
+        if flavor == spark.NAME:
+            return _install_spark(again=again)
         if flavor in search.DISTRIBUTIONS:
             return _install_search(flavor, again=again)
         found = None if again else present(flavor, services_dir())
@@ -87,6 +91,15 @@ def _install_iceberg(*, again: bool) -> int:
         iceberg.install(services_dir(), _say)
     else:
         _say(f"{iceberg.NAME}: the reader at {found} is there already")
+    return 0
+
+
+def _install_spark(*, again: bool) -> int:
+    found = None if again else spark.find()
+    if found is None:
+        spark.install(services_dir(), _say)
+    else:
+        _say(f"{spark.NAME}: Spark at {found.folder} is there already")
     return 0
 
 
