@@ -7,7 +7,6 @@ announce --> check the first tables --> check sink, edits and state --> commit w
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +35,7 @@ from cdc.job.spark.own import OwnSpark, chosen_java
 from cdc.job.spark.session import warm_workers
 from cdc.job.spark.without_executors import told_without_executors
 from cdc.job.stream import FORMAT, Side, StreamParts, data_source
+from cdc.job.telling import repeatedly
 from cdc.job.watch import Query, Signals, Watch
 from cdc.planning import check_merges, check_patterns, check_rules
 from cdc.retry import RetryPolicy
@@ -50,11 +50,11 @@ from cdc.without_pandas import keep_pandas_out
 
 _STOPPED_EARLY = "stopped before anything was read"
 _COMPILING = (
-    "the workers are still getting ready: where no compiled kernels fit this processor they are compiled now, once on "
-    "this machine, which takes up to a minute"
+    "the workers are getting ready since {seconds:.0f} s: kernels that are new to this processor are being compiled, "
+    "once on this machine, or another process is waited for that compiles them"
 )
-_LONG_S = 8.0
-"""As long as workers take to load what is compiled on a busy machine."""
+_SAY_EVERY_S = 5.0
+"""Longer than workers take to load what is compiled, unless the machine is busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class PipelineRun:
         start = partial(_start, spark, parts, runner, bounded=bounded)
         drained = None if bounded else partial(_start, spark, parts, runner, bounded=True)
         workers = partial(warm_workers, spark, parts.side.task.warm, parts.parallelism)
-        warm = partial(_warm, workers, self._control.reads, partial(self._output.line, _COMPILING))
+        warm = partial(_warm, workers, self._control.reads, self._output.line)
         copying = Copying(self._source.progress, self._state.store, reporter.line)
         progress = self._control.progress
         monitor = Monitor(progress, reporter, self._output.recording, self._state, copying)
@@ -259,15 +259,12 @@ def _first_tables(source: Source) -> Mapping[TableId, TableSchema]:
     return source.first_tables()
 
 
-def _warm(workers: Callable[[], None], reads: Callable[[], None], say: Callable[[], None]) -> None:
-    """Work beside the first batch, once the stream reader is up; `say` is called when it takes long."""
-    slow = threading.Timer(_LONG_S, say)
-    slow.daemon = True
-    slow.start()
+def _warm(workers: Callable[[], None], reads: Callable[[], None], say: Callable[[str], None]) -> None:
+    """Work beside the first batch, once the stream reader is up; `say` is called again and again when it takes long."""
     try:
-        workers()
+        with repeatedly(lambda seconds: say(_COMPILING.format(seconds=seconds)), _SAY_EVERY_S):
+            workers()
     finally:
-        slow.cancel()
         reads()
 
 

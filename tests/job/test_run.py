@@ -70,6 +70,7 @@ class Folder:
 
     def ends(self, process: subprocess.Popen[str], expect: int = 0) -> None:
         assert process.wait(300) == expect, self.out + self.err
+        assert "Python Proxy" not in self.err
         assert "Traceback" not in self.err
 
     @property

@@ -1,4 +1,4 @@
-"""A first start that compiles for a minute says so."""
+"""A first start that compiles for a minute says so, again and again."""
 
 from __future__ import annotations
 
@@ -7,21 +7,35 @@ import threading
 import pytest
 
 from cdc.job import pipeline_run
+from cdc.job.telling import repeatedly
 
 
-def test_workers_that_take_long_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_run, "_LONG_S", 0.01)
-    told, read = threading.Event(), threading.Event()
+def test_workers_that_take_long_are_told_until_they_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline_run, "_SAY_EVERY_S", 0.01)
+    told: list[str] = []
+    often, read = threading.Event(), threading.Event()
 
-    def workers() -> None:
-        assert told.wait(30)
+    def say(line: str) -> None:
+        told.append(line)
+        if len(told) == 3:
+            often.set()
 
-    pipeline_run._warm(workers, read.set, told.set)
+    pipeline_run._warm(lambda: often.wait(30), read.set, say)
+    assert often.is_set()
     assert read.is_set()
+    assert {line.partition(" since ")[0] for line in told} == {"the workers are getting ready"}
 
 
 def test_workers_that_are_ready_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_run, "_LONG_S", 3600.0)
-    told = threading.Event()
-    pipeline_run._warm(lambda: None, lambda: None, told.set)
-    assert not told.is_set()
+    monkeypatch.setattr(pipeline_run, "_SAY_EVERY_S", 3600.0)
+    told: list[str] = []
+    pipeline_run._warm(lambda: None, lambda: None, told.append)
+    assert told == []
+
+
+def test_nothing_is_said_any_more_once_a_block_has_failed() -> None:
+    told: list[float] = []
+    with pytest.raises(ValueError, match="it"), repeatedly(told.append, 3600.0):
+        raise ValueError("it")
+    assert told == []
+    assert not [thread for thread in threading.enumerate() if thread.name == "long-step"]

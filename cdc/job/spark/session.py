@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import os
 import re
 import subprocess
@@ -182,6 +183,7 @@ def start_session(
     if not os.environ["SPARK_LOCAL_IP"]:
         del os.environ["SPARK_LOCAL_IP"]
     _quiet_at_the_end_of_java()
+    quiet_py4j()
     builder = SparkSession.builder
     archive = archive_options(os.environ, java)
     settings = session_settings(name, master, os.environ, scratch, archive, given)
@@ -277,6 +279,17 @@ def _quiet_at_the_end_of_java() -> None:
         server = getattr(accumulators, name, None)
         if server is not None:
             server.handle_error = lambda *_: None
+
+
+def quiet_py4j() -> None:
+    """Let py4j log nothing of Python code that fails after Java has called it: the query that fails with it has the
+    exception, and the run tells it with its next step. CDC_DEBUG=1 has both. A repeat changes nothing."""
+    for name in ("py4j.clientserver", "py4j.java_gateway"):
+        logging.getLogger(name).addFilter(_not_of_a_callback)
+
+
+def _not_of_a_callback(record: logging.LogRecord) -> bool:
+    return os.environ.get("CDC_DEBUG") == "1" or "Python Proxy" not in record.getMessage()
 
 
 def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> None:

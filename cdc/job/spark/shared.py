@@ -29,10 +29,11 @@ from cdc.job.spark.session import (
     start_session,
     without_variables,
 )
+from cdc.job.telling import repeatedly
 
 _LOOK_S = 0.2
 """How often it is looked at whether a run that waits is to stop."""
-_LONG_S = 5.0
+_SAY_EVERY_S = 5.0
 """After that it is said what is waited for."""
 
 
@@ -142,16 +143,12 @@ class SharedSpark:
             continue
 
     def _let_load(self, forks: Forks, what: Callable[[], None], busy: bool, done: threading.Event) -> None:
-        text = "kernels that are new to this machine are being compiled, or waited for; runs begin after that"
-        long = threading.Timer(_LONG_S, self._line, (text, "info"))
+        text = "runs wait since {:.0f} s for kernels new to this machine that are being compiled here or elsewhere"
         try:
-            long.start()
-            with self._loading:
+            with repeatedly(lambda seconds: self._line(text.format(seconds), "info"), _SAY_EVERY_S), self._loading:
                 wrong = forks.load(what, busy=busy) if forks.alive() else "it has ended"
         except Exception as error:  # noqa: BLE001 - told; runs wait for this thread
             wrong = f"{type(error).__name__}: {error}"
-        finally:
-            long.cancel()
         try:
             if wrong:
                 self._line(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,19 @@ def test_options_for_the_java_of_executors_are_replaced_by_the_pipeline_and_by_s
     assert key not in without_our_executors_java(settings)
     of_pipeline = session_settings("shop", "spark://host:7077", given, Path("/tmp"), given={key: "-Xss1m"})
     assert of_pipeline[key] == without_our_executors_java(of_pipeline)[key] == "-Xss1m"
+
+
+@pytest.mark.parametrize(("debug", "told"), [("", False), ("1", True)])
+def test_what_fails_in_a_batch_is_told_by_the_run_alone(
+    debug: str, told: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CDC_DEBUG", debug)
+    session.quiet_py4j()
+    try:
+        raise ValueError("no such column")
+    except ValueError:
+        logging.getLogger("py4j.clientserver").exception(
+            "There was an exception while executing the Python Proxy on the Python Side."
+        )
+    logging.getLogger("py4j.clientserver").error("something else")
+    assert [record.getMessage() == "something else" for record in caplog.records] == ([False] if told else []) + [True]
