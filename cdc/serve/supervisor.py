@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
@@ -26,6 +26,7 @@ from cdc.errors import CdcError, EngineError, NotNow, StateError
 from cdc.restarts import Restarts
 from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import ErrorView, LogLine, Outcome, PipelineView, RunView, State
+from cdc.serve.follow_up import Due, FollowUp, after_failure, after_success
 from cdc.serve.hints import for_a_server
 from cdc.serve.history import History
 from cdc.serve.host import Host
@@ -45,19 +46,6 @@ T = TypeVar("T")
 
 _CLOCK_S = 30.0
 """How often the clock is looked at that a schedule goes by: it may be set, and goes on while the machine sleeps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """The next run: what begins it, and when by the clock. A pause before a restart is as long whatever that does."""
-
-    why: str
-    at_s: float
-    pause_until_s: float | None = None
-
-    def left_s(self) -> float:
-        """Until then, at most 0 when it is time."""
-        return self.at_s - time.time() if self.pause_until_s is None else self.pause_until_s - time.monotonic()
 
 
 class Supervisor:
@@ -355,39 +343,29 @@ class Supervisor:
         if self._history.held or self._closed:
             self._state = "stopped"
         elif error is not None:
-            self._after_failure(error, control, progress.batches > 0)
+            if error.retryable and not self._host.spark_alive():
+                self._plan("restart")
+                return
+            batch, committed = control.progress.running, progress.batches > 0
+            self._follow(
+                after_failure(error, self._restarts, self._times, batch=batch, committed=committed, now_s=time.time())
+            )
         elif asked:
             self._plan("request")
         else:
-            self._after_success(over)
+            self._follow(after_success(self._times, over.started_s, time.time()))
 
-    def _after_success(self, run: RunView) -> None:
-        begins_s, skipped_s = self._times.next_s(run.started_s, time.time())
-        if skipped_s is not None:
+    def _follow(self, then: FollowUp) -> None:
+        """Plan the next run, or be in the state that is left without one."""
+        if (skipped_s := then.skipped_s) is not None:
             skipped = RunView(skipped_s, skipped_s, "skipped", "schedule")
             self._write_history(lambda: self._history.add(skipped))
-        if begins_s is None:
-            self._state = "finished"
+        if then.why is None:
+            self._state = then.state
         else:
-            self._plan("schedule", begins_s)
-
-    def _after_failure(self, error: CdcError, control: Control, committed: bool) -> None:
-        if error.retryable and not self._host.spark_alive():
-            self._plan("restart")
-            return
-        delay_s = self._restarts.failed(
-            error, batch=control.progress.running, committed=committed, now_s=time.monotonic()
-        )
-        if delay_s is not None:
-            self._plan("restart", pause_s=delay_s)
-            self._say(f"failed, and is started again in {delay_s:.1f} s: {error}", "warning")
-            return
-        begins_s = None if self._restarts.hopeless else self._times.next_s(time.time(), time.time())[0]
-        if begins_s is None:
-            self._state = "failed"
-        else:
-            self._plan("schedule", begins_s)
-        self._say(f"failed, and is not started again ({self._restarts.given_up}): {error}", "error")
+            self._plan(then.why, then.begins_s, pause_s=then.pause_s)
+        if then.said:
+            self._say(then.said, then.level)
 
     def _write_history(self, write: Callable[[], None]) -> None:
         """Put a run into the history: where there is no room for it, the next one that has some brings it along."""

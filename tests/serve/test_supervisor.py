@@ -16,6 +16,7 @@ from cdc_process import wait_for
 import cdc
 from cdc.errors import CdcError, EditRefused, NotNow, SourceUnavailable, StateError, TransformError, WorkerLost
 from cdc.job.control import Control
+from cdc.serve import follow_up
 from cdc.serve import supervisor as module
 from cdc.serve.control import LogLine, PipelineView, RunView
 from cdc.serve.history import History
@@ -361,7 +362,7 @@ def test_a_scheduled_run_that_failed_too_often_is_left_for_the_next_time(kept: K
 
 
 class Clocks:
-    """What a supervisor takes for the time."""
+    """Time as a supervisor has it."""
 
     def __init__(self) -> None:
         self.set_s = 0.0
@@ -374,7 +375,8 @@ class Clocks:
 @pytest.fixture
 def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
     clocks = Clocks()
-    monkeypatch.setattr(module, "time", clocks)
+    for each in (module, follow_up):
+        monkeypatch.setattr(each, "time", clocks)
     monkeypatch.setattr(module, "_CLOCK_S", 0.01)
     return clocks
 
