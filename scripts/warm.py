@@ -23,6 +23,7 @@ from install import say, still_going
 from cdc.source import Context, Limits, Source
 from cdc.spec.check import check_file
 from cdc.state.store import LocalStore
+from connectors.kafka.avro.warm import warm_avro
 from connectors.kafka.read.warm import warm_kernels as warm_fetched
 from connectors.kafka.warm import warm as warm_messages
 from connectors.mysql.rows.ahead import (
@@ -130,7 +131,7 @@ def decoded(source: Source) -> Iterator[int]:
 
 REST: dict[str, Callable[[], object]] = {
     "snapshot reader": warm_snapshot_kernels, "load text": warm_load_text, "messages to Kafka": warm_messages,
-    "messages from Kafka": warm_fetched, "compressed transactions": compile_compressed,
+    "messages from Kafka": warm_fetched, "messages in Avro": warm_avro, "compressed transactions": compile_compressed,
 }  # fmt: skip
 STEPS = {"decoder": warm_decoder, "beside": warm_beside, "rest": warm_rest}
 
