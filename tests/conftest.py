@@ -56,6 +56,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write what is said now to tests/golden")
 
 
+def tests_of_a_process(file: str) -> str:
+    """Name of what stays in one process with the tests of a file."""
+    path = Path(file)
+    if path.parts[-3:-1] == ("connectors", "kafka"):
+        return "kafka"
+    return next((name for name, files in _ONE_PROCESS.items() if path.name in files), file)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole runs come first, then what is slow, then the thousands of short tests: they fill what is left at the end,
+    where a process with a last long file would have the others wait for it. Tests of a file stay together."""
+    marks = ("spark", "slow")
+    long: dict[str, int] = {}
+    for item in items:
+        place = tests_of_a_process(item.nodeid.partition("::")[0])
+        own = next((number for number, mark in enumerate(marks) if item.get_closest_marker(mark)), len(marks))
+        long[place] = min(own, long.get(place, own))
+    items.sort(key=lambda item: long[tests_of_a_process(item.nodeid.partition("::")[0])])
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """As `--dist loadfile` does, but files that share a slow server go to one process: each has servers of its own."""
@@ -65,10 +86,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class OneProcess(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = Path(super()._split_scope(nodeid))
-            if file.parts[-3:-1] == ("connectors", "kafka"):
-                return "kafka"
-            return next((name for name, files in _ONE_PROCESS.items() if file.name in files), str(file))
+            return tests_of_a_process(super()._split_scope(nodeid))
 
     return OneProcess(config, log)
 
