@@ -22,6 +22,7 @@ INSTALL = runpy.run_path(str(ROOT / "scripts" / "install.py"))
 BARE = Path(__file__).with_name("bare_session.py")
 COMMITTED = "batch committed"
 ROUNDS = 3
+"""At most; `--repeat 1` has one, in a third of the time."""
 _WAIT_S = 900.0
 
 
@@ -29,10 +30,11 @@ def first_minutes(bench: Bench) -> dict[str, Any]:
     """Seconds and CPU seconds; the ratios are of seconds. Needs the package index; caches are empty each time."""
     rounds: dict[str, list[tuple[float, float]]] = {}
     load, spent = OtherLoad([bench.server_pid]), 0.0
-    for number in range(ROUNDS):
+    count = min(ROUNDS, bench.repeat)
+    for number in range(count):
         folder = bench.folder / f"first-{number}"
         for name, measure in (("first_row", _first_row), ("installed", _installed), ("run", _run), ("bare", _bare)):
-            bench.say(f"first: {name}, round {number + 1} of {ROUNDS}")
+            bench.say(f"first: {name}, round {number + 1} of {count}")
             rounds.setdefault(name, []).append(measure(folder / name))
             spent += rounds[name][-1][1]
     found: dict[str, Any] = {"other_cores": load.cores(spent)}
