@@ -84,7 +84,8 @@ class MySqlSource(Source):
         """
         with self._streams.session() as connection:
             info = check_server(connection, self._parts.wanted)
-            found = read_tables(connection, self._parts.wanted)
+            # MariaDB does not show a table while it takes its new definition: one look more.
+            found = read_tables(connection, self._parts.wanted) or read_tables(connection, self._parts.wanted)
             if not found:
                 raise explain_no_tables(table_ids(connection), self._parts.options.pattern, connection)
             check_select(connection, found)

@@ -93,7 +93,11 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
             position = _position(options, connection, info, session, open_stream, streams.after)
             tables = read_tables(connection, wanted)
             if not tables and at_end:
-                raise explain_no_tables(table_ids(connection), options.pattern, connection)
+                visible = table_ids(connection)
+                if any(map(wanted, visible)):  # MariaDB does not show a table while it takes its new definition
+                    going_on = backoff.pause("a table was altered while all were looked at")
+                    continue
+                raise explain_no_tables(visible, options.pattern, connection)
             check_select(connection, tables)
             databases, sequences = read_databases(connection), read_sequences(connection)
         except SourceError as error:

@@ -16,6 +16,8 @@ from cdc.source import Context, Offset
 from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain
 from cdc_services.server import StartedServer
+from connectors.mysql import source as mysql_source
+from connectors.mysql.follow import startup
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
@@ -179,6 +181,19 @@ def test_no_table_matches(shop: Shop) -> None:
         shop.source("earliest-offset").tables()
     start = shop.source("earliest-offset").initial_offset()  # tables may come later
     assert start["schemas"] == 0
+
+
+@pytest.mark.parametrize("ask", ["initial_offset", "tables"])
+def test_a_table_that_is_not_shown_for_a_moment_is_there(shop: Shop, monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
+    """MariaDB does not list a table while it takes its new definition."""
+    for module in (startup, mysql_source):
+        hidden, really = [1], module.read_tables
+
+        def read_tables(*given: Any, hidden: list[int] = hidden, really: Any = really) -> Any:
+            return {} if hidden and hidden.pop() else really(*given)
+
+        monkeypatch.setattr(module, "read_tables", read_tables)
+    assert getattr(shop.source("initial"), ask)()
 
 
 def test_a_new_start_gives_the_same_history(shop: Shop) -> None:
