@@ -170,7 +170,7 @@ def test_a_big_batch_is_read_in_parts_by_several_tasks(shop: Shop, monkeypatch: 
     source.stop_at_current()
     at = source.latest_offset(shop.start, None, 0.0)  # the sink's tables
     tail = source._parts.tail
-    tail.follow_until(source._end_of_log(MySqlOffset.from_json(at)))
+    tail.follow_until(source._planner.end_of_log(MySqlOffset.from_json(at)))
     tail._follower = tail._follow(MySqlOffset.from_json(at), None)
     tail._follower.join(LONG_S)  # so that everything is in one batch
     end = source.latest_offset(at, None, 0.0)

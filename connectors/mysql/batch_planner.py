@@ -1,0 +1,153 @@
+"""The end of the next batch: how far the log goes, which chunks of tables come with it, and what begins anew.
+
+Stream reader process. It asks the log's reader and the planner of snapshots, and says in which order.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from cdc.errors import PositionLost, SourceError, SourceUnavailable
+from cdc.source import Limits
+from cdc.state.store import Store
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.parts import Parts
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.server_info import server_info
+from connectors.mysql.snapshot.plan.lost_log import LostNote
+
+
+class BatchPlanner:
+    """Plans one batch after the other. `options` compare no names yet: those of `parts` do."""
+
+    def __init__(self, options: MySqlSourceOptions, store: Store, streams: Streams, parts: Parts) -> None:
+        self._options, self._store, self._streams, self._parts = options, store, streams, parts
+        self._snapshot_only = options.startup_mode == "snapshot"
+        self._bounded = self._stopped = self._looked = False
+        self._current: tuple[LogPosition, str] | None = None
+
+    def next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
+        """The end of the batch that begins at `start`; `start` itself when nothing came within `wait_s` seconds.
+
+        Raises SourceError, PositionLost.
+        """
+        if start.schemas == 0 and (first := self._first(start)) != start:
+            return first
+        coordinator = self._parts.coordinator
+        coordinator.open(start)
+        if not self._looked and not self._parts.pattern.kept:
+            self._looked = True
+            joined = self._added_tables(start)
+            self._parts.pattern.note()
+            if joined != start:
+                return joined
+        deadline = time.monotonic() + self._options.retry_timeout_s
+        while True:
+            copying = self._bounded and coordinator.unfinished(start)  # the log is read to its end after that
+            end = self._try_next(start, limits, wait_s)
+            if end != start or self._stopped or not copying:
+                return end
+            if time.monotonic() > deadline:
+                raise SourceError(
+                    "tables cannot be copied: they are other tables on the server than in its log",
+                    where=", ".join(map(str, coordinator.blocked)),
+                    hint="leave them out with tables.exclude, or start anew with an empty state directory",
+                )
+
+    def _try_next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
+        """One try of `next`. A bounded run reads the log without end while tables are copied, as the end is where the
+        last chunk was read."""
+        tail, snapshot = self._parts.tail, self._parts.coordinator
+        if self._bounded:
+            snapshot.hurry = True
+            end_of_log = None if snapshot.unfinished(start) else self.end_of_log(start)
+            if self._snapshot_only and end_of_log is None and not snapshot.unfinished(start):
+                return start
+            tail.follow_until(end_of_log)
+        if self._is_lost(start):
+            return self._jump(start)
+        try:
+            end = tail.offset(start, limits, 0.0 if snapshot.ready(start) else wait_s)
+        except PositionLost:
+            if self._options.on_purged == "fail":
+                raise
+            return self._jump(start)
+        return snapshot.plan(start, end, limits, wait_s)
+
+    def _is_lost(self, at: MySqlOffset) -> bool:
+        """A task has found its part of the log purged, and no jump up to `at` has answered that."""
+        entries = LostNote(self._store).entries()
+        return entries is not None and not self._parts.coordinator.jumped(entries, at)
+
+    def _jump(self, start: MySqlOffset) -> MySqlOffset:
+        """The log behind `start` is purged: every table is re-snapshotted."""
+        from connectors.mysql.follow.opened import forget_opened
+        from connectors.mysql.snapshot.plan.lost_log import jump
+
+        parts = self._parts
+        parts.tail.stop()
+        forget_opened(self._store)
+        return jump(start, parts.options, self._streams, parts.schemas, parts.coordinator, parts.wanted)
+
+    def _added_tables(self, start: MySqlOffset) -> MySqlOffset:
+        """Tables that match since the pipeline file was edited begin in a batch of their own."""
+        from connectors.mysql.snapshot.plan.added_tables import added_tables, without_rows
+
+        schemas, pattern = self._parts.schemas, self._parts.pattern
+        followed = schemas.history.followed(start.schemas)
+        left_out = {table for table in followed if self._parts.wanted(table) and not pattern.matched(table)}
+        known, allowed = followed - left_out, self._options.newly_added
+        try:
+            found = added_tables(start, known, self._parts.wanted, self._streams, allowed=allowed)
+        except SourceUnavailable:
+            found = None  # the log's follower waits for a server that is away
+        if found is None:
+            self._looked = False
+            return start
+        self._parts.notices += without_rows(found, left_out, self._parts.options)
+        if not found and not left_out:
+            return start
+        count = schemas.capture(start.schemas, found, left_out, self._parts.wanted, start.position)
+        chunks = self._parts.coordinator.begin_new(start, [table.id for table in found])
+        return replace(start, schemas=count, chunks=chunks)
+
+    def _first(self, start: MySqlOffset) -> MySqlOffset:
+        """The first batch: the definitions and tables there were at the start."""
+        schemas, chunks = self._parts.schemas.first_entries(), self._parts.coordinator.first_entries()
+        return replace(start, schemas=schemas, chunks=chunks)
+
+    def end_of_log(self, start: MySqlOffset) -> tuple[LogPosition, str] | None:
+        """Position and server where a bounded run ends; None while that is not known.
+
+        Behind all chunks, and (but for a snapshot alone) behind the log that was there when it was asked to end.
+        """
+        behind = self._parts.coordinator.behind(start)
+        ends = [] if behind is None else [(behind, start.server)]
+        if self._current is not None:
+            ends.append(self._current)
+        return max(ends, key=lambda end: end[0], default=None)
+
+    def stop_at_current(self) -> None:
+        """Remember the server's current end of log; `next` goes no further. Raises SourceError."""
+        self._bounded = True
+        if self._snapshot_only:
+            return
+        with self._streams.session() as connection:
+            info = server_info(connection)
+        self._current = LogPosition(info.file, info.position), info.identity
+
+    def commit(self, done: MySqlOffset) -> None:
+        """Requests up to there are done with, and tables that newly match are in. Raises StateError."""
+        self._parts.coordinator.commit(done)
+        if self._looked:
+            self._parts.pattern.keep()
+        if not self._is_lost(done):
+            LostNote(self._store).remove()
+
+    def stop(self) -> None:
+        """End the threads of the parts; also while `next` waits in another thread."""
+        self._stopped = True
+        self._parts.stop()
