@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cdc import cli
 from cdc.background import give_way
 from cdc.errors import EngineError
-from cdc.job.pipeline_run import Mode
+from cdc.job.run_settings import Mode
 
 _PROGRAM = """
 import os, subprocess, sys, threading

@@ -258,7 +258,6 @@ LARGER = {
     "cdc.flow.refused",
     "cdc.flow.task",
     "cdc.job.edits",
-    "cdc.job.pipeline_run",
     "cdc.job.run",
     "cdc.planning",
     "cdc.serve.server",

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError
-from cdc.flow.middle import Middle
 from cdc.job.control import Control
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records
-from cdc.job.pipeline_run import Mode, Output, PipelineRun, Place
+from cdc.job.outlets import recording_of
+from cdc.job.pipeline_run import PipelineRun
 from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
+from cdc.job.run_settings import Mode, Output, Place
 from cdc.job.spark.own import own_settings
 from cdc.job.spark.session import chosen_master
 from cdc.job.state_location import state_location
 from cdc.retry import RetryPolicy
 from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
-from cdc.state.directory import StateDir
 from cdc.state.durable import NO_ROOM, state_error
-from cdc.status.events import EventFile
 from cdc.status.model import Status
-from cdc.status.recording import Outlets, Recording, first_status
-from cdc.tables.held import Held
 
 if TYPE_CHECKING:
-    from cdc.status.traces import Traces
+    pass
 
 
 def run(
@@ -77,7 +73,7 @@ def run(
             if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
                 refresh(spec, state)
             middle = compiled(spec, pipeline)
-            recorded = _recording(spec, middle, pipeline, state, reporter, mode, control, events, seen)
+            recorded = recording_of(spec, middle, pipeline, state, reporter, mode, control, events, seen)
             recording = stack.enter_context(recorded)
             try:
                 place, output = Place(pipeline, state, lock), Output(reporter, json_log, recording)
@@ -92,33 +88,3 @@ def run(
     finally:
         lock.release()
     return 0
-
-
-def _recording(
-    spec: PipelineSpec,
-    middle: Middle,
-    pipeline: str,
-    state: StateDir,
-    reporter: Reporter,
-    mode: Mode,
-    control: Control,
-    events: Path | None,
-    seen: Callable[[Status], None] | None,
-) -> Recording:
-    first = first_status(
-        state.root, pipeline, name=spec.label, source=spec.source.type, sink=spec.sink.type, file=spec.file,
-        behavior=str(middle.policy), bounded=mode.until_caught_up,
-    )  # fmt: skip
-    file = None if events is None else EventFile(events, spec.label)
-    warn, held = partial(reporter.line, level="warning"), Held(state).tables
-    outlets = Outlets(file, seen, _traces(spec, warn, control))
-    return Recording(first, state.root, control.progress, warn, outlets, held)
-
-
-def _traces(spec: PipelineSpec, warn: Callable[[str], None], control: Control) -> Traces | None:
-    if spec.pipeline.traces == "none":
-        return None
-    from cdc.status.traces import Traces
-
-    options = spec.pipeline
-    return Traces(spec.label, spec.source.type, spec.sink.type, options.traces_endpoint, warn, guest=control.guest)

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
-from cdc.job.pipeline_run import finished_earlier
+from cdc.job.first_checks import finished_earlier
 from cdc.job.report import Reporter
 from cdc.job.watch import Signals
 

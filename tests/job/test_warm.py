@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from cdc.job import pipeline_run
+from cdc.job import query
 from cdc.job.telling import repeatedly
 
 
 def test_workers_that_take_long_are_told_until_they_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_run, "_SAY_EVERY_S", 0.01)
+    monkeypatch.setattr(query, "_SAY_EVERY_S", 0.01)
     told: list[str] = []
     often, read = threading.Event(), threading.Event()
 
@@ -20,16 +20,16 @@ def test_workers_that_take_long_are_told_until_they_are_ready(monkeypatch: pytes
         if len(told) == 3:
             often.set()
 
-    pipeline_run._warm(lambda: often.wait(30), read.set, say)
+    query._warm(lambda: often.wait(30), read.set, say)
     assert often.is_set()
     assert read.is_set()
     assert {line.partition(" since ")[0] for line in told} == {"the workers are getting ready"}
 
 
 def test_workers_that_are_ready_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_run, "_SAY_EVERY_S", 3600.0)
+    monkeypatch.setattr(query, "_SAY_EVERY_S", 3600.0)
     told: list[str] = []
-    pipeline_run._warm(lambda: None, lambda: None, told.append)
+    query._warm(lambda: None, lambda: None, told.append)
     assert told == []
 
 

@@ -1,0 +1,83 @@
+"""Spark of one run: its session, and what its stream reader and its executors are made of. Driver."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from cdc.errors import WorkerLost
+from cdc.flow.middle import Middle
+from cdc.flow.task import PrepareTask
+from cdc.job.control import Control
+from cdc.job.executors import executors_side
+from cdc.job.run_settings import Mode, Output, Place
+from cdc.job.spark.own import OwnSpark, chosen_java
+from cdc.job.spark.without_executors import told_without_executors
+from cdc.job.stream import Side, StreamParts
+from cdc.sink import Sink
+from cdc.source import Limits, Source
+from cdc.spec.model import PipelineSpec
+from cdc.tables.log import TableLog
+from cdc.without_pandas import keep_pandas_out
+
+
+class SparkSide:
+    """A session of the run's own, or the one that its pipelines share. `java` is the Java that it runs on."""
+
+    def __init__(self, spec: PipelineSpec, place: Place, mode: Mode, control: Control, output: Output) -> None:
+        self._spec, self._place, self._mode, self._control, self._output = spec, place, mode, control, output
+        if not control.guest:
+            keep_pandas_out()
+        self._shared = control.shared
+        self.java = chosen_java(spec) if self._shared is None else self._shared.java
+
+    def opened(
+        self, stack: contextlib.ExitStack, source: Source, sink: Sink, middle: Middle
+    ) -> tuple[SparkSession, StreamParts] | None:
+        """Spark with what stream reader and executors need; None when the run was asked to stop meanwhile.
+
+        `stack` closes them. Raises EngineError, StateError, WorkerLost.
+        """
+        spark = stack.enter_context((self._own_spark() if self._shared is None else self._shared).opened())
+        if spark is None:
+            return None
+        state, stop = self._place.state, self._control.stop
+        parallelism = self._mode.parallelism(self._spec, spark)
+        task = PrepareTask(source, sink, middle, TableLog(state.store), state.answers, state.notes)
+        if self._shared is None:
+            self._output.line("Spark is up, the first batch is prepared", tasks=parallelism)
+        else:
+            self._shared.prepare(task, stop)
+            if stop.is_set():
+                return None
+        waiting, warn = self._control.progress.waiting, self._output.warn
+        stack.enter_context(told_without_executors(spark, stop, warn, waiting, alone=self._shared is None))
+        side = self._executors_side(stack, spark, task, parallelism)
+        return None if side is None else (spark, StreamParts(source, state, _limits(self._spec), parallelism, side))
+
+    def _own_spark(self) -> OwnSpark:
+        place, control = self._place, self._control
+        return OwnSpark(
+            self._spec, place.pipeline, self._mode.master, self.java, place.lock, self._output.json_log, control.guest,
+            control.stop,
+        )  # fmt: skip
+
+    def _executors_side(
+        self, stack: contextlib.ExitStack, spark: SparkSession, task: PrepareTask, parallelism: int
+    ) -> Side | None:
+        """The executors' parts; None when they went away after the run was asked to stop."""
+        pipeline, warn = self._place.pipeline, self._output.warn
+        try:
+            made = executors_side(self._spec, pipeline, self._place.state, spark, task, parallelism, warn)
+            return stack.enter_context(made)
+        except WorkerLost:
+            if not self._control.stop.is_set():
+                raise
+            return None
+
+
+def _limits(spec: PipelineSpec) -> Limits:
+    options: Any = spec.source
+    return Limits(max_bytes=options.max_batch_bytes, max_rows=options.max_batch_rows)
