@@ -30,6 +30,11 @@ _LATER = frozenset({429, 503})
 _INDEX_SAYS = frozenset({"index_closed_exception", "invalid_index_name_exception", "routing_missing_exception"})
 _INDEX_REASONS = ("no write index is defined", "pipeline with id")
 """Refusals with status 400 that every document of the index would get."""
+_BUSY_HINTS = {
+    "read-only-allow-delete": "a disk of the cluster is nearly full, free space there; where the block stays then: "
+    'PUT /INDEX/_settings {"index.blocks.read_only_allow_delete": null}',
+}
+"""Next steps for what clusters say to documents that are to be sent again, by a part of their words."""
 _THERE = re.compile(r"current version \[(-?\d+)\]")
 _EPOCH_BITS, _BATCH_BITS, _PART_BITS = 10, 36, 16
 
@@ -64,6 +69,8 @@ class _Left:
     text: bytes
     numbers: Sequence[int]
     refused: list[Refused] = field(default_factory=list)
+    reason: str = ""
+    """The server's words for the first item that is to be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +109,15 @@ class Sender:
             repeated = True
             left = self._once(left, highest)
             if left.text:
-                raise SinkUnavailable("the cluster takes no more documents just now (429)", where=self.client.hosts[0])
+                raise self._busy(left.reason)
 
         self.client.retry.call(once, "a bulk request")
         return left.refused
+
+    def _busy(self, reason: str) -> SinkUnavailable:
+        hint = next((hint for words, hint in _BUSY_HINTS.items() if words in reason), "")
+        said = f"the cluster takes no more documents just now (429): {reason}"
+        return SinkUnavailable(said[:600], where=self.client.hosts[0], hint=hint)
 
     def _once(self, body: _Left, highest: int) -> _Left:
         """Send; the items that are to be sent again."""
@@ -118,15 +130,16 @@ class Sender:
             raise SinkError(str(refused), where=self.client.hosts[0], hint=hint) from None
         if not answer.get("errors"):
             return _Left(b"", (), body.refused)
-        again, numbers, kept = [], [], list(body.refused)
+        again, numbers, kept, said = [], [], list(body.refused), ""
         for place, (item, text) in enumerate(zip(answer["items"], items(body.text), strict=True)):
             action, found = next(iter(item.items()))
             if self._is_later(action, found, highest):
+                said = said or _reason(found)
                 again.append(text)
                 numbers.append(body.numbers[place])
             elif self.keep and _is_refused(found):
                 kept.append(Refused(body.numbers[place], _reason(found), text))
-        return _Left(b"".join(again), numbers, kept)
+        return _Left(b"".join(again), numbers, kept, said)
 
     def _halves(self, body: _Left, highest: int) -> _Left:
         """A body that is larger than the server takes, in two parts."""
@@ -140,7 +153,8 @@ class Sender:
         middle = len(parts) // 2
         one = self._once(_Left(b"".join(parts[:middle]), body.numbers[:middle], body.refused), highest)
         other = self._once(_Left(b"".join(parts[middle:]), body.numbers[middle:], one.refused), highest)
-        return _Left(one.text + other.text, [*one.numbers, *other.numbers], other.refused)
+        said = one.reason or other.reason
+        return _Left(one.text + other.text, [*one.numbers, *other.numbers], other.refused, said)
 
     def _is_later(self, action: str, found: dict[str, Any], highest: int) -> bool:
         """Whether an item has to be sent again. Raises SinkError for one that is not in and is not kept."""

@@ -369,6 +369,20 @@ def test_a_busy_node_s_documents_are_sent_again(own: SearchServer, tmp_path: Pat
     assert len(harness.documents(USERS) or {}) == 200
 
 
+def test_a_full_disk_is_named_as_such(harness: Harness) -> None:
+    """The servers say 429 and block the index; what was prepared goes in once the block is gone."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    handles, path = prepared(sink, 0, users(("+I", 1, "a"))), "/shop.users-000001/_settings"
+    harness.server.ask("PUT", path, {"index": {"blocks.read_only_allow_delete": True}})
+    with pytest.raises(SinkUnavailable, match=r"\(429\): index \[shop.users-000001\] blocked") as refused:
+        sink.commit(0, handles)
+    assert "nearly full, free space" in refused.value.hint
+    harness.server.ask("PUT", path, {"index": {"blocks.read_only_allow_delete": None}})
+    sink.commit(0, handles)
+    assert list(harness.documents(USERS) or {}) == ["1"]
+
+
 def test_versions_rise_with_batches_and_parts() -> None:
     """And stay below what the servers take."""
     order = [version(1, 0, 0), version(1, 0, 9), version(1, 1, 0), version(1, 2**36 - 1, 2**16 - 1), version(2, 0, 0)]

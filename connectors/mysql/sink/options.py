@@ -38,6 +38,7 @@ class ServerSinkOptions(SinkOptions):
     """The options of both sinks."""
 
     implementation: ClassVar[str] = "connectors.mysql.sink.sink:MySqlSink"
+    port_option: ClassVar[str] = "sink.port"
 
     username: Line = Field(min_length=1, description="User of the server; creates and writes tables.")
     password: SecretStr = Field(
@@ -146,6 +147,7 @@ class MySqlSinkOptions(ServerSinkOptions):
 class OceanBaseSinkOptions(ServerSinkOptions):
     """Writes into tables of an OceanBase tenant in MySQL mode, all tables of a batch in one transaction."""
 
+    port_option: ClassVar[str] = "sink.url"
     drafted: ClassVar[dict[str, str]] = {
         "url": "jdbc:mysql://127.0.0.1:2881", "username": "root@test", "password": "${SINK_PASSWORD}",
     }  # fmt: skip

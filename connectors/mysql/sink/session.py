@@ -139,11 +139,13 @@ class SinkServer:
 
     Attributes:
         lock_wait_s: how long a statement waits for rows or a table that somebody else has locked.
+        address: the option that has the server's port, for messages.
     """
 
     connection: ConnectionOptions
     lock_wait_s: int
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    address: str = "sink.port"
 
     @contextmanager
     def session(self, *, wait: bool = True) -> Iterator[SinkSession]:
@@ -162,7 +164,7 @@ class SinkServer:
         try:
             connection = connect(self.connection)
         except SourceError as error:
-            raise _of_sink(error) from None
+            raise _of_sink(error, self.address) from None
         try:
             session = SinkSession(connection, self.connection.where)
             for statement in self._settings(session):
@@ -187,7 +189,8 @@ class SinkServer:
             )
 
 
-def _of_sink(error: SourceError) -> SinkError:
+def _of_sink(error: SourceError, address: str) -> SinkError:
     """The same error of a sink: the login is the one of the source."""
+    hint = error.hint.replace("source.port", address).replace("source.", "sink.")
     made = SinkUnavailable if error.retryable else SinkError
-    return made(error.message, where=error.where, hint=error.hint.replace("source.", "sink."))
+    return made(error.message, where=error.where, hint=hint)

@@ -47,7 +47,7 @@ class MySqlSink(TableSink[ServerType]):
         super().__init__(context)
         self._options, self._pipeline = options, context.pipeline
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
-        self._server = SinkServer(_connection(options), int(options.lock_wait_timeout_s), retry)
+        self._server = SinkServer(_connection(options), int(options.lock_wait_timeout_s), retry, options.port_option)
         self._tables: dict[TableId, ServerTable] = {}
         self._cut_off = True
         """Whether an attempt to commit the next batch may have left dead letters: nobody knows what ran before this."""

@@ -10,7 +10,7 @@ from mysql_sink_harness import Harness
 
 from cdc import faults
 from cdc.block import ChangeBlock
-from cdc.errors import SinkError
+from cdc.errors import SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import block
@@ -179,6 +179,15 @@ def test_a_lost_answer_to_commit_loses_no_letter_and_no_count(harness: Harness, 
     assert again.commit(1, handles) == {"out-of-range-dead-letter shop.rows.n": 1}
     assert [letter[1] for letter in letters(harness)] == [2]
     assert stored(harness) == [(1, 1, "one"), (3, 3, "three")]
+
+
+def test_a_server_that_is_away_names_the_option_with_its_address(harness: Harness) -> None:
+    option, away = "sink.port", {"port": 1}
+    if harness.server.flavor == "oceanbase":
+        option, away = "sink.url", {"url": "jdbc:mysql://127.0.0.1:1"}
+    with pytest.raises(SinkUnavailable) as refused:
+        harness.sink(**away).check()
+    assert f"is {option} right?" in refused.value.hint
 
 
 def test_a_table_of_commits_without_counts_gets_them(harness: Harness) -> None:
