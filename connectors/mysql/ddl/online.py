@@ -16,6 +16,7 @@ from dataclasses import replace
 from cdc.schema import TableId
 from cdc.types.kinds import RANGES
 from connectors.mysql.ddl.certain import uncertain_column
+from connectors.mysql.ddl.computed import computed_from, defined_anew, is_retyped
 from connectors.mysql.ddl.work import Work
 from connectors.mysql.table import MySqlColumn, MySqlTable, data_type
 from connectors.shared.ddl.statements import (
@@ -89,12 +90,13 @@ def why_uncertain(old: MySqlTable, copy: MySqlTable, work: Work) -> list[str]:
     reasons = []
     if old.primary_key != copy.primary_key:
         reasons.append("it has another key")
-    new = {column.name.lower(): column for column in copy.columns}
+    new, retyped = {column.name.lower(): column for column in copy.columns}, list[str]()
     for column in old.columns:
         found = new.get(column.name.lower())
         reason = f"column {column.name} is gone" if found is None else _why_converted(column, found, work)
         reasons += [reason] if reason else []
-    return reasons
+        retyped += [column.name] if found is not None and is_retyped(column, found, collated=False) else []
+    return [*reasons, *(reason for _, reason in computed_from(copy.columns, retyped))]
 
 
 def may_rename(old: MySqlTable, copy: MySqlTable, work: Work) -> bool:
@@ -141,7 +143,8 @@ def _told(statement: AlterTable, sql: str) -> bool:
 def _clause_told(clause: Clause) -> bool:
     if isinstance(clause, ChangeColumnClause):
         same = clause.old_name.lower() == clause.column.name.lower()
-        return same and clause.column.type.name not in _TEXTS  # text may get another collation, and equal keys with it
+        column = clause.column
+        return same and not column.generated and column.type.name not in _TEXTS  # that may get another collation
     if isinstance(clause, AddColumnClause):
         column = clause.column
         if column.default is None:
@@ -179,4 +182,6 @@ def _why_converted(old: MySqlColumn, new: MySqlColumn, work: Work) -> str:
     integers = before.kind in RANGES and after.kind in RANGES
     if not (same_kind or integers) or old.generated != new.generated:
         return f"values of column {old.name} are converted to {after}"
+    if new.auto_increment and not old.auto_increment:
+        return defined_anew(old, new)
     return uncertain_column(old, new, strict=False, tinyint1_as_boolean=boolean)

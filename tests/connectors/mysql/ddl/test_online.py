@@ -231,3 +231,24 @@ def test_the_statements_around_a_change_concern_nobody() -> None:
         assert not result.captured
         assert not result.notices
     assert not one.marks
+
+
+COMPUTED = "CREATE TABLE t (a BIGINT PRIMARY KEY AUTO_INCREMENT, c INT, d DECIMAL(5,2), v VARCHAR(20) AS (d) STORED)"
+
+
+@pytest.mark.parametrize(
+    ("clauses", "uncertain"),
+    [
+        ("MODIFY v VARCHAR(20) AS (c) STORED", True),
+        ("MODIFY d DECIMAL(9,4)", True),
+        ("MODIFY c INT AS (7)", True),
+        ("MODIFY a BIGINT, MODIFY c INT AUTO_INCREMENT", True),
+        ("ADD x INT, MODIFY c BIGINT, MODIFY d DECIMAL(9,2)", False),
+        ("MODIFY a BIGINT UNSIGNED AUTO_INCREMENT, DROP v", True),
+        ("MODIFY a BIGINT AUTO_INCREMENT, ADD INDEX (c)", False),
+    ],
+)
+def test_columns_that_the_copy_computes_or_numbers_otherwise(clauses: str, uncertain: bool) -> None:
+    one = catalog(COMPUTED, wanted="t", online_schema_changes=True)
+    one.copied_when_uncertain = lambda table: True
+    assert bool(gh_ost(one, clauses).delta.uncertain) == uncertain
