@@ -18,8 +18,8 @@ from cdc.job.telling import repeatedly
 from cdc.job.watch import Query
 
 _COMPILING = (
-    "the workers are getting ready since {seconds:.0f} s: kernels that are new to this processor are being compiled, "
-    "once on this machine, or another process is waited for that compiles them"
+    "the workers have been getting ready for {seconds:.0f} s: kernels that are new to this processor are compiled once "
+    "on this machine, by this process or by another one that is waited for; a busy machine takes longer, too"
 )
 _SAY_EVERY_S = 5.0
 """Longer than workers take to load what is compiled, unless the machine is busy."""

@@ -23,7 +23,7 @@ def test_workers_that_take_long_are_told_until_they_are_ready(monkeypatch: pytes
     query._warm(lambda: often.wait(30), read.set, say)
     assert often.is_set()
     assert read.is_set()
-    assert {line.partition(" since ")[0] for line in told} == {"the workers are getting ready"}
+    assert {line.partition(" for ")[0] for line in told} == {"the workers have been getting ready"}
 
 
 def test_workers_that_are_ready_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ class SharedSpark:
             continue
 
     def _let_load(self, forks: Forks, what: Callable[[], None], busy: bool, done: threading.Event) -> None:
-        text = "runs wait since {:.0f} s for kernels new to this machine that are being compiled here or elsewhere"
+        text = "runs have waited {:.0f} s for kernels new to this machine, compiled here or by another process"
         try:
             with repeatedly(lambda seconds: self._line(text.format(seconds), "info"), _SAY_EVERY_S), self._loading:
                 wrong = forks.load(what, busy=busy) if forks.alive() else "it has ended"
