@@ -190,15 +190,6 @@ def test_a_server_that_is_away_names_the_option_with_its_address(harness: Harnes
     assert f"is {option} right?" in refused.value.hint
 
 
-def test_a_table_of_commits_without_counts_gets_them(harness: Harness) -> None:
-    """An earlier version made it so."""
-    sink = narrow(harness, "MODIFY n TINYINT")
-    harness.server.execute("ALTER TABLE _cdc.commits DROP COLUMN counts")
-    handles = prepared(sink, 1, rows(("+I", 2, 1000, "two")))
-    for _ in range(2):
-        assert harness.sink().commit(1, handles) == {"out-of-range-dead-letter shop.rows.n": 1}
-
-
 def test_what_is_about_the_whole_table_stops_the_run(harness: Harness) -> None:
     """No row is to blame for a table that lacks a value for everyone."""
     sink = narrow(harness, "ADD mine INT NOT NULL")
