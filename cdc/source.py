@@ -307,7 +307,7 @@ class Source(ABC):
         """
         return str(sequence)
 
-    def now(self) -> TablesNow | None:
+    def tables_now(self) -> TablesNow | None:
         """A reader of the tables as they are now, for `cdc verify`; None: only their changes can be read.
 
         The caller closes it. Opens nothing yet.

@@ -31,12 +31,12 @@ def status(
 ) -> None:
     """Show how a pipeline is, or was when it ended: lag, rows, phases, copies, schema changes, errors."""
     from cdc.errors import StateError
-    from cdc.job.seen import seen as last_seen
+    from cdc.job.seen import last_run
     from cdc.status.model import to_object
     from cdc.status.text import status_text
 
     places = _places(place, state_root, state_dir, sink)
-    found = {at: last_seen(at) for at in places}
+    found = {at: last_run(at) for at in places}
     if not any(found.values()):
         hint = "give the pipeline file or the --state-dir that it runs with"
         raise StateError("no run has told its status here", where=str(places[0]), hint=hint)

@@ -16,7 +16,7 @@ from cdc.job.error_transport import recover
 from cdc.source import Offset
 from cdc.state.directory import StateDir
 from cdc.state.store import Store
-from cdc.transform.at_work import told
+from cdc.transform.at_work import name_functions
 
 
 class ForeachBatch:
@@ -42,7 +42,7 @@ def _collected(frame: DataFrame, functions: Store, batch: int) -> list[TaskResul
         raise
     except Exception as error:  # whatever Spark raises has our error in its text, if there was one
         known = recover(error)
-        raise (told(known, functions, batch) if isinstance(known, WorkerLost) else known) from error
+        raise (name_functions(known, functions, batch) if isinstance(known, WorkerLost) else known) from error
 
 
 class OffsetLog:

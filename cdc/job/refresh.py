@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc.errors import SourceError
-from cdc.job.resync import ask
+from cdc.job.resync import leave_request
 from cdc.source import Context, Snapshots, Source
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
@@ -31,5 +31,5 @@ def refresh(spec: PipelineSpec, state: StateDir) -> int:
     paused = Held(state).tables().paused
     copied = [table for table in tables if table not in paused]
     for table in copied:
-        ask(spec, str(table), state)
+        leave_request(spec, str(table), state)
     return len(copied)

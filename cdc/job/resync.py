@@ -28,11 +28,11 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
     What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the snapshot is later.
     """
     with changing(state_dir, spec) as state:
-        ask(spec, table, state)
+        leave_request(spec, table, state)
         show_requests(state)
 
 
-def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
+def leave_request(spec: PipelineSpec, table: str, state: StateDir) -> None:
     """Leave the request of `request_resync` in a state directory."""
     pipeline = state.ran_pipeline(source=spec.source.type)
     source: Source = spec.source.build(Context(pipeline, state.source))

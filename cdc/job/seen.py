@@ -19,7 +19,7 @@ from cdc.status.model import from_json
 _SOON = RetryPolicy(timeout_s=10.0)
 
 
-def seen(given: str | Path) -> Seen | None:
+def last_run(given: str | Path) -> Seen | None:
     """The last run of a state directory or URL by its own account, None when there was none. Raises StateError.
 
     A run on another machine puts its document into the store every few seconds.

@@ -24,21 +24,21 @@ class History:
     def __init__(self, root: Path, kept: int = KEPT) -> None:
         self._store, self._kept = LocalStore(root), kept
         self._runs: tuple[RunView, ...] | None = None
-        self._held = False
+        self._stopped = False
         self._running: RunView | None = None
         self._finished = ""
         self._totals = RunTotals()
 
     @property
-    def held(self) -> bool:
+    def stopped(self) -> bool:
         """Whether somebody has stopped the pipeline, until somebody starts it."""
         self.runs()
-        return self._held
+        return self._stopped
 
-    def hold(self, held: bool) -> None:
-        """Keep that. Raises StateError when it cannot be written."""
-        if self.held != held:
-            self._held = held
+    def set_stopped(self, stopped: bool) -> None:
+        """Keep whether it is stopped. Raises StateError when it cannot be written."""
+        if self.stopped != stopped:
+            self._stopped = stopped
             self._write()
 
     def runs(self) -> Sequence[RunView]:
@@ -47,7 +47,7 @@ class History:
             document = self._store.read_json(FILE_NAME) or {"runs": []}
             try:
                 self._runs = tuple(_run(fields) for fields in document["runs"])
-                self._held, self._finished = bool(document.get("held", False)), str(document.get("finished", ""))
+                self._stopped, self._finished = bool(document.get("held", False)), str(document.get("finished", ""))
                 totals = document.get("totals")
                 self._totals = _summed(self._runs) if totals is None else RunTotals(**totals)
                 running = document.get("running")
@@ -104,7 +104,7 @@ class History:
         runs = [asdict(each) for each in self._runs or ()]
         running = None if self._running is None else asdict(self._running)
         document = {
-            "held": self._held, "finished": self._finished, "totals": asdict(self._totals), "running": running,
+            "held": self._stopped, "finished": self._finished, "totals": asdict(self._totals), "running": running,
             "runs": runs,
         }  # fmt: skip
         self._store.write_json(FILE_NAME, document, indent=1)

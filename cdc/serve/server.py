@@ -360,7 +360,7 @@ class Server:
 
     def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
         """Wait for the turn to start, and give the function that ends it. For supervisors."""
-        return self._turns.take(wanted, first=first)
+        return self._turns.wait_turn(wanted, first=first)
 
     def expect(self) -> Callable[[], None]:
         """Count a supervisor that is to start first, and will take its turn."""

@@ -86,7 +86,7 @@ class Supervisor:
         self._after = after
         self._lose()
         with self._changed:
-            if self._history.held:
+            if self._history.stopped:
                 self._state = "stopped"
             elif self._times.schedule is None and self._history.finished == self._version:
                 self._state = "finished"
@@ -147,12 +147,12 @@ class Supervisor:
         """Begin a run now; failures before are forgotten. Raises NotNow while a run is under way that was not stopped,
         StateError when it cannot be kept that it is not held any more: it begins all the same."""
         with self._changed:
-            if self._run is not None and not self._history.held:
+            if self._run is not None and not self._history.stopped:
                 raise NotNow("a run is under way", where=self.spec.label, hint="stop it first to begin another one")
             self._restarts.forget()
             if self._run is None:
                 self._plan("start")
-            self._history.hold(False)
+            self._history.set_stopped(False)
 
     def stop(self, *, drain: bool = False) -> None:
         """End the run, after what the log holds now where it is to `drain`; no other begins until `start`. Raises
@@ -165,7 +165,7 @@ class Supervisor:
                 self._state = "stopping"
                 (self._control.drain if drain else self._control.stop).set()
             self._changed.notify_all()
-            self._history.hold(True)
+            self._history.set_stopped(True)
 
     def change(self, spec: PipelineSpec) -> None:
         """Go on with another version of the file: a run under way is stopped, and begun anew with it."""
@@ -173,7 +173,7 @@ class Supervisor:
         def use() -> None:
             self._use(spec)
             with self._changed:
-                if not self._history.held and (self._state in ("failed", "finished") or spec.pipeline.schedule):
+                if not self._history.stopped and (self._state in ("failed", "finished") or spec.pipeline.schedule):
                     self._plan_first()
 
         self._between_runs(use)
@@ -272,7 +272,7 @@ class Supervisor:
             started()
 
     def _may_begin(self) -> bool:
-        return not (self._closed or self._jobs or self._history.held)
+        return not (self._closed or self._jobs or self._history.stopped)
 
     def _run_in_turn(self, why: str, session: SharedSpark, started: Callable[[], None]) -> None:
         from cdc.job.control import Control
@@ -280,7 +280,7 @@ class Supervisor:
         run = RunView(time.time(), None, None, why)
         with self._changed:
             if not self._may_begin():
-                if not self._history.held:  # else it was stopped while Spark, or its turn, was waited for
+                if not self._history.stopped:  # else it was stopped while Spark, or its turn, was waited for
                     self._plan(why)
                 return
             self._due = None
@@ -340,7 +340,7 @@ class Supervisor:
         self._write_history(lambda: self._history.add(over, version))
         if error is None:
             self._restarts.forget()
-        if self._history.held or self._closed:
+        if self._history.stopped or self._closed:
             self._state = "stopped"
         elif error is not None:
             if error.retryable and not self._host.spark_alive():

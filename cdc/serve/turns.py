@@ -27,7 +27,7 @@ class Turns:
         self._expected: set[object] = set()
         self._ends_s: dict[object, float] = {}
 
-    def take(self, wanted: Callable[[], bool], *, first: bool = False) -> Callable[[], None]:
+    def wait_turn(self, wanted: Callable[[], bool], *, first: bool = False) -> Callable[[], None]:
         """Wait for a turn, behind those that came before; what ends it, which may be called again.
 
         Who is `first` waits for others that are, only: pipelines that were live until the server ended. The others wait

@@ -61,7 +61,7 @@ def middle(spec: PipelineSpec, *, dead_letters: str = "") -> Middle:
         settings = replace(spec.rule_settings, dead_letters=dead_letters)
         spec = spec.model_copy(update={"rule_settings": settings})
     if spec.rules:
-        from cdc.transform.kept import forget
+        from cdc.transform.rule_cache import forget
 
         forget()
     return compiled(spec)

@@ -26,7 +26,7 @@ def forget(store: Store, task: str, attempt: int) -> None:
     store.remove(_name(task, attempt))
 
 
-def told(lost: WorkerLost, store: Store, batch: int) -> WorkerLost:
+def name_functions(lost: WorkerLost, store: Store, batch: int) -> WorkerLost:
     """The error with the functions that the lost tasks of a batch had open. Driver. Raises StateError."""
     names = [name for name in store.names() if (match := _NAME.fullmatch(name)) and int(match[1]) == batch]
     open_ones = {function for name in names for function in (store.read_json(name) or {}).get("functions", ())}

@@ -9,8 +9,8 @@ from cdc.block import ChangeBlock
 from cdc.schema import TableId, TableSchema
 from cdc.transform.answers import Answers
 from cdc.transform.failures import Counts
-from cdc.transform.kept import kept
 from cdc.transform.rule import Rule
+from cdc.transform.rule_cache import cached_rules
 from cdc.transform.rules import Rules
 
 
@@ -21,7 +21,7 @@ def prove(rules: Rules, tables: Mapping[TableId, TableSchema]) -> None:
         rule = rules.rule(table)
         if rule is not None and rule.name not in proven:
             proven.add(rule.name)
-            kept(rules).compiled(rule, schema, prove=True)
+            cached_rules(rules).compiled(rule, schema, prove=True)
 
 
 class RuleRunner:
@@ -32,7 +32,7 @@ class RuleRunner:
     """
 
     def __init__(self, rules: Rules, answers: Answers | None = None) -> None:
-        self._kept, self._answers = kept(rules), answers
+        self._kept, self._answers = cached_rules(rules), answers
         self._rules = self._kept.rules
         self._by_table: dict[TableId, Rule | None] = {}
         self.counts = Counts()

@@ -11,8 +11,8 @@ import pyarrow as pa
 from cdc.retry import RetryPolicy
 from cdc.verify.buckets import Buckets, bucket_of, differing
 from cdc.verify.hashing import Hashes, RowHasher
+from cdc.verify.recheck import Log, Suspects, Verdicts, recheck
 from cdc.verify.rows import Rows
-from cdc.verify.settle import Log, Settled, Suspects, settle
 
 MOST_ROWS = 400_000
 """Rows that are held, of both sides together, to find which of them differ."""
@@ -29,7 +29,7 @@ class Compared:
 
     source_rows: int
     sink_rows: int
-    settled: Settled | None = None
+    verdicts: Verdicts | None = None
     all: bool = True
 
 
@@ -59,8 +59,8 @@ class Comparison:
         if not chosen.any():
             return Compared(here.rows, there.rows)
         suspects = self._suspects(hasher, chosen)
-        settled = settle(self.source, self.sink, suspects, hasher, self.log, show=show, retry=self.retry)
-        return Compared(here.rows, there.rows, settled, complete)
+        verdicts = recheck(self.source, self.sink, suspects, hasher, self.log, show=show, retry=self.retry)
+        return Compared(here.rows, there.rows, verdicts, complete)
 
     @staticmethod
     def _sums(rows: Rows, hasher: RowHasher) -> Buckets:

@@ -24,9 +24,9 @@ from cdc.tables.held import Held, HeldTables
 from cdc.tables.log import TableLog
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.position import Committed
+from cdc.verify.recheck import Log
 from cdc.verify.report import Kind, State, TableReport, Verification
 from cdc.verify.rows import Expected, Feed, sink_rows
-from cdc.verify.settle import Log
 from cdc.verify.shown import kinds, shown_rows
 from cdc.verify.tables import Pair, keys_in_source, pairs
 
@@ -77,7 +77,7 @@ def _verified(
     pipeline = state.ran_pipeline(source=spec.source.type)
     source = spec.source.build(Context(pipeline, state.source))
     sink = spec.sink.build(Context(pipeline, state.sink))
-    if (now := source.now()) is None:
+    if (now := source.tables_now()) is None:
         raise SourceError("its tables cannot be read, only their changes", where=f"source {spec.source.type}")
     committed = Committed(state, RetryPolicy(_wait_s(settings, state), 0.1, 1.0))
     decision = committed.decision()
@@ -188,22 +188,22 @@ class _Work:
             yield Feed(fed.table, fed.target, keys if mine else ())
 
     def _told(self, pair: Pair, compared: Compared, told: tuple[str, tuple[str, ...]]) -> TableReport:
-        settled = compared.settled
-        if settled is None:
+        verdicts = compared.verdicts
+        if verdicts is None:
             rows = compared.source_rows, compared.sink_rows
             return TableReport(*told, State.EQUAL, *rows, left_out=pair.left_out)
-        found, left = kinds(settled, keyed=bool(pair.key)), int(settled.open.sum())
+        found, left = kinds(verdicts, keyed=bool(pair.key)), int(verdicts.open.sum())
         differing = sum(found.values())
         state = State.DIFFERENT if differing else State.OPEN if left or not compared.all else State.EQUAL
         note = ""
-        if settled.waited:
+        if verdicts.waited:
             note = f"the pipeline has committed {_place(self._committed.offset())} only: run it until it has caught up"
         elif left:
             note = "some rows are written to all the time"
         elif state is State.OPEN:
             note = "more rows were being written to than are looked at: run it again"
         shown = shown_rows(
-            settled, pair.columns, pair.key, pair.masked, most=self._shown, values=self._settings.deep
+            verdicts, pair.columns, pair.key, pair.masked, most=self._shown, values=self._settings.deep
         )  # fmt: skip
         return TableReport(
             *told, state, compared.source_rows, compared.sink_rows, found[Kind.MISSING], found[Kind.EXTRA],

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cdc.verify.recheck import Verdicts
 from cdc.verify.report import Kind, RowReport
-from cdc.verify.settle import Settled
 
 LONGEST = 80
 """Characters of a value."""
 MASKED = "(masked)"
 
 
-def kinds(settled: Settled, *, keyed: bool) -> dict[Kind, int]:
+def kinds(verdicts: Verdicts, *, keyed: bool) -> dict[Kind, int]:
     """How many rows differ in which way. Of a table without a key a row counts as often as one side has it more."""
-    here, there = settled.source.counts, settled.sink.counts
-    different = settled.different
+    here, there = verdicts.source.counts, verdicts.sink.counts
+    different = verdicts.different
     more = np.abs(here - there)
     missing = different & ((there == 0) if keyed else (here > there))
     extra = different & ((here == 0) if keyed else (there > here))
@@ -32,11 +32,11 @@ def kinds(settled: Settled, *, keyed: bool) -> dict[Kind, int]:
 
 
 def shown_rows(
-    settled: Settled, columns: Sequence[str], key: Sequence[str], masked: Collection[str], *, most: int, values: bool
+    verdicts: Verdicts, columns: Sequence[str], key: Sequence[str], masked: Collection[str], *, most: int, values: bool
 ) -> Iterator[RowReport]:
     """The first rows that differ. `values`: with the values of both sides, but for `masked` columns."""
-    for place in np.flatnonzero(settled.different)[:most].tolist():
-        here, there = settled.source.shown.get(place), settled.sink.shown.get(place)
+    for place in np.flatnonzero(verdicts.different)[:most].tolist():
+        here, there = verdicts.source.shown.get(place), verdicts.sink.shown.get(place)
         one = here if here is not None else there
         if one is None:  # it is not among those whose rows were kept
             continue
@@ -44,7 +44,7 @@ def shown_rows(
         told = {name: _text(one.column(name)[0], name in masked) for name in names}
         kind = Kind.MISSING if there is None else Kind.EXTRA if here is None else Kind.OTHER
         if not key:
-            kind = Kind.MISSING if settled.source.counts[place] > settled.sink.counts[place] else Kind.EXTRA
+            kind = Kind.MISSING if verdicts.source.counts[place] > verdicts.sink.counts[place] else Kind.EXTRA
         found: dict[str, tuple[str, str]] = {}
         if here is not None and there is not None:
             found = {name: _both(here, there, name, name in masked, values) for name in _unequal(here, there)}

@@ -31,7 +31,7 @@ class Targets:
         if found is not None:
             return found
         try:
-            found = self._sql.ask(lambda session: read_table(session, table)).target(self._longest_string)
+            found = self._sql.retry_query(lambda session: read_table(session, table)).target(self._longest_string)
         except Refused as error:
             hint = "it was dropped or renamed in Doris, or the user lacks SELECT on it"
             raise SinkError(f"its columns cannot be read: {error.message}", where=str(table), hint=hint) from None

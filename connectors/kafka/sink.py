@@ -23,7 +23,7 @@ from cdc.sink import Announced, Delivery, KeylessRows, Prepared, Sink, TaskAttem
 from cdc.source import Context
 from connectors.kafka.client import SINK, Cluster
 from connectors.kafka.delivery.announcing import Announcing
-from connectors.kafka.delivery.clients import KEPT, Clients
+from connectors.kafka.delivery.clients import POOL, Clients
 from connectors.kafka.delivery.fences import DRIVER, FencesKept, Written, is_written, part_of
 from connectors.kafka.delivery.task import Outgoing, Tally
 from connectors.kafka.delivery.too_large import TooLarge
@@ -93,7 +93,7 @@ class KafkaSink(Sink):
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the rows and the fence in one transaction; only count them when the fence is there. Executor."""
         failed, made_of = FailedTasks(self._context.store), (self._options, self._context)
-        clients = KEPT.take(made_of) or self._clients()
+        clients = POOL.acquire(made_of) or self._clients()
         try:
             done = self._prepared(task, blocks, clients, failed)
             clients.look_ahead(str(task.partition))
@@ -102,7 +102,7 @@ class KafkaSink(Sink):
             if isinstance(error, CdcError) and not error.retryable:
                 failed.note(task.batch, task.partition)
             raise
-        KEPT.put(made_of, clients)
+        POOL.release(made_of, clients)
         return done
 
     def _prepared(
@@ -168,7 +168,7 @@ class KafkaSink(Sink):
 
     def _taken_back(self, batch: int, written: set[int], *, announced: bool) -> set[int]:
         made_of = (self._options, self._context, "commit")
-        clients = KEPT.take(made_of) or self._clients(replace(self._retry, timeout_s=0.0))
+        clients = POOL.acquire(made_of) or self._clients(replace(self._retry, timeout_s=0.0))
         try:
             # The first task's says whether fences were forgotten, where there are schema changes alone.
             parts = sorted(written | {DRIVER, part_of(0)} if announced else written)
@@ -176,7 +176,7 @@ class KafkaSink(Sink):
         except BaseException:
             clients.close()
             raise
-        KEPT.put(made_of, clients)
+        POOL.release(made_of, clients)
         return lost & (written | {DRIVER})
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:

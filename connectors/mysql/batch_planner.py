@@ -38,7 +38,7 @@ class BatchPlanner:
             return first
         coordinator = self._parts.coordinator
         coordinator.open(start)
-        if not self._looked and not self._parts.pattern.kept:
+        if not self._looked and not self._parts.pattern.unchanged:
             self._looked = True
             joined = self._added_tables(start)
             self._parts.pattern.note()
@@ -143,7 +143,7 @@ class BatchPlanner:
         """Requests up to there are done with, and tables that newly match are in. Raises StateError."""
         self._parts.coordinator.commit(done)
         if self._looked:
-            self._parts.pattern.keep()
+            self._parts.pattern.remember()
         if not self._is_lost(done):
             LostNote(self._store).remove()
 

@@ -85,7 +85,7 @@ class BinlogFilesSource(Source):
     def initial_offset(self) -> Offset:
         """The beginning of the first file; definitions come from `schema-files`."""
         start = self._begin(self._schemas, self._files())
-        CapturedPattern(self._context.store, self._options).keep()
+        CapturedPattern(self._context.store, self._options).remember()
         return start.to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
@@ -120,7 +120,7 @@ class BinlogFilesSource(Source):
         Nothing can be copied here.
         """
         pattern = CapturedPattern(self._context.store, self._options)
-        if pattern.kept:
+        if pattern.unchanged:
             return
         followed = schemas.history.followed(start.schemas)
         wanted = {table for table in schemas.history.tables(start.schemas) if self._wanted(table)}

@@ -100,7 +100,7 @@ class MySqlSource(Source):
         start = start_of(self._parts.options, self._streams)
         self._parts.schemas.begin(start.known, self._parts.wanted, start.position, start.info.dialect)
         self._parts.coordinator.begin(table.id for table in start.known.tables)
-        self._parts.pattern.keep()
+        self._parts.pattern.remember()
         return MySqlOffset(start.position, start.gtids, server=start.info.identity).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
@@ -169,7 +169,7 @@ class MySqlSource(Source):
         self._parts.coordinator.order(orders)
         self._parts.tail.ordered = frozenset(orders)
 
-    def now(self) -> TablesNow:
+    def tables_now(self) -> TablesNow:
         """Reads the captured tables beside the pipeline."""
         from connectors.mysql.snapshot.read.now import ServerNow
 

@@ -60,9 +60,9 @@ class Targets:
             return self._whole[database][table]
         try:
             if self._reads[database] <= _SINGLE_READS or database in self._whole:
-                return self._sql.ask(lambda session: read_table(session, table))
+                return self._sql.retry_query(lambda session: read_table(session, table))
             self._whole[database] = {
-                table.id: table for table in self._sql.ask(lambda session: read_database(session, database))
+                table.id: table for table in self._sql.retry_query(lambda session: read_database(session, database))
             }
         except Refused as error:
             hint = "GRANT SELECT on the table to the user"

@@ -39,7 +39,7 @@ from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import block
 from cdc_services.kafka.broker import StartedBroker
-from connectors.kafka.delivery.clients import KEPT
+from connectors.kafka.delivery.clients import POOL
 from connectors.kafka.delivery.fences import Fences
 from connectors.kafka.delivery.transaction import Writer
 from connectors.kafka.sink import KafkaSink
@@ -176,7 +176,7 @@ class Try:
             again = self._batch(self._batches, part, step)
             self._batches += 1
             print(f"  {part:6} {step:25} {again} tries more, {time.monotonic() - began:5.1f} s", flush=True)
-        KEPT.clear()
+        POOL.clear()
         self._ended()
         self._compared()
 
@@ -286,7 +286,7 @@ def environment() -> Iterator[Callable[[], Try]]:
             with administrator(server.bootstrap) as by_hand, watched(killer):
                 yield lambda: Try(server, Path(tempfile.mkdtemp(dir=folder)), killer, by_hand)
         finally:
-            KEPT.clear()
+            POOL.clear()
             killer.close()
 
 

@@ -9,7 +9,7 @@ import pytest
 from cdc.errors import TransformError, WorkerLost
 from cdc.flow.rule_steps import RuleSteps
 from cdc.state.store import LocalStore
-from cdc.transform.at_work import prune, told
+from cdc.transform.at_work import name_functions, prune
 from cdc.transform.rules import Rules
 from cdc.transform.texts import RuleSource, RuleTexts, Settings, UserFunction
 from tests.transform_rules import text
@@ -28,9 +28,12 @@ def test_what_a_lost_task_had_open_is_told_once_and_for_its_batch_alone(tmp_path
     with steps(store, "batch-7-part-1"):
         pass
     steps(store, "batch-7-part-0").__enter__()  # and no exit, as of a process that is gone
-    assert told(WorkerLost("gone"), store, 6).message == "gone"
-    assert told(WorkerLost("gone"), store, 7).message == "gone; it was at work with functions of yours: risky, tame"
-    assert told(WorkerLost("gone"), store, 7).message == "gone"
+    assert name_functions(WorkerLost("gone"), store, 6).message == "gone"
+    assert (
+        name_functions(WorkerLost("gone"), store, 7).message
+        == "gone; it was at work with functions of yours: risky, tame"
+    )
+    assert name_functions(WorkerLost("gone"), store, 7).message == "gone"
 
 
 def test_what_is_left_goes_with_its_batch_and_with_an_open_that_fails(tmp_path: Path) -> None:

@@ -135,10 +135,10 @@ def test_runs_and_the_wish_to_hold_are_kept_and_bounded(tmp_path: Path) -> None:
     history = History(tmp_path, kept=3)
     for number in range(5):
         history.add(RunView(float(number), number + 0.5, "failed", "start", rows=number, error=error))
-    history.hold(True)
+    history.set_stopped(True)
     again = History(tmp_path)
     assert [run.rows for run in again.runs()] == [4, 3, 2]
-    assert (again.runs()[0].error, again.held, again.last_begun_s()) == (error, True, 4.0)
+    assert (again.runs()[0].error, again.stopped, again.last_begun_s()) == (error, True, 4.0)
     again.add(RunView(9.0, 9.0, "skipped", "schedule"))
     assert again.last_begun_s() == 4.0
 

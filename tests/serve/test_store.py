@@ -18,7 +18,7 @@ import cdc
 from cdc.cli import app
 from cdc.job.control import Control
 from cdc.job.lock import RunLock
-from cdc.job.seen import seen, show_requests
+from cdc.job.seen import last_run, show_requests
 from cdc.job.state_location import changing, reading, state_location
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
@@ -127,7 +127,7 @@ def test_a_pause_that_the_next_run_takes_in_is_shown_here_and_elsewhere(
         show_requests(state)
     for machine in ("here", "elsewhere"):
         monkeypatch.setenv("CDC_STATE_CACHE", str(tmp_path / machine))
-        found = seen(url)
+        found = last_run(url)
         assert found is not None
         assert (found.state, found.status.paused) == ("ended", ("shop.orders",))
     of_serve = read_status(state_location(url, spec).root)

@@ -61,7 +61,7 @@ class Runs:
         return None
 
     def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
-        return self.turns.take(wanted, first=first)
+        return self.turns.wait_turn(wanted, first=first)
 
     def expect(self) -> Callable[[], None]:
         return self.turns.expect()

@@ -70,7 +70,7 @@ class Clients:
         return Writer(self._cluster, self._delivery, self._retry, name=f"{self._name}-{part}")
 
 
-class Kept:
+class ClientPool:
     """Clients that no task works with at the moment, in a process, by what they were made of. Thread-safe."""
 
     def __init__(self, most: int) -> None:
@@ -78,7 +78,7 @@ class Kept:
         self._most, self._lock = most, threading.Lock()
         self._clients: list[tuple[object, Clients]] = []
 
-    def take(self, made_of: object) -> Clients | None:
+    def acquire(self, made_of: object) -> Clients | None:
         """Clients that were put back as made of something equal, for the caller alone."""
         with self._lock:
             for place, (other, clients) in enumerate(self._clients):
@@ -87,7 +87,7 @@ class Kept:
                     return clients
         return None
 
-    def put(self, made_of: object, clients: Clients) -> None:
+    def release(self, made_of: object, clients: Clients) -> None:
         """Keep clients for whoever takes them next."""
         with self._lock:
             self._clients.append((made_of, clients))
@@ -103,6 +103,6 @@ class Kept:
             old.close()
 
 
-KEPT = Kept(4)
-"""Those of this process: a worker of Spark, mostly."""
-atexit.register(KEPT.clear)
+POOL = ClientPool(4)
+"""The clients of this process: a worker of Spark, mostly."""
+atexit.register(POOL.clear)

@@ -39,7 +39,7 @@ class ResumePoint:
     gtids: str
 
 
-def moved(start: MySqlOffset, streams: Streams, wanted: Callable[[TableId], bool]) -> MySqlOffset:
+def offset_on_new_server(start: MySqlOffset, streams: Streams, wanted: Callable[[TableId], bool]) -> MySqlOffset:
     """The offset on the server that is there now, for an offset on another one. Stream reader; repeatable.
 
     Raises:

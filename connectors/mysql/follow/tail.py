@@ -12,9 +12,9 @@ from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from cdc.source import Lag, Limits, Siblings, Split
 from cdc.state.store import Store
-from connectors.mysql.follow.beside import Beside, Next, Own
 from connectors.mysql.follow.log_end import LogEnd
 from connectors.mysql.follow.opened import check_opened, note_opened
+from connectors.mysql.follow.sibling_runs import Next, Own, SiblingRuns
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import Segment, cuts_of, end_offset, splits_at
@@ -73,7 +73,7 @@ class Tail:
         self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
         self._notices = notices
         self._schemas = Schemas(store, options)
-        self._beside = None if siblings is None else Beside(siblings, self._schemas.digest)
+        self._siblings = None if siblings is None else SiblingRuns(siblings, self._schemas.digest)
         self._taken: Plan | None = None
         self._opened: int | None = None
         self._follower: Follower | None = None
@@ -92,14 +92,14 @@ class Tail:
         return end
 
     def _offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
-        if self._beside is not None and self._asked:
-            there = self._of_another(self._beside, start, wait_s)
+        if self._siblings is not None and self._asked:
+            there = self._of_another(self._siblings, start, wait_s)
             if there is not None:
                 return there
         follower = self._follower
         while follower is None:
             try:
-                if self._beside is not None and not self._asked:
+                if self._siblings is not None and not self._asked:
                     self._tracked(start)
                     return self._offset(start, limits, wait_s)
                 follower = self._follow(start, limits)
@@ -130,13 +130,13 @@ class Tail:
             note_opened(self._store, end.server, end.position.file, self._opened)
         return end
 
-    def _of_another(self, beside: Beside, start: MySqlOffset, wait_s: float) -> MySqlOffset | None:
+    def _of_another(self, siblings: SiblingRuns, start: MySqlOffset, wait_s: float) -> MySqlOffset | None:
         """The end of a batch that another run has planned, or `start` when that one has nothing; None: follow."""
         if self.until is not None and self.until[1] != start.server:
             return None
         follower = self._follower
         own = Own(follower is not None, follower is not None and follower.at_end and not follower.looked.waiting)
-        found = beside.next(start, None if self.until is None else self.until[0], wait_s, own)
+        found = siblings.next(start, None if self.until is None else self.until[0], wait_s, own)
         if found is Next.FOLLOW or (found is Next.NOTHING and not (self._compared or self._late)):
             return None
         if follower is not None:
@@ -158,8 +158,8 @@ class Tail:
             planned = self._planned[1]
         cuts = cuts_of(planned, start, end, parallelism)
         follower = self._follower
-        if self._beside is not None and planned is not None and follower is not None and not follower.prepared:
-            self._beside.planned(start, end, cuts, self._opened)
+        if self._siblings is not None and planned is not None and follower is not None and not follower.prepared:
+            self._siblings.planned(start, end, cuts, self._opened)
         return splits_at(start, end, cuts)
 
     def follow_until(self, position: tuple[LogPosition, str] | None) -> None:
@@ -175,7 +175,7 @@ class Tail:
         nothing else was read and the end of the log is not known.
         """
         if self._follower is None:
-            return self._lag_beside() if self._beside is not None and not self._note else self._noted()
+            return self._lag_beside() if self._siblings is not None and not self._note else self._noted()
         follower, at = self._follower, self._at
         looked, end = follower.looked, None if follower.at_end or at is None else self._end.found
         known = looked.upto if follower.at_end else None if end is None else end.at
@@ -200,7 +200,7 @@ class Tail:
     def _lag_beside(self) -> Lag | None:
         """The lag of a run without a reader of its own, by the server's last word on the end of its log."""
         end, at = self._end.found, self._at
-        if self._beside is not None and self._beside.clear:
+        if self._siblings is not None and self._siblings.clear:
             return Lag(0, transactions=0)
         if end is None or at is None:
             return None
@@ -257,13 +257,13 @@ class Tail:
     def _move(self, start: MySqlOffset) -> MySqlOffset:
         """Another server is there: the same place in its log, as a batch of its own. What was planned beyond `start`
         is planned again there. `start` itself while that server still lacks transactions."""
-        from connectors.mysql.follow.failover import moved
+        from connectors.mysql.follow.failover import offset_on_new_server
 
         self.stop()
         self._asked = self._compared = self._late = False
         while True:
             try:
-                end = moved(start, self._streams, self._wanted)
+                end = offset_on_new_server(start, self._streams, self._wanted)
             except (SourceUnavailable, AnotherServer) as error:
                 retry = self._streams.retry
                 if not self._waited(error, replace(retry, timeout_s=min(CATCH_UP_S, retry.timeout_s))):

@@ -56,7 +56,7 @@ class Plans:
     def __init__(self, siblings: Siblings) -> None:
         self._folder, self._name = siblings.folder / "plans", siblings.name
 
-    def tell(self, plan: Plan) -> None:
+    def publish(self, plan: Plan) -> None:
         """Let the others have a plan. Repeatable."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ class Runs:
         self._folder, self._name, self._clock = siblings.folder / "runs", siblings.name, clock
         self._told: Run | None = None
 
-    def tell(self, run: Run) -> None:
+    def report(self, run: Run) -> None:
         """Say where this run is, and that it is still there. Stream reader process."""
         path = self._folder / self._name
         try:

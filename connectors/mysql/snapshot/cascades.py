@@ -95,7 +95,7 @@ def united(one: Parents, other: Parents) -> dict[TableId, Parent]:
     return found
 
 
-def keep(store: Store, parents: Parents) -> None:
+def write_targets(store: Store, parents: Parents) -> None:
     """Keep the targets for the tasks. Stream reader process. Raises StateError."""
     fields = [
         {
@@ -109,8 +109,8 @@ def keep(store: Store, parents: Parents) -> None:
     store.write_json(FILE, {"parents": fields})
 
 
-def kept(store: Store) -> dict[TableId, Parent]:
-    """The targets that `keep` wrote; empty before. Raises StateError."""
+def read_targets(store: Store) -> dict[TableId, Parent]:
+    """The targets that `write_targets` wrote; empty before. Raises StateError."""
     fields: Sequence[dict[str, Any]] = (store.read_json(FILE) or {}).get("parents", ())
     return {
         table_from_json(each["table"]): Parent(
@@ -134,7 +134,7 @@ def watched(blocks: Iterator[ChangeBlock], store: Store, place: str) -> Iterator
     `place` is where the part begins (`place_of`). Requests are on disk before the part's rows are prepared; a repeat
     asks the same.
     """
-    parents, asked, requests = kept(store), set[TableId](), Requests(store)
+    parents, asked, requests = read_targets(store), set[TableId](), Requests(store)
     for block in blocks:
         parent = parents.get(block.table)
         for child in sorted((set() if parent is None else changed_by(block, parent)) - asked):
@@ -236,7 +236,7 @@ class Cascading:
         if self._options.cascades != "copy":
             return
         if self._until is not None and not start.moved_to(end) and start.position >= self._until:
-            keep(self._store, self._now)
+            write_targets(self._store, self._now)
             self._until = None
         if (end.server, end.schemas) == self._asked:
             return
@@ -247,7 +247,7 @@ class Cascading:
             if retry.stopping():
                 return
             raise
-        keep(self._store, united(kept(self._store), self._now))
+        write_targets(self._store, united(read_targets(self._store), self._now))
         self._asked, self._until = (end.server, end.schemas), until
 
     def _ask(self) -> tuple[Parents, LogPosition]:

@@ -110,7 +110,7 @@ class SqlClient:
         finally:
             connection.close()
 
-    def ask(self, question: Callable[[SqlSession], T]) -> T:
+    def retry_query(self, question: Callable[[SqlSession], T]) -> T:
         """The result of `question`, asked again in a new session when the answer is lost: it must change nothing.
 
         Raises as `session`.

@@ -68,14 +68,14 @@ class LabelRecord:
         """The record's writer for one attempt of one task. Executor."""
         return LabelWriter(self.store, self._folder / f"{task.batch}-{task.partition}-{task.attempt}.jsonl")
 
-    def since(self, batch: int) -> list[Recorded]:
+    def from_batch(self, batch: int) -> list[Recorded]:
         """Labels of this batch and of later ones, each once. Driver."""
         files = (path for number, path in self._files() if number >= batch)
         return list(dict.fromkeys(found for path in files for found in self._read(path)))
 
     def all(self) -> list[Recorded]:
         """Every label that is kept, each once. Driver."""
-        return self.since(0)
+        return self.from_batch(0)
 
     def forget_since(self, batch: int) -> None:
         """Nothing of this batch and of later ones is in the server any more. Driver."""

@@ -89,7 +89,7 @@ class LoadSink(TableSink[T], Generic[T]):
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove what this pipeline prepared for this batch or a later one and never decided. Driver."""
-        left = self._record.since(batch)
+        left = self._record.from_batch(batch)
         with ThreadPoolExecutor(self._threads, thread_name_prefix="cdc-abort") as pool:
             for recorded in pool.map(self._freed, left):
                 log.info("the label %s of an earlier run is free", recorded.label)

@@ -17,7 +17,7 @@ from cdc.sink import TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import block
-from connectors.kafka.delivery.clients import KEPT
+from connectors.kafka.delivery.clients import POOL
 from connectors.kafka.delivery.turn import FailedTasks
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.sink_options import KafkaSinkOptions
@@ -287,16 +287,16 @@ def test_clients_are_kept_for_the_next_task_but_not_behind_an_error(made: Made) 
     made.prepare(0, 0, inserts(1))
     sink = made.sink()
     made_of = sink._options, sink._context
-    kept = KEPT.take(made_of)
+    kept = POOL.acquire(made_of)
     assert kept is not None
-    KEPT.put(made_of, kept)
+    POOL.release(made_of, kept)
     made.prepare(1, 0, inserts(2))
-    again = KEPT.take(made_of)
+    again = POOL.acquire(made_of)
     assert again is kept
-    KEPT.put(made_of, again)
+    POOL.release(made_of, again)
     with pytest.raises(SinkError, match="is an older copy"):
         made.prepare(0, 0, inserts(3))
-    assert KEPT.take(made_of) is None
+    assert POOL.acquire(made_of) is None
 
 
 def test_a_topic_that_may_not_be_created_is_asked_for(made: Made) -> None:

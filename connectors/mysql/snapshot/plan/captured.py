@@ -26,7 +26,7 @@ class CapturedPattern:
         self._kept: bool | None = None
 
     @property
-    def kept(self) -> bool:
+    def unchanged(self) -> bool:
         """Whether the patterns are those of the runs before. Raises StateError."""
         if self._kept is None:
             self._kept = self._store.read_json(FILE_NAME, hint="remove it") == self._now
@@ -48,12 +48,12 @@ class CapturedPattern:
         if before is not None and self._now not in before.get("since", ()):
             self._store.write_json(FILE_NAME, {**before, "since": [*before.get("since", ()), self._now]})
 
-    def keep(self) -> None:
+    def remember(self) -> None:
         """Remember the patterns of now. Repeatable; to be called when the tables they bring are in an offset.
 
         Raises StateError.
         """
-        if not self.kept:
+        if not self.unchanged:
             self._store.write_json(FILE_NAME, self._now)
             self._kept = True
 

@@ -50,7 +50,7 @@ class Reader:
         return Siblings(self.folder, self.name, 2)
 
     def is_at(self, position: int) -> None:
-        Runs(self.siblings).tell(Run(sequence_of(FILE, position)))
+        Runs(self.siblings).report(Run(sequence_of(FILE, position)))
 
     def read(self, wanted: LogRange) -> list[int]:
         """The keys of a range's rows."""

@@ -29,8 +29,8 @@ def plan(first: int, last: int) -> Plan:
 @pytest.fixture
 def plans(tmp_path: Path) -> Plans:
     made = Plans(Siblings(tmp_path, "one", 2))
-    made.tell(plan(100, 200))
-    made.tell(plan(200, 400))
+    made.publish(plan(100, 200))
+    made.publish(plan(200, 400))
     return made
 
 
@@ -65,7 +65,7 @@ def test_no_plan_is_taken_under_other_definitions(plans: Plans) -> None:
 
 def test_the_oldest_plans_go(plans: Plans, tmp_path: Path) -> None:
     for number in range(MOST_PLANS):
-        plans.tell(plan(1000 + number, 1001 + number))
+        plans.publish(plan(1000 + number, 1001 + number))
     assert plans.at(at(200), "tables") is None
     assert plans.at(at(1000), "tables") is not None
     assert len(list((tmp_path / "plans").iterdir())) == MOST_PLANS

@@ -32,11 +32,11 @@ from connectors.mysql.snapshot.cascades import (
     Due,
     Parent,
     changed_by,
-    keep,
-    kept,
     parents_of,
     place_of,
+    read_targets,
     watched,
+    write_targets,
 )
 from connectors.mysql.snapshot.plan.requests import Requests
 
@@ -107,15 +107,15 @@ def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
         return MySqlOffset(LogPosition(file, position), None, schemas=1)
 
     run().refresh(at(4), at(100))
-    assert kept(store) == {P: Parent(deletes={C})}
+    assert read_targets(store) == {P: Parent(deletes={C})}
     links, end = (LINKS[1],), ("b.000002", 50, "")
     for stopped in (True, False):  # and started again before the log is read so far
         again = run()
         again.refresh(at(100), at(400))
         again.refresh(at(400), at(40, "b.000002"))
-        assert kept(store) == {P: Parent(deletes={C}), C: Parent(updates={G}, columns={"code"})}, stopped
+        assert read_targets(store) == {P: Parent(deletes={C}), C: Parent(updates={G}, columns={"code"})}, stopped
     again.refresh(at(50, "b.000002"), at(60, "b.000002"))
-    assert kept(store) == {C: Parent(updates={G}, columns={"code"})}
+    assert read_targets(store) == {C: Parent(updates={G}, columns={"code"})}
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_a_foreign_key_that_is_added_is_asked_for(tmp_path: Path, statement: str
 
 def test_a_part_of_the_log_asks_once_and_a_repeat_asks_the_same(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    keep(store, parents_of(LINKS, [P, C]))
-    assert kept(store)[P] == Parent(deletes={C})
+    write_targets(store, parents_of(LINKS, [P, C]))
+    assert read_targets(store)[P] == Parent(deletes={C})
     blocks = [block(P, SCHEMA, [("-D", {"id": number})], sequence=number) for number in (1, 2)]
     for _ in range(2):
         assert list(watched(iter(blocks), store, "binlog.000001-4")) == blocks
@@ -148,7 +148,7 @@ def test_a_part_of_the_log_asks_once_and_a_repeat_asks_the_same(tmp_path: Path) 
 
 def test_a_part_of_another_servers_log_asks_though_its_file_is_called_alike(tmp_path: Path) -> None:
     store, at = LocalStore(tmp_path), LogPosition("binlog.000001", 157)
-    keep(store, parents_of(LINKS, [P, C]))
+    write_targets(store, parents_of(LINKS, [P, C]))
     for ahead in (0, 3):
         part = LogRange(at, LogPosition("binlog.000001", 900), 1, files_ahead=ahead)
         list(watched(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place_of(part)))
@@ -164,7 +164,7 @@ def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path)
         list(watched(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place))
         return requests.names()
 
-    keep(LocalStore(tmp_path), parents_of(LINKS, [P, C]))
+    write_targets(LocalStore(tmp_path), parents_of(LINKS, [P, C]))
     first = ask("binlog.000001-4")
     assert due.taken({*first, "by-a-user"}, []) == {*first, "by-a-user"}
     due.begun(first)

@@ -24,7 +24,7 @@ from cdc.source import Limits, Order
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, block
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.cascades import Parent, keep, watched
+from connectors.mysql.snapshot.cascades import Parent, watched, write_targets
 
 pytestmark = pytest.mark.mysql
 
@@ -57,7 +57,7 @@ def copied(server: MySqlServer, folder: Path, table: TableId, chunk_rows: int = 
 def cascade(folder: Path, table: TableId) -> None:
     """As a task does that meets a deleted row which the table's rows refer to."""
     store, parent = LocalStore(folder), TableId(table.database, "parent")
-    keep(store, {parent: Parent(deletes={table})})
+    write_targets(store, {parent: Parent(deletes={table})})
     schema = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
     list(watched(iter([block(parent, schema, [("-D", {"id": 1})])]), store, "4"))
 

@@ -26,7 +26,7 @@ def test_labels_are_found_from_a_batch_on_each_once(tmp_path: Path) -> None:
     noted(record, 8)
     wanted = [noted(record, 9), noted(record, 9, 1), noted(record, 10)]
     noted(record, 9, 1, attempt=1)
-    assert LabelRecord(LocalStore(tmp_path), SPACE).since(9) == wanted
+    assert LabelRecord(LocalStore(tmp_path), SPACE).from_batch(9) == wanted
 
 
 def test_another_pipeline_and_a_line_that_is_not_whole_are_passed_over(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_another_pipeline_and_a_line_that_is_not_whole_are_passed_over(tmp_path:
     writer.note(ORDERS, LabelSpace("p2", "cdc").label(3, ORDERS, 1))
     with (tmp_path / "labels" / "3-1-0.jsonl").open("a") as file:
         file.write('{"database": "sh')
-    assert record.since(0) == [wanted]
+    assert record.from_batch(0) == [wanted]
 
 
 def test_what_is_removed_is_forgotten(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ MOST_COMPILED = 2_000
 
 
 @dataclass
-class Kept:
+class CachedRules:
     """The rules of a pipeline with what was compiled of them. Belongs to one thread.
 
     Attributes:
@@ -55,18 +55,18 @@ class Kept:
 
 class _Thread(threading.local):
     def __init__(self) -> None:
-        self.sets: list[Kept] = []
+        self.sets: list[CachedRules] = []
         self.engines: dict[tuple[str, bytes | None], Engine] = {}
 
 
 _thread = _Thread()
 
 
-def kept(rules: Rules) -> Kept:
+def cached_rules(rules: Rules) -> CachedRules:
     """This thread's engine and compiled rules for rules that equal these."""
     found = next((each for each in _thread.sets if _same(each.rules, rules)), None)
     if found is None:
-        found = Kept(rules)
+        found = CachedRules(rules)
     else:
         _thread.sets.remove(found)
     _thread.sets.append(found)

@@ -45,7 +45,7 @@ class Own:
     clear: bool = False
 
 
-class Beside:
+class SiblingRuns:
     """The other runs, for the planner of one. `digest` stands for the tables after so many entries of the history."""
 
     def __init__(
@@ -64,14 +64,14 @@ class Beside:
         """The next batch, or how to come by one. A run that goes `until` a place never gets NOTHING."""
         deadline = self._clock() + wait_s
         self.clear = False
-        self._runs.tell(Run(start.sequence, own.follows, own.clear))
+        self._runs.report(Run(start.sequence, own.follows, own.clear))
         while True:
             found = self._plans.at(start, self._digest(start.schemas))
             if found is not None and (until is None or found.end.position <= until):
                 return found
             leader = None if own.follows else self._leader(start)
             if leader is None or (until is not None and start.position >= until):
-                self._runs.tell(Run(start.sequence, True, own.clear))
+                self._runs.report(Run(start.sequence, True, own.clear))
                 return Next.FOLLOW
             self.clear = leader.clear
             if until is None and self._clock() >= deadline:
@@ -85,4 +85,4 @@ class Beside:
     def planned(self, start: MySqlOffset, end: MySqlOffset, cuts: list[Cut], opened_s: int | None) -> None:
         """Tell the others of a batch, unless each has to plan it for itself."""
         if start.schemas == end.schemas and not start.moved_to(end) and start.position != end.position:
-            self._plans.tell(Plan(start, end, tuple(cuts), self._digest(start.schemas), opened_s))
+            self._plans.publish(Plan(start, end, tuple(cuts), self._digest(start.schemas), opened_s))

@@ -8,7 +8,7 @@ import pytest
 
 from cdc.schema import Column, DataType, TableSchema
 from cdc.testing.blocks import block, images
-from cdc.transform import kept
+from cdc.transform import rule_cache
 from cdc.transform.compiled import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.rules import Rules
@@ -23,9 +23,9 @@ COUNTER = "n = 0\ndef eval(x: int) -> int:\n    global n\n    n += 1\n    return
 
 @pytest.fixture(autouse=True)
 def _nothing_kept() -> Iterator[None]:
-    kept.forget()
+    rule_cache.forget()
     yield
-    kept.forget()
+    rule_cache.forget()
 
 
 def rules(projection: str, *functions: UserFunction) -> Rules:
@@ -41,8 +41,10 @@ def one(made: Rules, schema: TableSchema = SCHEMA) -> dict[str, object]:
 
 def test_equal_rules_are_compiled_once_per_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
-    real = kept.compile_rule
-    monkeypatch.setattr(kept, "compile_rule", lambda *given, **more: compiled.append(given) or real(*given, **more))
+    real = rule_cache.compile_rule
+    monkeypatch.setattr(
+        rule_cache, "compile_rule", lambda *given, **more: compiled.append(given) or real(*given, **more)
+    )
     wide = TableSchema((*SCHEMA.columns, Column("n", DataType.parse("INT"))), ("id",))
     for schema in (SCHEMA, SCHEMA, wide, SCHEMA):
         assert one(rules("id, id + 1 AS next"), schema) == {"id": 1, "next": 2}
@@ -50,13 +52,13 @@ def test_equal_rules_are_compiled_once_per_schema(monkeypatch: pytest.MonkeyPatc
 
 
 def test_other_rules_are_other_rules() -> None:
-    for number in range(kept.MOST_RULE_SETS * 2):
+    for number in range(rule_cache.MOST_RULE_SETS * 2):
         assert one(rules(f"id, id + {number} AS m"))["m"] == 1 + number
     assert one(rules("id, id + 0 AS m"))["m"] == 1
 
 
 def test_compiled_rules_of_schemas_that_are_gone_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST_COMPILED", 2)
+    monkeypatch.setattr(rule_cache, "MOST_COMPILED", 2)
     schemas = [TableSchema((*SCHEMA.columns, Column(f"c{n}", DataType.parse("INT"))), ("id",)) for n in range(4)]
     for schema in [*schemas, *schemas]:
         assert one(rules("id, id + 1 AS next"), schema)["next"] == 2
@@ -65,7 +67,7 @@ def test_compiled_rules_of_schemas_that_are_gone_make_room(monkeypatch: pytest.M
 def test_functions_keep_what_they_know_until_they_are_forgotten() -> None:
     counter = UserFunction("counted", code=COUNTER)
     made = [one(rules("id, counted(id) AS n", counter))["n"] for _ in range(3)]
-    kept.forget()
+    rule_cache.forget()
     assert (made, one(rules("id, counted(id) AS n", counter))["n"]) == ([1, 2, 3], 1)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc.source import Siblings
-from connectors.mysql.follow.beside import Beside, Next, Own
+from connectors.mysql.follow.sibling_runs import Next, Own, SiblingRuns
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.sharing.plans import Plan
@@ -31,8 +31,8 @@ class Pair:
         self.other = self._beside(folder, "other", "tables")
         self.stranger = self._beside(folder, "stranger", "other tables")
 
-    def _beside(self, folder: Path, name: str, tables: str) -> Beside:
-        made = Beside(Siblings(folder, name, 3), lambda count: tables, lambda: self.now_s, self._sleep)
+    def _beside(self, folder: Path, name: str, tables: str) -> SiblingRuns:
+        made = SiblingRuns(Siblings(folder, name, 3), lambda count: tables, lambda: self.now_s, self._sleep)
         made._runs = Runs(Siblings(folder, name, 3), lambda: 1e9 + self.now_s)
         return made
 
@@ -112,6 +112,6 @@ def test_schema_changes_and_other_servers_are_planned_by_each(pair: Pair, end: M
 def test_runs_that_cannot_tell_are_alone(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
     runs = Runs(Siblings(tmp_path, "one", 2))
-    runs.tell(Run(4))
+    runs.report(Run(4))
     assert runs.others() == []
     assert not runs.behind(100, 100)

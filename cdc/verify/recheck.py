@@ -47,7 +47,7 @@ class Suspects:
 
 
 @dataclass
-class Found:
+class SideView:
     """One side's view of suspects: how many rows of each key, the sum of their hashes, and some rows to show.
 
     `shown` has, by place in the suspects, the first row.
@@ -57,22 +57,22 @@ class Found:
     sums: Hashes
     shown: dict[int, pa.RecordBatch] = field(default_factory=dict)
 
-    def same(self, other: Found) -> Mask:
+    def same(self, other: SideView) -> Mask:
         """bool[n]: where both have the same."""
         equal: Mask = (self.counts == other.counts) & (self.sums == other.sums)
         return equal
 
 
 @dataclass(frozen=True)
-class Settled:
+class Verdicts:
     """The verdicts on suspects. `different` and `open` are bool[n]; the others are equal. `source` and `sink` are from
     the last look. `waited`: the pipeline did not commit in time what was read in the source."""
 
     suspects: Suspects
     different: Mask
     open: Mask
-    source: Found
-    sink: Found
+    source: SideView
+    sink: SideView
     waited: bool
 
 
@@ -91,10 +91,10 @@ class Log:
     quiet: Callable[[dict[str, object], dict[str, object]], bool]
 
 
-def look(rows: Rows, suspects: Suspects, hasher: RowHasher, show: int) -> Found:
+def look(rows: Rows, suspects: Suspects, hasher: RowHasher, show: int) -> SideView:
     """One side's view of the suspects. The first `show` of them with their rows."""
     count = len(suspects.hashes)
-    found = Found(np.zeros(count, np.int64), np.zeros(count, np.uint64))
+    found = SideView(np.zeros(count, np.int64), np.zeros(count, np.uint64))
     if not count:
         return found
     for batch in rows(suspects.keys):
@@ -108,9 +108,9 @@ def look(rows: Rows, suspects: Suspects, hasher: RowHasher, show: int) -> Found:
     return found
 
 
-def settle(
+def recheck(
     source: Rows, sink: Rows, suspects: Suspects, hasher: RowHasher, log: Log, *, show: int, retry: RetryPolicy
-) -> Settled:
+) -> Verdicts:
     """Rounds until nothing is open, the time is up, or the pipeline does not come on. Raises as the sides."""
     different = np.zeros(len(suspects.hashes), bool)
     strikes = np.zeros(len(suspects.hashes), np.int64)
@@ -124,12 +124,12 @@ def settle(
         equal = before.same(there) | after.same(there)
         still = ~equal & before.same(after)
         if not committed:
-            return Settled(suspects, different, ~equal, after, there, True)
+            return Verdicts(suspects, different, ~equal, after, there, True)
         quiet = bool(still.any()) and log.quiet(start, log.mark())
         strikes = np.where(still, np.where(quiet, STRIKES, strikes + 1), 0)
         different = strikes >= STRIKES
         left = ~equal & ~different
         if not left.any() or not pauses.pause("rows are being written to"):
-            return Settled(suspects, different, left, after, there, False)
+            return Verdicts(suspects, different, left, after, there, False)
         keep = ~equal
         suspects, strikes, different = suspects.only(keep), strikes[keep], different[keep]

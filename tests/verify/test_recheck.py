@@ -1,4 +1,4 @@
-"""How rows that differ are settled: a source and a sink that change between two looks, as a running pipeline's do."""
+"""Rows that differ are looked at again: source and sink change between two looks, as a running pipeline's do."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cdc.retry import RetryPolicy
 from cdc.verify.buckets import BITS, Buckets, differing
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.hashing import RowHasher
+from cdc.verify.recheck import Log
 from cdc.verify.report import Kind
-from cdc.verify.settle import Log
 from cdc.verify.shown import kinds, shown_rows
 
 Row = tuple[Any, ...]
@@ -51,14 +51,14 @@ def test_equal_rows_in_any_order_are_equal_after_one_look() -> None:
 
 
 def test_a_row_that_the_pipeline_brings_meanwhile_is_no_difference() -> None:
-    found = compared(Moments(CHANGED), Moments(A, A, CHANGED)).settled
+    found = compared(Moments(CHANGED), Moments(A, A, CHANGED)).verdicts
     assert found is not None
     assert not found.different.any()
     assert not found.open.any()
 
 
 def test_a_row_that_differs_while_the_log_is_quiet_differs() -> None:
-    found = compared(Moments(CHANGED), Moments(A)).settled
+    found = compared(Moments(CHANGED), Moments(A)).verdicts
     assert found is not None
     assert kinds(found, keyed=True) == {Kind.MISSING: 0, Kind.EXTRA: 0, Kind.OTHER: 1}
     (row,) = shown_rows(found, ("id", "a"), ("id",), (), most=5, values=True)
@@ -68,10 +68,10 @@ def test_a_row_that_differs_while_the_log_is_quiet_differs() -> None:
 def test_a_row_that_changes_and_changes_back_needs_three_rounds_to_differ() -> None:
     back = Moments(A, A, *([A] * 6))
     late = Moments(CHANGED, CHANGED, CHANGED, CHANGED, A)
-    found = compared(back, late, quiet=False).settled
+    found = compared(back, late, quiet=False).verdicts
     assert found is not None
     assert not found.different.any(), "the sink got there in the third round"
-    found = compared(Moments(A), Moments(CHANGED), quiet=False).settled
+    found = compared(Moments(A), Moments(CHANGED), quiet=False).verdicts
     assert found is not None
     assert found.different.tolist() == [True]
 
@@ -81,19 +81,19 @@ def test_a_row_that_is_written_to_all_the_time_stays_open() -> None:
     clock = iter(range(1000))
     log = Log(dict, lambda mark: True, lambda start, end: False)
     retry = RetryPolicy(5.0, clock=lambda: float(next(clock)), sleep=lambda seconds: None)
-    found = Comparison(source, Moments([(1, "old")]), ("id", "a"), ("id",), True, log, retry)(5).settled
+    found = Comparison(source, Moments([(1, "old")]), ("id", "a"), ("id",), True, log, retry)(5).verdicts
     assert found is not None
     assert (found.open.tolist(), found.different.tolist(), found.waited) == ([True], [False], False)
 
 
 def test_nothing_differs_before_the_pipeline_has_come_as_far_as_the_source_was_read() -> None:
-    found = compared(Moments(CHANGED), Moments(A), committed=False).settled
+    found = compared(Moments(CHANGED), Moments(A), committed=False).verdicts
     assert found is not None
     assert (found.open.tolist(), found.different.tolist(), found.waited) == ([True], [False], True)
 
 
 def test_rows_without_a_key_count_as_often_as_they_are_there() -> None:
-    found = compared(Moments([(1, "x"), (1, "x"), (3, "q")]), Moments([(1, "x"), (4, None)]), key=()).settled
+    found = compared(Moments([(1, "x"), (1, "x"), (3, "q")]), Moments([(1, "x"), (4, None)]), key=()).verdicts
     assert found is not None
     assert kinds(found, keyed=False) == {Kind.MISSING: 2, Kind.EXTRA: 1, Kind.OTHER: 0}
 
@@ -103,8 +103,8 @@ def test_more_differing_rows_than_are_held_are_told_as_at_least_some(monkeypatch
     monkeypatch.setattr("cdc.verify.compare.MOST_ROWS", 10)
     found = compared(Moments([(number, "x") for number in range(100)]), Moments([]))
     assert (found.source_rows, found.sink_rows, found.all) == (100, 0, False)
-    assert found.settled is not None
-    assert 1 <= found.settled.different.sum() <= 11
+    assert found.verdicts is not None
+    assert 1 <= found.verdicts.different.sum() <= 11
 
 
 def test_exchanged_values_and_null_are_told_apart() -> None:
