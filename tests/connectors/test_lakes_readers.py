@@ -14,7 +14,7 @@ from iceberg_harness import IcebergHarness
 from paimon_harness import PaimonHarness
 from test_lakes_reports import LAKES, T, commit, judged, prepared, schema
 
-from cdc.schema import Column, CreateTable, DataType, TableSchema
+from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableSchema
 from connectors.iceberg import known
 from connectors.paimon.file_writer import column_stats
 
@@ -75,6 +75,42 @@ def test_bounds_of_numbers_that_are_none(kind: pa.DataType) -> None:
     assert bounds([0.0, 1.0]) == ("-0.0", "1.0")
     assert bounds([-0.0, -1.0]) == ("-1.0", "0.0")
     assert bounds([-0.0]) == bounds([0.0]) == ("-0.0", "0.0")
+
+
+def test_a_delete_file_is_about_one_data_file(tmp_path: Path) -> None:
+    """Iceberg: engines' compaction takes delete files apart by the path, which is whole in both bounds."""
+    harness, of = IcebergHarness(tmp_path, {"sink.compaction": "off"}), schema()
+    harness.sink().apply(0, [CreateTable(T, of)])
+    rows = [{"id": number, "day": "x", "v": 0} for number in range(4)]
+    for batch, row in enumerate(rows):
+        commit(harness, batch, of, ("+I", row))
+    commit(harness, 4, of, *(("-D", row) for row in rows[1:]))
+    files = list(known.live_files(harness.table(T)))
+    about = [
+        (file.lower_bounds[known.PATH_ID], file.upper_bounds[known.PATH_ID]) for file in files if file.content == 1
+    ]
+    paths = [file.file_path.encode() for file in files if file.content == 0]
+    assert len(paths) == 4
+    assert sorted(about) == sorted((path, path) for path in paths if path in {lower for lower, _ in about})
+    assert len(about) == 3
+
+
+def test_another_type_of_a_key_moves_the_rows(tmp_path: Path) -> None:
+    """Paimon: a bucket is the hash of the key as it is stored, so rows were looked for in another one."""
+    harness, of = PaimonHarness(tmp_path, {"sink.buckets": "4"}), schema()
+    harness.sink().apply(0, [CreateTable(T, of)])
+    rows = [{"id": number - 10, "day": "x", "v": 0} for number in range(20)]
+    commit(harness, 0, of, *(("+I", row) for row in rows))
+    wide = TableSchema((Column("id", DataType.parse("BIGINT"), nullable=False), *of.columns[1:]), ("id",))
+    harness.sink().apply(1, [AlterColumnType(T, wide.columns[0])])
+    assert {column.name: column.type for column in harness.table(T).columns}["id"] == "BIGINT"
+    updated = [image for row in rows[2:] for image in (("-U", row), ("+U", {**row, "v": 1}))]
+    commit(harness, 1, wide, *updated, ("-D", rows[0]))
+    wanted = sorted([(rows[1]["id"], 0), *((row["id"], 1) for row in rows[2:])])
+    for _ in range(2):
+        (found,) = judged(harness, T)
+        assert sorted((int(row["id"]), int(row["v"])) for row in found) == wanted
+        harness.sink().compact(T)
 
 
 @LAKES
