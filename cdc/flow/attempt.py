@@ -1,8 +1,7 @@
 """Schema changes that the sink takes are carried out, those that it refuses are left out, where that may be. Driver.
 
-    <state>/attempted.json    {"batch": number, "digest": sha256 of the changes, "done": how many, "refused": [places],
-                               "through": [sha256 of each that was carried out]}
-    <state>/attempted.jsonl   what became of each since: {"batch": number, "digest": ..., "refused": true or false}
+    <state>/attempted.jsonl   what became of each: {"batch": number, "digest": sha256 of all changes of the batch,
+                               "place": among them, "name": sha256 of the change, "refused": true or false}
 
 All are tried together first: a sink plans them before it carries anything out. When one is refused they are tried one
 after the other, and it is noted which are through, as changes of names do not show in the tables. What is through stays
@@ -13,20 +12,18 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence, Set
+from typing import Protocol
 
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
 from cdc.schema import RenameTable, SchemaChange, SwapShadow
-from cdc.state.append_log import AppendLog
 from cdc.state.store import Store
 from cdc.tables.states import Schemas
 
 log = logging.getLogger(__name__)
 
-_FILE = "attempted.json"
 _LOG = "attempted.jsonl"
 
 _NOT_TWICE = (RenameTable, SwapShadow)
@@ -59,18 +56,13 @@ class Attempts:
 
         Raises ChangeRefused for what must not be left out, what `apply` raises.
         """
-        whole = digest(changes)
-        noted = self._store.read_json(_FILE) or {}
-        noted = noted if noted.get("batch") == batch else {}
-        mine = noted.get("digest") == whole
-        if not mine and not any(isinstance(change, _NOT_TWICE) for change in changes):
+        tried = _Tried(self._store, batch, changes)
+        if not tried.begun and not any(isinstance(change, _NOT_TWICE) for change in changes):
             try:
                 apply(changes)
                 return list(changes), []
             except ChangeRefused as error:
                 log.info("schema changes are tried one by one: %s", error)
-        names = [digest([change]) for change in changes]
-        tried = _Tried(self._store, batch, whole, names, noted)
         return self._one_by_one(before, changes, apply, tried)
 
     def _one_by_one(
@@ -79,7 +71,7 @@ class Attempts:
         schemas, refused = dict(before), tried.refused
         left = [change for place, change in enumerate(changes) if place in refused]
         for place, change in enumerate(changes):
-            if place < tried.done or place in tried.through:
+            if place in refused or place in tried.through:
                 schemas = schemas if place in refused else apply_changes(schemas, [change])
                 continue
             lost = self._tolerance.without(change, left)
@@ -104,22 +96,25 @@ class _Tried:
     """The changes of a batch so far, carried out and refused, on disk.
 
     Attributes:
-        done: all before this place were tried.
-        refused, through: places of those that were left out, and of those carried out.
+        begun: some of these very changes were tried one by one.
+        refused, through: places of those that were left out, and of those carried out. The latter have also what was
+            carried out as one of other changes, in the same order.
     """
 
-    def __init__(self, store: Store, batch: int, whole: str, names: Sequence[str], noted: Mapping[str, Any]) -> None:
+    def __init__(self, store: Store, batch: int, changes: Sequence[SchemaChange]) -> None:
         self._log = store.log(_LOG, "log of schema changes that were tried")
-        self._mark = {"batch": batch, "digest": whole}
-        done, refused, through = _noted(self._log, noted)
-        if noted.get("digest") != whole:
-            done, refused = 0, set()
-        self.done, self.refused = done, refused
-        self.through = _places(names, through)
-        self._names = names
-        note = {**self._mark, "done": done, "refused": sorted(refused)}
-        store.write_json(_FILE, {**note, "through": [names[place] for place in sorted(self.through)]})
-        self._log.truncate(0)
+        self._mark = {"batch": batch, "digest": digest(changes)}
+        self._names = [digest([change]) for change in changes]
+        entries = self._log.items()
+        if entries and entries[0]["batch"] != batch:
+            self._log.truncate(0)
+            entries = ()
+        mine = [entry for entry in entries if entry["digest"] == self._mark["digest"]]
+        others = [e["name"] for e in entries if e["digest"] != self._mark["digest"] and not e["refused"]]
+        self.begun = bool(mine)
+        self.refused = {entry["place"] for entry in mine if entry["refused"]}
+        own = {entry["place"] for entry in mine}
+        self.through = (own - self.refused) | _places(self._names, others, own)
 
     def note(self, place: int, *, refused: bool) -> None:
         """One more was tried."""
@@ -127,27 +122,14 @@ class _Tried:
         self._log.append({**self._mark, "place": place, "name": self._names[place], "refused": refused})
 
 
-def _noted(tried: AppendLog, noted: Mapping[str, Any]) -> tuple[int, set[int], list[str]]:
-    """How many changes were tried, the places of those that were refused, and the digests of those carried out."""
-    done, refused, through = int(noted.get("done", 0)), set(noted.get("refused", ())), list(noted.get("through", ()))
-    for entry in tried.items():
-        if (entry["batch"], entry["digest"]) == (noted.get("batch"), noted.get("digest")) and entry["place"] >= done:
-            done = entry["place"] + 1
-            if entry["refused"]:
-                refused.add(entry["place"])
-            else:
-                through.append(entry["name"])
-    return done, refused, through
-
-
-def _places(names: Sequence[str], through: Sequence[str]) -> set[int]:
-    """Where among these digests of changes those are that were carried out before, in the same order."""
+def _places(names: Sequence[str], through: Sequence[str], but: Set[int]) -> set[int]:
+    """Where among these digests of changes, but for some places, those are that were carried out, in the same order."""
     at: dict[str, list[int]] = {}
     for place, name in enumerate(through):
         at.setdefault(name, []).append(place)
     found, first = set[int](), 0
     for place, name in enumerate(names):
-        places = at.get(name, ())
+        places = () if place in but else at.get(name, ())
         index = bisect_left(places, first)
         if index < len(places):
             first = places[index] + 1

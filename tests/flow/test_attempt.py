@@ -96,3 +96,15 @@ def test_a_batch_with_other_changes_does_not_repeat_a_rename(tmp_path: Path) -> 
         Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, changes, first)
     Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, (*changes, CreateTable(A, SCHEMA)), second)
     assert (*first.done, *second.done) == (*changes, CreateTable(A, SCHEMA))
+
+
+def test_a_rename_is_not_repeated_where_other_changes_came_before_it_meanwhile(tmp_path: Path) -> None:
+    """Two crashes, the first one with other changes of the batch: what each of them left is known."""
+    sinks = Sink(dies_at=2), Sink(dies_at=1), Sink()
+    changes = (CreateTable(A, SCHEMA), *AROUND)
+    more = (CreateTable(TableId("shop", "c"), SCHEMA), *changes)
+    for these, sink in ((changes, sinks[0]), (more, sinks[1])):
+        with pytest.raises(Crash):
+            Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, these, sink)
+    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, more, sinks[2])
+    assert [each for sink in sinks for each in sink.done] == [*changes[:2], more[0], *changes[2:]]
