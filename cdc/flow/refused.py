@@ -156,7 +156,7 @@ class RefusedChanges:
         machine = Machine(self._derivation.circumstances(derived.batch), derived.after.tables)
         for table in sorted({change.table for change in refused if self._needs_copy(change)}):
             source = self._only_source(table)
-            if source is not None and machine.tables.state((source, table)) is not TableState.SUSPENDED:
+            if source is not None:
                 machine.take(on.ChangeRefused(source, Target(table), "a change of its schema", curable=True))
         tables = machine.outcome().after
         sinks = apply_changes(derived.before.sink, done)

@@ -18,8 +18,12 @@ from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
+    AddColumn,
+    Column,
     CreateShadow,
     CreateTable,
+    DataType,
+    DropTable,
     RenameTable,
     SchemaChange,
     SwapShadow,
@@ -137,6 +141,30 @@ def test_a_refused_shadow_operation_stops_the_run_and_orders_no_snapshot_without
     with pytest.raises(ChangeRefused, match="not now"):
         pipeline.run(SAME)
     assert pipeline.source.requests == {}
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["paused", "resumed"])
+def test_a_paused_table_gets_a_name_whose_sink_table_refuses_its_columns(tmp_path: Path, resumed: bool) -> None:
+    """The operation is of the sink table that stays there; the snapshot behind the pause brings the columns."""
+    wide, lenient = (
+        TableSchema((*SMALL.columns, Column("note", DataType.parse("STRING"))), ("id",)),
+        to(behavior="lenient"),
+    )
+    source = AskedSource([CreateTable(A, SMALL), CreateTable(B, wide), rows(SMALL, 1)], {})
+    pipeline = Pipeline(tmp_path, source)
+    pipeline.sink = Stubborn(AddColumn)
+    pipeline.run(lenient)
+    source.now[A] = rows(wide, 7, sequence=20)
+    ask(pipeline, B, RequestKind.PAUSE)
+    if resumed:
+        ask(pipeline, B, RequestKind.RESUME)
+    source.add(DropTable(A), RenameTable(B, A))
+    pipeline.run(lenient)
+    assert states(pipeline)[A, A] is TableState.PAUSED or resumed
+    ask(pipeline, A, RequestKind.RESUME)
+    source.add(rows(wide, 8, sequence=3))
+    pipeline.run(lenient)
+    assert 7 in pipeline.ids(A)
 
 
 def test_a_table_that_is_paused_in_its_first_snapshot_is_whole_once_it_is_resumed(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from cdc.schema import (
     DataType,
     DropColumn,
     DropTable,
+    RenameColumns,
     RenameTable,
     SchemaChange,
     TableId,
@@ -49,8 +50,12 @@ from cdc.testing.memory import LocalPipeline
 A, B, C, D = (TableId("shop", name) for name in "abcd")
 ONE, ALL = TableId("ods", "one"), TableId("ods", "all")
 INT = DataType.parse("INT")
-ID, V, NOTE = Column("id", INT, nullable=False), Column("v", INT), Column("note", DataType.parse("STRING"))
-SMALL = TableSchema((ID, V), ("id",))
+ID, V, W = Column("id", INT, nullable=False), Column("v", INT), Column("w", INT)
+NOTE = Column("note", DataType.parse("STRING"))
+SMALL = TableSchema((ID, V, W), ("id",))
+"""`w` is `v` with the other sign; an exchange of their names turns the signs of all rows without a row in the log."""
+
+EXCHANGE = (("v", "w"), ("w", "v"))
 ROUTES: tuple[dict[str, TableId], ...] = (
     {}, {"shop.a": ONE}, {r"shop.\.*": ALL}, {"shop.a|shop.b": ALL}, {"shop.a": ALL, "shop.b": ONE},
 )  # fmt: skip
@@ -87,6 +92,10 @@ class Source(ListSource):
         self.known, self.orders, self.ids = set[str](), set[TableId](), dict[TableId, str]()
         self.left_out: dict[TableId, dict[int, int]] = {}
         """Tables that are excluded, with their rows."""
+        self.gone = set[TableId]()
+        """Tables that got a name that is not captured."""
+        self.pace = chance.choice((0.2, 0.5))
+        """The share of chunks that a batch reads of those that are left."""
 
     # what the engine asks for
 
@@ -151,12 +160,11 @@ class Source(ListSource):
         if not (self.tables or absent):
             return
         if absent and (not self.tables or self.chance.random() < 0.25):
-            table = self.chance.choice(absent)
-            self.tables[table], self.schemas[table] = {}, SMALL
-            changes.append(CreateTable(table, SMALL))
+            self._appear(changes, self.chance.choice(absent))
             return
         table = self.chance.choice(sorted(self.tables))
-        kind = self.chance.choice(("drop", "truncate", "alter", "alter", "rename", "unsure", "gap"))
+        kinds = ("drop", "truncate", "alter", "alter", "exchange", "rename", "leave", "unsure", "same rows", "gap")
+        kind = self.chance.choice(kinds)
         if kind == "drop":
             del self.tables[table], self.schemas[table]
             self.running.pop(table, None)
@@ -168,16 +176,30 @@ class Source(ListSource):
         elif kind == "alter":
             schema = self.schemas[table]
             wide = NOTE in schema.columns
-            self.schemas[table] = TableSchema((ID, V) if wide else (ID, V, NOTE), ("id",))
+            self.schemas[table] = SMALL if wide else TableSchema((*SMALL.columns, NOTE), ("id",))
             change = DropColumn(table, "note") if wide else AddColumn(table, NOTE)
             unsure = self.chance.random() < 0.3
+            same = unsure and self.chance.random() < 0.5
             if unsure:
-                self._silently(table)
-            changes.append(on.TableChanged(table, change, on.Uncertain("values were converted") if unsure else None))
+                self._silently(table, same_rows=same)
+            why = on.Uncertain("values were converted", same_rows=same) if unsure else None
+            changes.append(on.TableChanged(table, change, why))
             if unsure or (table in self.running and self.chance.random() < 0.5):
+                self._begin_again(changes, table, same_rows=same)
+        elif kind == "exchange":
+            rows = self.tables[table]
+            self.tables[table] = {key: -value for key, value in rows.items()}
+            changes.append(on.TableChanged(table, RenameColumns(table, EXCHANGE)))
+            if table in self.running:  # its chunks have the names of before
                 self._begin_again(changes, table)
+        elif kind == "leave":
+            del self.tables[table], self.schemas[table]
+            self.running.pop(table, None)
+            self.gone.add(table)
+            changes.append(on.TableLeft(table, "it has a name that is not captured"))
         elif kind == "rename" and absent:
             new = self.chance.choice(absent)
+            self._free(changes, new)
             self.tables[new], self.schemas[new] = self.tables.pop(table), self.schemas.pop(table)
             snapshot = self.running.pop(table, None)
             if snapshot is not None and self.chance.random() < 0.5:  # it goes on under the new name
@@ -187,23 +209,42 @@ class Source(ListSource):
             changes.append(RenameTable(table, new))
             if snapshot is not None:
                 self.begin(changes, new)
-        elif kind in ("unsure", "gap"):
-            self._silently(table)
-            changes.append(on.RowsUncertain(table, on.Uncertain("nobody saw it"), gap=kind == "gap"))
-            self._begin_again(changes, table)
+        elif kind in ("unsure", "same rows", "gap"):
+            same = kind == "same rows"
+            self._silently(table, same_rows=same)
+            changes.append(on.RowsUncertain(table, on.Uncertain("nobody saw it", same_rows=same), gap=kind == "gap"))
+            self._begin_again(changes, table, same_rows=same)
 
-    def _begin_again(self, changes: list[Any], table: TableId) -> None:
+    def _appear(self, changes: list[Any], table: TableId) -> None:
+        """A table is created, or one with rows gets a captured name."""
+        self.tables[table], self.schemas[table] = {}, SMALL
+        self._free(changes, table)
+        filled = self.chance.random() < 0.3
+        if filled:
+            self.tables[table] = {next(self.keys): self.chance.randrange(100) for _ in range(3)}
+            self.running[table] = Snapshot()
+        changes.append(on.TableCreated(table, CreateTable(table, SMALL), by_snapshot=filled))
+
+    def _free(self, changes: list[Any], table: TableId) -> None:
+        """The name comes into use again: what is left of the table that had it goes."""
+        if table in self.gone:
+            self.gone.remove(table)
+            changes.append(on.TableDropped(table))
+
+    def _begin_again(self, changes: list[Any], table: TableId, *, same_rows: bool = False) -> None:
         """A snapshot that runs is void before what makes it so."""
-        if self.running.pop(table, None) is not None:
+        before = self.running.pop(table, None)
+        if before is not None:
             changes.insert(-1, on.SnapshotVoid(table))
-        self.begin(changes, table)
+        self.running[table] = Snapshot()
+        changes.append(on.SnapshotBegun(table, keys_certain=same_rows and before is None))
 
-    def _silently(self, table: TableId) -> None:
+    def _silently(self, table: TableId, *, same_rows: bool = False) -> None:
         """Rows change without the log."""
         rows = self.tables[table]
         for key in list(rows):
             rows[key] += 1000
-            if self.chance.random() < 0.3:
+            if not same_rows and self.chance.random() < 0.3:
                 del rows[key]
 
     def rows(self) -> Iterator[Any]:
@@ -222,7 +263,7 @@ class Source(ListSource):
                 yield from self._logged(table, key, images)
         for table, snapshot in self.running.items():
             for part in {0, 1} - snapshot.done:
-                if self.chance.random() < 0.5:
+                if self.chance.random() < self.pace:
                     snapshot.done.add(part)
                     found = [("+I", key, value) for key, value in self.tables[table].items() if key % 2 == part]
                     if found:
@@ -235,16 +276,18 @@ class Source(ListSource):
 
     def _block(self, table: TableId, images: list[tuple[str, int, int]]) -> Any:
         self.sequence += 1
-        rows = [(kind, {"id": key, "v": value}) for kind, key, value in images]
+        rows = [(kind, {"id": key, "v": value, "w": -value}) for kind, key, value in images]
         return block(table, self.schemas[table], rows, sequence=self.sequence)
 
 
 class Stubborn(ListSink):
     """Refuses every fourth change of columns; a re-snapshot has it behind it."""
 
+    refused: tuple[type[SchemaChange], ...] = (AddColumn, DropColumn)
+
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         for change in changes:
-            if isinstance(change, AddColumn | DropColumn) and (batch + len(str(change.table))) % 4 == 0:
+            if isinstance(change, self.refused) and (batch + len(str(change.table))) % 4 == 0:
                 raise ChangeRefused("not in place", where=str(change.table), curable=True)
         super().apply(batch, changes)
 
@@ -262,6 +305,8 @@ class Life:
         self.sink = self.chance.choice((ListSink, Stubborn))()
         self.sink = self.sink if sink is None else sink
         self.behavior = self.chance.choice((Behavior.EVOLVE, Behavior.EVOLVE, Behavior.LENIENT))
+        self.sharded = self.chance.random() < 0.3
+        self.begun = self.chance.choice((0.2, 0.5))
         self.routes = self.chance.choice(ROUTES)
         self.at, self.batch = self.source.initial_offset(), 0
         self.pipeline = LocalPipeline(
@@ -273,7 +318,10 @@ class Life:
         self.notices.add((str(table), text))
 
     def _middle(self) -> Middle:
-        rules = [RouteRule(source_table=source, sink_table=str(table)) for source, table in self.routes.items()]
+        shard = {"shard_column": "origin", "shard_gone": "delete"} if self.sharded else {}
+        rules = [
+            RouteRule(source_table=source, sink_table=str(table), **shard) for source, table in self.routes.items()
+        ]
         return Middle(RouteTable(rules), Policy(self.behavior), Coercion("fail"))
 
     def _restarted(self) -> ListSink:
@@ -301,9 +349,9 @@ class Life:
                 if self.chance.random() < 0.7:
                     self.source.finish(changes)
                 self.source.order(self.pipeline.orders(self.batch))
-                self.source.take_orders(changes, 0.5)
-                if self.source.tables and self.chance.random() < 0.25:
-                    table = self.chance.choice(sorted(self.source.tables))
+                self.source.take_orders(changes, self.begun)
+                for _ in range(self.chance.choice((0, 0, 1, 2))):
+                    table = self.chance.choice((A, B, C, D))
                     kinds = (RequestKind.PAUSE, RequestKind.PAUSE, RequestKind.RESUME, RequestKind.SNAPSHOT)
                     kind = self.chance.choice(kinds)
                     Mailbox(self.state.store).add(table, kind)
@@ -369,6 +417,7 @@ class Life:
             exact = exact and not self.tables.sink_state(table).stale
             found = live if exact else {key: value for key, value in live.items() if key in rows}
             assert found == rows, f"seed {self.seed}: {table}"
+            assert all(row["w"] == -row["v"] for row in self.sink.rows(table) if row["id"] in rows)
         shadows = {self.sink.shadow(table) for table in self.tables.sinks} & self.sink.tables
         assert not shadows, f"seed {self.seed}: {shadows} stay"
 
