@@ -1,1 +1,1 @@
-"""MySQL and MariaDB: change log source (live server or archived binlog files)."""
+"""MySQL and MariaDB: the change log as a source (live server or archived binlog files), and a sink in `sink`."""

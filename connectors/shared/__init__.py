@@ -1,1 +1,1 @@
-"""Rooms that sinks share, one noun each: see the table in `tests/test_layout.py` for who may use which."""
+"""Rooms that connectors share, one noun each, open to all of them: connectors never import each other."""
