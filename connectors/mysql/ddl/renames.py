@@ -80,7 +80,8 @@ def _check_known(origin: TableId, target: TableId, work: Work) -> None:
             f"{what}, so its rows are not known",
             where=str(target),
             hint="for gh-ost and pt-online-schema-change set scan.parse.online.schema.changes.enabled: true; "
-            "else capture the other name too, or copy the table anew with a new state directory",
+            "else capture the other name too; or, where a server is read, leave it out with tables.exclude and run "
+            "`cdc run --until-caught-up`, then take it in again: it is copied then",
         )
     if work.table(target) is None:
         raise UnsupportedChange(
