@@ -108,6 +108,8 @@ NOTICES: Mapping[str, str] = {
     "pause": "table.paused {source}: its rows stay as they are until it is resumed",
     "not paused": "table.paused {source}: it goes on, as other tables go there too",
     "rename": "rename.table {source} to {new}: the rows that are there stay{where}, {reason}",
+    "late": "rename.table {source} to {new}: it is created without the rows from before, for which the sink had no "
+    "table: `cdc resync FILE {new}` brings them",
     "refused": "{change}: the sink refuses it, a re-snapshot brings it: {reason}",
 }
 """Notices; the first word is what they are counted under."""

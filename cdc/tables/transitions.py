@@ -227,7 +227,7 @@ def _renamed() -> dict[_Key, Cell]:
            for key, cell in _cells((state,), event, *cases(None, state)).items()},
         **_cells((SH,), event, *cases(RQ, RQ)),
         **_cells((FR,), event, *cases(SU, SU)),
-        **_cells((MI,), event, case("same table", do=("move",)), case(to=LI, do=("create renamed",))),
+        **_cells((MI,), event, case("same table", do=("move",)), case(to=LI, do=("create renamed",), tell="late")),
         **_not((AB, DE), event, NOT_FOLLOWED),
     }  # fmt: skip
 

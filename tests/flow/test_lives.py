@@ -231,6 +231,18 @@ def test_a_table_that_the_sink_refuses_to_create_is_counted_also_while_it_is_sna
     assert pipeline.done.reasons["no-table-in-sink shop.a"] == 4
 
 
+def test_a_missing_table_that_is_renamed_is_created_and_told_to_lack_its_rows(tmp_path: Path) -> None:
+    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1)], {})
+    pipeline = Pipeline(tmp_path, source)
+    pipeline.sink = Stubborn(CreateTable)
+    pipeline.run(to(behavior="try_evolve"))
+    pipeline.sink = ListSink()
+    source.add(RenameTable(A, B), rows(SMALL, 2, table=B, sequence=3))
+    pipeline.run(to(behavior="try_evolve"))
+    assert pipeline.ids(B) == [2]
+    assert pipeline.done.reasons["held-back rename.table shop.b"] == 1
+
+
 def test_a_route_that_moves_to_a_table_which_may_not_be_created(tmp_path: Path) -> None:
     def left_out(*targets: tuple[TableId, TableId]) -> Middle:
         rules = [RouteRule(source_table=str(source), sink_table=str(sink)) for source, sink in targets]
