@@ -217,8 +217,7 @@ class OperatedLife:
         """Whether a bounded run from here on has nothing to do."""
         self._restart()
         self.source.stop_at_current()
-        self.local.latest(self.at, self.batch, _LIMITS, 0.0)
-        return self.local.latest(self.at, self.batch, _LIMITS, 0.0) == self.at
+        return all(self.local.latest(self.at, self.batch, _LIMITS, 0.0) == self.at for _ in range(2))
 
     def _unsettled(self) -> list[TableId]:
         return [table for table in self._tables.in_state(*_UNSETTLED) if table.table in TABLES]

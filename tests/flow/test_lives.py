@@ -231,6 +231,23 @@ def test_a_table_that_the_sink_refuses_to_create_is_counted_also_while_it_is_sna
     assert pipeline.done.reasons["no-table-in-sink shop.a"] == 4
 
 
+def test_a_table_that_is_dropped_and_comes_in_again_in_one_batch_is_not_taken_for_one_of_somebody_else(
+    tmp_path: Path,
+) -> None:
+    class Asked(ListSink):
+        def holds_rows(self, table: TableId) -> bool:
+            return bool(table in self.tables and self.rows(table))
+
+    keyless = TableSchema(SMALL.columns)
+    pipeline = Pipeline(tmp_path, AskedSource([CreateTable(A, keyless), rows(keyless, 1)], {}))
+    pipeline.sink = Asked()
+    pipeline.run(SAME)
+    created = on.TableCreated(A, CreateTable(A, keyless), by_snapshot=True)
+    pipeline.source.add(on.TableLeft(A, "renamed"), on.TableDropped(A), created, new(A, 7, schema=keyless))
+    pipeline.run(SAME)
+    assert pipeline.ids(A) == [7]
+
+
 def test_a_missing_table_that_is_renamed_is_created_and_told_to_lack_its_rows(tmp_path: Path) -> None:
     source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1)], {})
     pipeline = Pipeline(tmp_path, source)
