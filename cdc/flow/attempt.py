@@ -18,7 +18,7 @@ from typing import Protocol
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
-from cdc.schema import RenameTable, SchemaChange, SwapShadow
+from cdc.schema import RenameColumns, RenameTable, SchemaChange, SwapShadow
 from cdc.state.store import Store
 from cdc.tables.states import Schemas
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _LOG = "attempted.jsonl"
 
-_NOT_TWICE = (RenameTable, SwapShadow)
+_NOT_TWICE = (RenameColumns, RenameTable, SwapShadow)
 """Changes that do not show in the tables: whether they are through is known where they are carried out one by one."""
 
 Apply = Callable[[Sequence[SchemaChange]], None]

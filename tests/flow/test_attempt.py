@@ -9,7 +9,7 @@ import pytest
 
 from cdc.errors import ChangeRefused, StateError
 from cdc.flow.attempt import Attempts
-from cdc.schema import Column, CreateTable, DataType, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.schema import Column, CreateTable, DataType, RenameColumns, RenameTable, SchemaChange, TableId, TableSchema
 from cdc.state.store import LocalStore
 
 SCHEMA = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
@@ -96,6 +96,17 @@ def test_a_batch_with_other_changes_does_not_repeat_a_rename(tmp_path: Path) -> 
         Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, changes, first)
     Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, (*changes, CreateTable(A, SCHEMA)), second)
     assert (*first.done, *second.done) == (*changes, CreateTable(A, SCHEMA))
+
+
+def test_columns_exchange_names_once_where_the_batch_has_other_changes_meanwhile(tmp_path: Path) -> None:
+    """Columns of one type: the table looks the same behind it, and a second exchange would take the first one back."""
+    columns = tuple(Column(name, DataType.parse("INT")) for name in ("id", "a", "b"))
+    swap = RenameColumns(A, (("a", "b"), ("b", "a")))
+    before, first, second = {A: TableSchema(columns, ("id",))}, Sink(dies_at=1), Sink()
+    with pytest.raises(Crash):
+        Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, before, (swap, CreateTable(B, SCHEMA)), first)
+    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, before, (swap,), second)
+    assert (*first.done, *second.done) == (swap,)
 
 
 def test_a_rename_is_not_repeated_where_other_changes_came_before_it_meanwhile(tmp_path: Path) -> None:
