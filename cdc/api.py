@@ -20,7 +20,7 @@ from cdc.errors import EngineError, Problem, SpecError
 if TYPE_CHECKING:
     from cdc.flow.progress import TableTotals
     from cdc.job.control import Control
-    from cdc.plan import Plan
+    from cdc.pipeline_plan import Plan
     from cdc.spec.model import Checked, PipelineSpec, SpecWarning
     from cdc.status.model import Status as Document
 

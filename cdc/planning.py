@@ -1,4 +1,4 @@
-"""Makes the plan of a pipeline (`cdc.plan`). Changes nothing."""
+"""Makes the plan of a pipeline (`cdc.pipeline_plan`). Changes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
 from cdc.flow.altered import check_expected, check_there
-from cdc.plan import Plan, TablePlan
+from cdc.pipeline_plan import Plan, TablePlan
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import KeylessRows, Sink
 from cdc.source import Snapshots

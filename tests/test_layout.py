@@ -55,7 +55,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.transform",),
     ("cdc.flow",),
     ("cdc.registry", "cdc.spec"),
-    ("cdc.plan", "cdc.planning", "cdc.replanning", "cdc.testing", "cdc.status"),
+    ("cdc.pipeline_plan", "cdc.planning", "cdc.replanning", "cdc.testing", "cdc.status"),
     ("cdc.job", "cdc.verify", "cdc.doctor", "cdc.init", "cdc.background"),
     ("cdc.serve.control",),
     ("cdc", "cdc.api", "cdc.dev", "cdc.serve", "cdc.web"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdc.errors import ChangeRefused, SpecError
-from cdc.plan import Plan, plan_text
+from cdc.pipeline_plan import Plan, plan_text
 from cdc.planning import make_plan, with_existing_rows
 from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.sink import KeylessRows

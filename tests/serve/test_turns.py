@@ -26,7 +26,7 @@ class Starts:
             wait_for("its place in the row", lambda number=number: number in self.asked)
 
     def _start(self, turns: Turns, number: int) -> None:
-        self.begun[number] = turns.take(lambda: self._wants(number))
+        self.begun[number] = turns.wait_turn(lambda: self._wants(number))
 
     def _wants(self, number: int) -> bool:
         self.asked.add(number)
@@ -50,7 +50,7 @@ def starts() -> Iterator[Starts]:
 def test_so_many_start_at_a_time_and_the_others_in_the_order_in_which_they_came(starts: Starts) -> None:
     turns = Turns(2, longest_s=1000)
     for number in (-1, 0):
-        starts.begun[number] = turns.take(lambda: True)
+        starts.begun[number] = turns.wait_turn(lambda: True)
     starts.want(turns, 1, 2, 3)
     starts.have_begun(-1, 0)
     starts.begun[0]()
@@ -62,7 +62,7 @@ def test_so_many_start_at_a_time_and_the_others_in_the_order_in_which_they_came(
 
 def test_one_that_is_not_to_start_any_more_leaves_its_place_to_the_next(starts: Starts) -> None:
     turns = Turns(1, longest_s=1000)
-    starts.begun[0] = turns.take(lambda: True)
+    starts.begun[0] = turns.wait_turn(lambda: True)
     starts.want(turns, 1, 2)
     starts.gone.add(1)
     starts.have_begun(0, 1)  # its `take` has returned, without a turn
@@ -72,6 +72,6 @@ def test_one_that_is_not_to_start_any_more_leaves_its_place_to_the_next(starts: 
 
 def test_what_waits_for_its_server_holds_the_others_up_for_a_while_only(starts: Starts) -> None:
     turns = Turns(1, longest_s=0.01)
-    starts.begun[0] = turns.take(lambda: True)
+    starts.begun[0] = turns.wait_turn(lambda: True)
     starts.want(turns, 1)
     starts.have_begun(0, 1)

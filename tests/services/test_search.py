@@ -23,8 +23,9 @@ def test_a_machine_without_maven_is_told_so_and_nothing_is_left(tmp_path: Path) 
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_server_that_needs_a_newer_java_is_installed_when_it_is_named() -> None:
-    assert set(NAMES) - set(REGULAR) == {"opensearch-3"} <= set(DISTRIBUTIONS)
+def test_what_is_large_or_needs_a_newer_java_is_installed_when_it_is_named() -> None:
+    assert set(NAMES) - set(REGULAR) == {"opensearch-3", "iceberg-spark"}
+    assert "opensearch-3" in DISTRIBUTIONS
 
 
 @pytest.mark.slow

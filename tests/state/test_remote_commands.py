@@ -14,7 +14,7 @@ import cdc
 from cdc.errors import NotNow, StateError
 from cdc.job.lock import RunLock
 from cdc.job.savepoint import begin_from, make_savepoint
-from cdc.job.seen import check_here, seen
+from cdc.job.seen import check_here, last_run
 from cdc.job.state_location import (
     alone,
     changing,
@@ -141,16 +141,16 @@ def test_a_request_beside_a_run_of_another_machine_is_refused(
 def test_the_status_of_a_run_is_seen_from_everywhere(
     url: str, spec: PipelineSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert seen(url) is None
+    assert last_run(url) is None
     with running(url, spec) as state:
         write_status(state.root, status(state))
-        found = seen(url)
+        found = last_run(url)
         assert found is not None
         assert found.alive
         check_here("shop", url)
         check_here("shop", state.root)
     elsewhere(monkeypatch, tmp_path)
-    found = seen(url)
+    found = last_run(url)
     assert found is not None
     assert found.status.name == "shop"
     assert Bucket(url, ONCE).get(STATUS) is not None
