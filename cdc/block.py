@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
+import numpy as np
 import pyarrow as pa
 
 from cdc.schema import DataType, Kind, TableId, TableSchema
@@ -120,6 +121,12 @@ class ChangeBlock:
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
+
+    def filter(self, mask: np.ndarray) -> ChangeBlock:
+        """The images that the mask, bool[n], has."""
+        chosen = pa.array(mask)
+        names = ("rows", "kinds", "sequence", "row", "timestamps_ms")
+        return replace(self, **{name: getattr(self, name).filter(chosen) for name in names})
 
     @property
     def snapshot(self) -> bool:

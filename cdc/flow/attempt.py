@@ -34,7 +34,7 @@ Apply = Callable[[Sequence[SchemaChange]], None]
 
 
 class Tolerance(Protocol):
-    """Which changes may be left out."""
+    """A judgement of which changes may be left out."""
 
     def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
         """Whether a change need not even be tried, where these before it were refused."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,23 +44,20 @@ def looked_for(block: ChangeBlock, key: Sequence[str], routing: str) -> tuple[pa
         json.dumps({"id": ids.dictionary[number[at]].as_py()} | ({"routing": text or ""} if kept[at] else {})) + "\n"
         for at, text in zip(chosen.tolist(), texts, strict=True)
     ]
-    return pa.array(lines, pa.string()), _filtered(block, kept)
+    return pa.array(lines, pa.string()), block.filter(kept)
 
 
 def _unknown(block: ChangeBlock, kinds: np.ndarray, key: Sequence[str]) -> np.ndarray:
-    """Which changes do not tell the routing that their document had. A row of NULLs alone cannot be told from a key."""
+    """A mask, bool[n], of changes that do not tell the routing that their document had.
+
+    A row of NULLs alone cannot be told from a key.
+    """
     gone = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
     for name in (name for name in block.schema.names if name not in key):
         gone = gone & block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
     paired = np.concatenate(([False], kinds[:-1] == RowKind.UPDATE_BEFORE))
     found: np.ndarray = gone | ((kinds == RowKind.UPDATE_AFTER) & ~paired)
     return found
-
-
-def _filtered(block: ChangeBlock, kept: np.ndarray) -> ChangeBlock:
-    mask = pa.array(kept)
-    names = ("rows", "kinds", "sequence", "row", "timestamps_ms")
-    return replace(block, **{name: getattr(block, name).filter(mask) for name in names})
 
 
 def deletes_of(client: Client, alias: str, version: int, lines: bytes) -> bytes:

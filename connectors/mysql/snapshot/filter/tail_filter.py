@@ -139,12 +139,4 @@ def _kept(block: ChangeBlock, wanted: Any) -> ChangeBlock:
     ahead = np.append(False, wanted[:-1])
     kinds[(kinds == RowKind.UPDATE_BEFORE) & ~behind] = RowKind.DELETE
     kinds[(kinds == RowKind.UPDATE_AFTER) & ~ahead] = RowKind.INSERT
-    mask = pa.array(wanted)
-    return replace(
-        block,
-        rows=block.rows.filter(mask),
-        kinds=pa.array(kinds, pa.uint8()).filter(mask),
-        sequence=block.sequence.filter(mask),
-        row=block.row.filter(mask),
-        timestamps_ms=block.timestamps_ms.filter(mask),
-    )
+    return replace(block, kinds=pa.array(kinds, pa.uint8())).filter(wanted)

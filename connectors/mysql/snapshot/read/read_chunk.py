@@ -146,7 +146,7 @@ class _Chunk:
             self.count(reason, found)
         for block in self._blocks(opened, reader):
             keep = window.without(block.rows)
-            block = block if keep is None else _filtered(block, keep)
+            block = block if keep is None else block.filter(keep)
             rows += len(block)
             yield block
             self.throttle.take(len(block))
@@ -298,14 +298,6 @@ def _with_window(gtids: str | None, window: Window) -> str | None:
     if gtids is None or not window.gtids:
         return gtids
     return str(GtidSet.parse(gtids).add_all(window.gtids))
-
-
-def _filtered(block: ChangeBlock, keep: Any) -> ChangeBlock:
-    mask = pa.array(keep)
-    return ChangeBlock(
-        block.table, block.schema, block.rows.filter(mask), block.kinds.filter(mask), block.sequence.filter(mask),
-        block.row.filter(mask), block.timestamps_ms.filter(mask),
-    )  # fmt: skip
 
 
 def _as_block(
