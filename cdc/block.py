@@ -86,6 +86,12 @@ LOGGED = frozenset({Stream.LOG, Stream.SNAPSHOT_LOG})
 """The streams of a change while no snapshot of its table runs."""
 
 
+def position_texts(sequence: np.ndarray, position_text: Callable[[int], str]) -> pa.Array:
+    """The place in the log of each row, string[n], by its sequence, int64[n]; asked for once for each event."""
+    sequences, which = np.unique(sequence, return_inverse=True)
+    return pa.array([position_text(each) for each in sequences.tolist()], pa.string()).take(pa.array(which))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeBlock:
     """Row images of one table at one schema version, in the order of the source's log.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError
 from cdc.job.control import Control
@@ -25,9 +24,6 @@ from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
 from cdc.state.durable import NO_ROOM, state_error
 from cdc.status.model import Status
-
-if TYPE_CHECKING:
-    pass
 
 
 def run(

@@ -122,9 +122,11 @@ def run_sinks(
         stack.enter_context(Signals(stop).installed())
         stack.enter_context(from_info_on())
         stack.enter_context(json_log.of_python())
-        if not _started(shared, json_log, stop):
-            return 0
         stack.callback(shared.stop)
+        with json_log.of_children():
+            shared.start(stop)
+        if stop.is_set():
+            return 0
         reporter.line(f"Spark is up for {len(specs)} sinks: {', '.join(spec.sink_name for spec in specs)}")
         _all(lanes, lambda lane: lane.work(run, "none" if bounded else "exponential-delay"), stop)
     for lane in lanes:
@@ -133,22 +135,8 @@ def run_sinks(
     return 0
 
 
-def _started(shared: SharedSpark, json_log: JsonLog, stop: threading.Event) -> bool:
-    """Start Spark. False when it failed to after a stop was asked for: the same signal may have ended Java."""
-    try:
-        with json_log.of_children():
-            shared.start()
-    except EngineError:
-        if stop.is_set():
-            return False
-        raise
-    return True
-
-
 def _all(lanes: Sequence[_Lane], work: Callable[[_Lane], None], stop: threading.Event) -> None:
     """Let each lane work in a thread of its own until the last one has ended; `stop` stops all of them."""
-    if stop.is_set():
-        return
     threads = [threading.Thread(target=work, args=(lane,), name=lane.spec.label) for lane in lanes]
     for thread in threads:
         thread.start()

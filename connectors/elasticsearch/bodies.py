@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cdc.block import ChangeBlock, RowKind
+from cdc.block import ChangeBlock, RowKind, position_texts
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
@@ -109,11 +109,12 @@ class BodyWriter:
             ids = self._ids(table, found)
             gone = found.delete.astype(np.bool_)
             texts = lines(found.rows, found.schema, ids, gone, table.place)
-            positions = np.array(_positions(found)) if self._with_positions else None
+            positions = position_texts(found.sequence, found.position_text) if self._with_positions else None
             for part in (gone, ~gone) if table.place.routing and gone.any() else (np.ones(len(gone), np.bool_),):
                 if part.any():
                     some = texts if part.all() else texts.filter(pa.array(part))
-                    table.flushes.append(self._written(some, None if positions is None else positions[part].tolist()))
+                    places = None if positions is None else positions.filter(pa.array(part)).to_pylist()
+                    table.flushes.append(self._written(some, places))
         self._bytes -= table.bytes
         table.blocks.clear()
         table.rows = table.bytes = 0
@@ -148,13 +149,6 @@ class BodyWriter:
                 found[-1].append(self._file.tell() - start - len(body))
             first += count
         return found
-
-
-def _positions(found: Images) -> list[str]:
-    """The place in the log of each document; rows of one event share one."""
-    sequences, which = np.unique(found.sequence, return_inverse=True)
-    texts = [found.position_text(each) for each in sequences.tolist()]
-    return [texts[each] for each in which.tolist()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,7 +15,7 @@ from cdc.errors import EngineError
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.spark.java import Java, choose_java
-from cdc.job.spark.session import as_guest, end_spark, start_session, without_variables
+from cdc.job.spark.session import as_guest, end_spark, no_error_once_stopped, start_session, without_variables
 from cdc.spec.model import PipelineSpec
 
 
@@ -56,8 +55,9 @@ class OwnSpark:
                 stack.enter_context(as_guest())
             with self.json_log.of_children(), without_variables(self.spec.secret_variables):
                 scratch, given = self.lock.make_scratch(), self.spec.pipeline.spark
-                start = partial(start_session, self.pipeline, self.master, self.java, scratch, given)
-                spark = _started(start, self.stop)
+                spark = None
+                with no_error_once_stopped(self.stop):
+                    spark = start_session(self.pipeline, self.master, self.java, scratch, given)
             if spark is None:
                 yield None
                 return
@@ -67,13 +67,3 @@ class OwnSpark:
                 yield None if self.stop.is_set() else spark
             finally:
                 end_spark(spark)
-
-
-def _started(start: Callable[[], SparkSession], stop: threading.Event) -> SparkSession | None:
-    """The session; None when it failed to start after a stop was asked for: the same signal may have ended Java."""
-    try:
-        return start()
-    except EngineError:
-        if stop.is_set():
-            return None
-        raise

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -206,6 +207,16 @@ def start_session(
             f"Spark does not start with {java}: {reason_of(str(error))}",
             hint="see the lines above; CDC_DEBUG=1 shows the whole trace",
         ) from error
+
+
+@contextlib.contextmanager
+def no_error_once_stopped(stop: threading.Event) -> Iterator[None]:
+    """A start that fails after a stop was asked for is no error: the same signal may have ended Java."""
+    try:
+        yield
+    except EngineError:
+        if not stop.is_set():
+            raise
 
 
 def _use_raw_files(spark: SparkSession) -> None:

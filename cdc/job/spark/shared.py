@@ -26,6 +26,7 @@ from cdc.job.spark.session import (
     as_guest,
     chosen_master,
     end_spark,
+    no_error_once_stopped,
     start_session,
     without_variables,
 )
@@ -34,7 +35,7 @@ from cdc.job.telling import repeatedly
 _LOOK_S = 0.2
 """How often it is looked at whether a run that waits is to stop."""
 _SAY_EVERY_S = 5.0
-"""After that it is said what is waited for."""
+"""How often it is said what is waited for."""
 
 
 class SharedSpark:
@@ -81,15 +82,17 @@ class SharedSpark:
             raise EngineError("Spark is not started")
         return self._java
 
-    def start(self) -> None:
-        """Start Java and Spark. Raises EngineError, and StateError when another process has the folder."""
+    def start(self, stop: threading.Event | None = None) -> None:
+        """Start Java and Spark. Raises EngineError, unless `stop` is set by then, and StateError when another process
+        has the folder."""
         self._lock.acquire()
         self._stack.callback(self._lock.release)
-        try:
-            self._begin()
-        except BaseException:
-            self._stack.close()
-            raise
+        with no_error_once_stopped(stop or threading.Event()):
+            try:
+                self._begin()
+            except BaseException:
+                self._stack.close()
+                raise
 
     def _begin(self) -> None:
         scratch = self._scratch = self._lock.make_scratch()

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.block import ChangeBlock, RowKind
+from cdc.block import ChangeBlock, RowKind, position_texts
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
@@ -165,18 +165,14 @@ def _coalesced(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def _staged(block: ChangeBlock, schema: pa.Schema) -> pa.RecordBatch:
-    positions = [_positions(block)] if POSITION in schema.names else []
-    rows = pa.RecordBatch.from_arrays([*block.rows.columns, *positions, block.kinds], schema=schema)
+    columns = [*block.rows.columns]
+    if POSITION in schema.names:
+        columns.append(position_texts(block.sequence.to_numpy(zero_copy_only=False), block.position_text))
+    rows = pa.RecordBatch.from_arrays([*columns, block.kinds], schema=schema)
     if not block.schema.primary_key:
         return rows
     needless = _needless_befores(block)
     return rows if needless is None else rows.filter(pc.invert(needless))
-
-
-def _positions(block: ChangeBlock) -> pa.Array:
-    """The place in the log of each row; rows of one event share one."""
-    sequences, which = np.unique(block.sequence.to_numpy(zero_copy_only=False), return_inverse=True)
-    return pa.array([block.position_text(each) for each in sequences.tolist()], pa.string()).take(pa.array(which))
 
 
 def _needless_befores(block: ChangeBlock) -> pa.Array | None:
