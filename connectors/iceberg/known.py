@@ -6,16 +6,13 @@ tables with a hundred files each. The latest ones stay.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+from connectors.iceberg.latest import Latest
 from connectors.iceberg.manifests import read_entries, read_list
 from connectors.iceberg.tables import LakeTable
-
-T = TypeVar("T", bound=Collection[Any])
 
 PATH_ID = 2147483546
 """Field id of the data file's path in a position delete file ("Reserved Field IDs")."""
@@ -97,32 +94,5 @@ def _known(file: Any, ids: set[int]) -> KnownFile:
     )  # fmt: skip
 
 
-class _Kept(Generic[T]):
-    """The latest values, so many of their items in all. Thread safe."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._count, self._lock = most, 0, threading.Lock()
-        self._values: OrderedDict[str, T] = OrderedDict()
-
-    def get(self, path: str) -> T | None:
-        with self._lock:
-            if path not in self._values:
-                return None
-            self._values.move_to_end(path)
-            return self._values[path]
-
-    def forget(self, path: str) -> None:
-        with self._lock:
-            self._count -= len(self._values.pop(path, ()))
-
-    def keep(self, path: str, value: T) -> None:
-        with self._lock:
-            before = self._values.pop(path, None)
-            self._count += len(value) - (0 if before is None else len(before))
-            self._values[path] = value
-            while self._count > self._most and len(self._values) > 1:
-                self._count -= len(self._values.popitem(last=False)[1])
-
-
-_lists: _Kept[tuple[Any, ...]] = _Kept(_MOST_MANIFESTS)
-_files: _Kept[tuple[KnownFile, ...]] = _Kept(_MOST_FILES)
+_lists: Latest[tuple[Any, ...]] = Latest(_MOST_MANIFESTS, len)
+_files: Latest[tuple[KnownFile, ...]] = Latest(_MOST_FILES, len)

@@ -7,11 +7,11 @@ The library does so at each look at a table, and again in a commit.
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from contextvars import ContextVar
 from functools import cache
 from typing import Any
+
+from connectors.iceberg.latest import Latest
 
 _MOST_SNAPSHOTS = 50_000
 """Of all tables whose metadata is kept, some 5 KB each."""
@@ -37,7 +37,7 @@ def sql_catalog() -> Any:
             if metadata is None:
                 if whole or location.endswith(".gz.metadata.json"):
                     table = super()._convert_orm_to_iceberg(orm_table)
-                    _kept.keep(location, table.metadata)
+                    _keep(location, table.metadata)
                     return table
                 with load_file_io(self.properties, location).new_input(location).open() as stream:
                     fields = json.loads(stream.read())
@@ -48,7 +48,7 @@ def sql_catalog() -> Any:
 
         def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
             response = super().commit_table(table, requirements, updates)
-            _kept.keep(response.metadata_location, response.metadata)
+            _keep(response.metadata_location, response.metadata)
             return response
 
         def load_without_history(self, identifier: tuple[str, ...]) -> Any:
@@ -65,38 +65,19 @@ def sql_catalog() -> Any:
 _without_history: ContextVar[bool] = ContextVar("without_history", default=False)
 
 
-class _Metadata:
-    """The newest metadata of each table by the path of its file, the latest ones. Thread safe."""
-
-    def __init__(self) -> None:
-        self._lock, self._count = threading.Lock(), 0
-        self._values: OrderedDict[str, Any] = OrderedDict()
-        self._newest: dict[Any, str] = {}
-
-    def get(self, location: str) -> Any:
-        with self._lock:
-            if location in self._values:
-                self._values.move_to_end(location)
-            return self._values.get(location)
-
-    def keep(self, location: str, metadata: Any) -> None:
-        with self._lock:
-            self._drop(location)
-            self._drop(self._newest.get(metadata.table_uuid, ""))
-            self._values[location], self._newest[metadata.table_uuid] = metadata, location
-            self._count += _size(metadata)
-            while self._count > _MOST_SNAPSHOTS and len(self._values) > 1:
-                self._drop(next(iter(self._values)))
-
-    def _drop(self, location: str) -> None:
-        gone = self._values.pop(location, None)
-        if gone is not None:
-            self._count -= _size(gone)
-            del self._newest[gone.table_uuid]
-
-
 def _size(metadata: Any) -> int:
     return len(metadata.snapshots) + _FIXED
 
 
-_kept = _Metadata()
+def _keep(location: str, metadata: Any) -> None:
+    """Keep a table's metadata in place of its former one."""
+    former = _newest.get(metadata.table_uuid)
+    _newest[metadata.table_uuid] = location
+    _kept.keep(location, metadata)
+    if former is not None and former != location:
+        _kept.forget(former)
+
+
+_kept: Latest[Any] = Latest(_MOST_SNAPSHOTS, _size)
+_newest: dict[Any, str] = {}
+"""The file of the newest metadata of each table, by its UUID."""

@@ -12,6 +12,7 @@ from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.testing.blocks import block
 from connectors.iceberg import known, sql_catalog
+from connectors.iceberg.latest import Latest
 from connectors.iceberg.tables import LakeTable, Tables
 
 pytestmark = pytest.mark.slow
@@ -52,9 +53,9 @@ def _plain(record: Any) -> list[Any]:
 
 
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "_lists", known._Kept(1_000))
-    monkeypatch.setattr(known, "_files", known._Kept(1_000))
-    monkeypatch.setattr(sql_catalog, "_kept", sql_catalog._Metadata())
+    monkeypatch.setattr(known, "_lists", Latest(1_000, len))
+    monkeypatch.setattr(known, "_files", Latest(1_000, len))
+    monkeypatch.setattr(sql_catalog, "_kept", Latest(1_000, sql_catalog._size))
 
 
 def test_memory_is_equal_to_the_files(harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,11 +74,11 @@ def test_memory_has_bounds(harness: IcebergHarness, monkeypatch: pytest.MonkeyPa
     """A thousand tables are written to by a driver with a few hundred megabytes."""
     files = sorted(known.live_files(harness.table(TABLE)), key=lambda file: file.file_path)
     _forget(monkeypatch)
-    small = known._Kept[tuple[known.KnownFile, ...]](2)
+    small = Latest[tuple[known.KnownFile, ...]](2, len)
     monkeypatch.setattr(known, "_files", small)
-    monkeypatch.setattr(sql_catalog, "_MOST_SNAPSHOTS", 1)
+    monkeypatch.setattr(sql_catalog, "_kept", Latest(1, sql_catalog._size))
     assert sorted(known.live_files(harness.table(TABLE)), key=lambda file: file.file_path) == files
-    assert small._count <= 2 or len(small._values) == 1
+    assert small._all <= 2 or len(small._values) == 1
     assert len(sql_catalog._kept._values) == 1
 
 
