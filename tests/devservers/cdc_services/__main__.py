@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from cdc_services.apt_sources import mirror
 from cdc_services.iceberg import install as iceberg
@@ -19,6 +23,28 @@ from cdc_services.search import install as search
 NAMES = (*FLAVORS, kafka.NAME, paimon.NAME, iceberg.NAME, spark.NAME, *search.DISTRIBUTIONS)
 OPTIONAL = (spark.NAME, *search.OPTIONAL)
 REGULAR = tuple(name for name in NAMES if name not in OPTIONAL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """A service that is no MySQL or MariaDB: how it is found, brought, and described once it is there."""
+
+    find: Callable[[], Any]
+    install: Callable[[Path, Callable[[str], None]], object]
+    describe: Callable[[Any], str]
+
+
+_OTHERS = {
+    kafka.NAME: _Other(kafka.find, kafka.install, lambda found: f"{found.version} at {found.libs}"),
+    paimon.NAME: _Other(paimon.find, paimon.install, lambda found: f"{paimon.VERSION} at {found.folder}"),
+    iceberg.NAME: _Other(iceberg.installed, iceberg.install, lambda found: f"the reader at {found}"),
+    spark.NAME: _Other(spark.find, spark.install, lambda found: f"Spark at {found.folder}"),
+} | {
+    name: _Other(
+        partial(search.find, name), partial(search.install, name), lambda found: f"{found.version} at {found.home}"
+    )
+    for name in search.DISTRIBUTIONS
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,16 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _install(flavor: str, base: str | None, *, again: bool) -> int:
     try:
-        if flavor == kafka.NAME:
-            return _install_kafka(again=again)
-        if flavor == paimon.NAME:
-            return _install_paimon(again=again)
-        if flavor == iceberg.NAME:
-            return _install_iceberg(again=again)
-        if flavor == spark.NAME:
-            return _install_spark(again=again)
-        if flavor in search.DISTRIBUTIONS:
-            return _install_search(flavor, again=again)
+        if flavor in _OTHERS:
+            return _install_other(flavor, again=again)
         found = None if again else present(flavor, services_dir())
         if found is not None:
             _say(f"{flavor}: {_describe(found)} is there already")
@@ -67,48 +85,13 @@ def _install(flavor: str, base: str | None, *, again: bool) -> int:
     return 0
 
 
-def _install_kafka(*, again: bool) -> int:
-    found = None if again else kafka.find()
+def _install_other(name: str, *, again: bool) -> int:
+    other = _OTHERS[name]
+    found = None if again else other.find()
     if found is None:
-        kafka.install(services_dir(), _say)
+        other.install(services_dir(), _say)
     else:
-        _say(f"{kafka.NAME}: {found.version} at {found.libs} is there already")
-    return 0
-
-
-def _install_paimon(*, again: bool) -> int:
-    found = None if again else paimon.find()
-    if found is None:
-        paimon.install(services_dir(), _say)
-    else:
-        _say(f"{paimon.NAME}: {paimon.VERSION} at {found.folder} is there already")
-    return 0
-
-
-def _install_iceberg(*, again: bool) -> int:
-    found = None if again else iceberg.installed()
-    if found is None:
-        iceberg.install(services_dir(), _say)
-    else:
-        _say(f"{iceberg.NAME}: the reader at {found} is there already")
-    return 0
-
-
-def _install_spark(*, again: bool) -> int:
-    found = None if again else spark.find()
-    if found is None:
-        spark.install(services_dir(), _say)
-    else:
-        _say(f"{spark.NAME}: Spark at {found.folder} is there already")
-    return 0
-
-
-def _install_search(name: str, *, again: bool) -> int:
-    found = None if again else search.find(name)
-    if found is None:
-        search.install(name, services_dir(), _say)
-    else:
-        _say(f"{name}: {found.version} at {found.home} is there already")
+        _say(f"{name}: {other.describe(found)} is there already")
     return 0
 
 
@@ -116,13 +99,9 @@ def _list() -> int:
     for flavor in FLAVORS:
         found = find(flavor)
         _say(f"{flavor}: {_describe(found) if found else 'not installed'}")
-    broker = kafka.find()
-    _say(f"{kafka.NAME}: {f'{broker.version} at {broker.libs}' if broker else 'not installed'}")
-    library = paimon.find()
-    _say(f"{paimon.NAME}: {f'{paimon.VERSION} at {library.folder}' if library else 'not installed'}")
-    for name in search.DISTRIBUTIONS:
-        server = search.find(name)
-        _say(f"{name}: {f'{server.version} at {server.home}' if server else 'not installed'}")
+    for name in (kafka.NAME, paimon.NAME, *search.DISTRIBUTIONS):
+        other = _OTHERS[name].find()
+        _say(f"{name}: {_OTHERS[name].describe(other) if other else 'not installed'}")
     return 0
 
 
