@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
-import pytest
 from certificates import certificates
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -28,6 +27,7 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from servers import missing
 
 from cdc_services.kafka.broker import StartedBroker
 from cdc_services.kafka.install import find
@@ -178,9 +178,7 @@ def own_brokers() -> Iterator[BrokerFactory]:
 
 def missing_broker() -> NoReturn:
     """Skip, or fail where Kafka is required. Never returns."""
-    if "kafka" in os.environ.get("CDC_REQUIRE_SERVICES", "").replace(" ", "").split(","):
-        pytest.fail(f"{_NO_BROKER} (CDC_REQUIRE_SERVICES asks for it)", pytrace=False)
-    pytest.skip(_NO_BROKER)
+    missing("kafka", _NO_BROKER)
 
 
 def _started(stack: ExitStack, settings: Mapping[str, str]) -> KafkaServer:

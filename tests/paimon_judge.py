@@ -7,13 +7,12 @@ fail when `CDC_REQUIRE_SERVICES` names paimon.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-import pytest
+from servers import missing
 
 from cdc_services.paimon import install as paimon
 
@@ -30,9 +29,7 @@ class Judge:
         else:
             reason = "Paimon's Java library is not installed: python -m cdc_services install paimon"
         if found is None:
-            if "paimon" in os.environ.get("CDC_REQUIRE_SERVICES", "").replace(" ", "").split(","):
-                pytest.fail(f"{reason} (CDC_REQUIRE_SERVICES asks for it)", pytrace=False)
-            pytest.skip(reason)
+            missing("paimon", reason)
         self._process = subprocess.Popen(
             found.command(options), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             encoding="utf-8",

@@ -7,16 +7,7 @@ import pickle
 import subprocess
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
-
-import pytest
-
-
-def missing(service: str, reason: str) -> None:
-    """Skip the test, or fail it where `CDC_REQUIRE_SERVICES` names the service."""
-    if service in os.environ.get("CDC_REQUIRE_SERVICES", "").replace(" ", "").split(","):
-        pytest.fail(f"{reason} (CDC_REQUIRE_SERVICES asks for it)", pytrace=False)
-    pytest.skip(reason)
+from typing import Any, Self
 
 
 class ReadingProcess:
@@ -39,7 +30,7 @@ class ReadingProcess:
         assert not isinstance(found, str), found
         return found
 
-    def __enter__(self) -> ReadingProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -103,10 +103,10 @@ def own_oceanbase() -> Iterator[MySqlServer]:
         server.close()
 
 
-def missing(flavor: str) -> NoReturn:
-    """Skip, or fail where this flavor is required. Never returns."""
-    reason = _NO_SERVER.format(flavor=flavor, upper=flavor.upper())
-    if flavor in os.environ.get("CDC_REQUIRE_SERVICES", "").replace(" ", "").split(","):
+def missing(service: str, reason: str = "") -> NoReturn:
+    """Skip, or fail where this service is required. Never returns. `reason`: else that there is no such server."""
+    reason = reason or _NO_SERVER.format(flavor=service, upper=service.upper())
+    if service in os.environ.get("CDC_REQUIRE_SERVICES", "").replace(" ", "").split(","):
         pytest.fail(f"{reason} (CDC_REQUIRE_SERVICES asks for it)", pytrace=False)
     pytest.skip(reason)
 

@@ -8,13 +8,10 @@ In a process of its own: the Spark that the library is there for is older than o
 from __future__ import annotations
 
 import os
-import pickle
-import subprocess
 import sys
-from types import TracebackType
-from typing import Any
 
-import pytest
+from reading_process import ReadingProcess
+from servers import missing
 
 from cdc_services.iceberg import spark
 
@@ -52,43 +49,17 @@ with tempfile.TemporaryDirectory() as tables:
 """
 
 
-class Judge:
+class Judge(ReadingProcess):
     """A process of Spark; one table after another."""
 
     def __init__(self) -> None:
         try:
             found = spark.find()
         except LookupError as error:
-            found, reason = None, str(error)
-        else:
-            reason = f"Spark with Iceberg is not installed: python -m cdc_services install {spark.NAME}"
+            missing(spark.NAME, str(error))
         if found is None:
-            if spark.NAME in os.environ.get("CDC_REQUIRE_SERVICES", "").replace(" ", "").split(","):
-                pytest.fail(f"{reason} (CDC_REQUIRE_SERVICES asks for it)", pytrace=False)
-            pytest.skip(reason)
+            missing(spark.NAME, f"Spark with Iceberg is not installed: python -m cdc_services install {spark.NAME}")
         environ = {**os.environ, "JAVA_HOME": str(found.java.parents[1]), "SPARK_HOME": str(found.folder / "pyspark")}
         environ |= {"PYSPARK_PYTHON": sys.executable, "TZ": "UTC", "PYTHONPATH": str(found.folder)}
-        self._process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _SCRIPT, str(found.folder), str(found.folder / spark.JAR)],
-            env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def rows(self, metadata_location: str, where: str = "") -> list[dict[str, Any]]:
-        """The rows of a table's snapshot, all or those that fit. Raises AssertionError with Spark's words."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{metadata_location}\t{where}\n".encode())
-        self._process.stdin.flush()
-        found: list[dict[str, Any]] | str = pickle.load(self._process.stdout)
-        assert not isinstance(found, str), found
-        return found
-
-    def __enter__(self) -> Judge:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait(60)
+        command = [sys.executable, "-S", "-c", _SCRIPT, str(found.folder), str(found.folder / spark.JAR)]
+        super().__init__(command, environ, quiet=True)

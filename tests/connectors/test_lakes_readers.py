@@ -16,6 +16,7 @@ from test_lakes_reports import LAKES, T, commit, judged, prepared, schema
 
 from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableSchema
 from connectors.iceberg import known
+from connectors.iceberg.latest import Latest
 from connectors.paimon.file_writer import column_stats
 
 pytestmark = pytest.mark.slow
@@ -148,6 +149,6 @@ def _look(lake: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, str]:
         from pypaimon.snapshot.snapshot_manager import SnapshotManager
 
         return SnapshotManager, "get_latest_snapshot"
-    monkeypatch.setattr(known, "_lists", known._Kept(1_000))
-    monkeypatch.setattr(known, "_files", known._Kept(1_000))
+    monkeypatch.setattr(known, "_lists", Latest(1_000, len))
+    monkeypatch.setattr(known, "_files", Latest(1_000, len))
     return known, "read_entries"
