@@ -6,13 +6,10 @@ The extension is for another DuckDB than this environment's, so it has a folder 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from cdc_services.bringing import bring_packages, whole
 from cdc_services.installation import services_dir
 
 HERE = Path(__file__).resolve().parent
@@ -29,20 +26,9 @@ def installed(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 def install(cache: Path, say: Callable[[str], None]) -> Path:
     """Bring and check; the folder appears whole or not at all. Raises OSError with pip's words."""
-    cache.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{NAME}-", dir=cache))
-    try:
+    target = cache / f"{NAME}-reader"
+    with whole(target) as part:
         say(f"{NAME}: pip brings DuckDB and its extension, 60 MB")
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-        words = [*pip, "--require-hashes", "--target", str(part), "-r", str(HERE / _PINS)]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise OSError(f"pip fails: {(done.stdout + done.stderr).strip()[-1500:]}")
-        shutil.copy(HERE / _PINS, part)
-        target = cache / f"{NAME}-reader"
-        shutil.rmtree(target, ignore_errors=True)
-        part.replace(target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        bring_packages(HERE / _PINS, part, os.environ)
     say(f"{NAME}: the reader is in {target}")
     return target

@@ -7,15 +7,11 @@ Spark, Maven the runtime; both are pinned by hash. 500 MB, so it is installed wh
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc_services.download import digest
+from cdc_services.bringing import bring_jar, bring_packages, whole
 from cdc_services.installation import services_dir
 from cdc_services.kafka.install import java
 
@@ -50,36 +46,11 @@ def install(cache: Path, say: Callable[[str], None], environ: Mapping[str, str] 
     Raises LookupError without Maven, ValueError for a jar that is not the pinned one, OSError with pip's or Maven's
     words.
     """
-    maven = shutil.which("mvn", path=environ.get("PATH", ""))
-    if maven is None:
-        raise LookupError("Maven (mvn) is needed and is not on this machine")
-    cache.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{NAME}-", dir=cache))
-    try:
+    target = cache / NAME
+    with whole(target) as part:
         say(f"{NAME}: Maven brings {JAR}, 48 MB")
-        words = [maven, "--batch-mode", "--quiet", f"-Dartifact={_ARTIFACT}"]
-        home = {**environ, "JAVA_HOME": str(java(environ).parents[1])}
-        _run([*words, "-Dtransitive=false", "dependency:get"], home)
-        _run([*words, f"-DoutputDirectory={part}", "dependency:copy"], home)
-        if digest(part / JAR) != _SHA256:
-            raise ValueError(f"{JAR} is not the pinned one")
+        bring_jar(_ARTIFACT, _SHA256, part, java(environ), environ)
         say(f"{NAME}: pip brings Spark, 450 MB")
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-        pins = ["--no-build-isolation", "--require-hashes", "--target", str(part), "-r", str(HERE / _PINS)]
-        _run([*pip, *pins], environ)
-        shutil.copy(HERE / _PINS, part)
-        target = cache / NAME
-        shutil.rmtree(target, ignore_errors=True)
-        part.replace(target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        bring_packages(HERE / _PINS, part, environ, "--no-build-isolation")
     say(f"{NAME}: Spark is in {target}")
     return target
-
-
-def _run(words: list[str], environ: Mapping[str, str]) -> None:
-    done = subprocess.run(
-        words, env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise OSError(f"{words[0]} fails: {(done.stdout + done.stderr).strip()[-1500:]}")

@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cdc_services.bringing import whole
 from cdc_services.download import digest
 from cdc_services.installation import services_dir
 
@@ -56,19 +56,13 @@ def install(cache: Path, say: Callable[[str], None], environ: Mapping[str, str] 
     CalledProcessError with Maven's own words.
     """
     runtime = java(environ)
-    cache.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{NAME}-", dir=cache))
-    try:
+    target = cache / f"{NAME}-{VERSION}"
+    with whole(target) as part:
         say(f"{NAME}: Maven brings the jars of {VERSION}, 43 MB")
         _bring(part / "libs", runtime, environ)
         check(part / "libs", pinned())
         say(f"{NAME}: every jar has the SHA256 that is pinned")
         _format(KafkaInstallation(part / "libs", part / "template", runtime), part / "format.properties")
-        target = cache / f"{NAME}-{VERSION}"
-        shutil.rmtree(target, ignore_errors=True)
-        part.replace(target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     say(f"{NAME}: {VERSION} is in {target}")
     return KafkaInstallation(target / "libs", target / "template", runtime)
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from cdc_services.download import digest
+from cdc_services.bringing import bring_jar, run, whole
 from cdc_services.installation import services_dir
 from cdc_services.kafka.install import java
 
@@ -63,35 +60,14 @@ def install(cache: Path, say: Callable[[str], None], environ: Mapping[str, str] 
     words of Maven or of the compiler.
     """
     runtime = java(environ)
-    maven, compiler = (shutil.which(word, path=environ.get("PATH", "")) for word in ("mvn", "javac"))
-    if maven is None or compiler is None:
-        raise LookupError("Maven (mvn) and a Java compiler (javac) are needed and are not on this machine")
-    cache.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{NAME}-", dir=cache))
-    try:
+    compiler = shutil.which("javac", path=environ.get("PATH", ""))
+    if compiler is None:
+        raise LookupError("a Java compiler (javac) is needed and is not on this machine")
+    target = cache / f"{NAME}-{VERSION}"
+    with whole(target) as part:
         say(f"{NAME}: Maven brings {_JAR}, 49 MB")
-        artifact = f"org.apache.paimon:paimon-bundle:{VERSION}"
-        bring = [maven, "--batch-mode", "--quiet", f"-Dartifact={artifact}", "-Dtransitive=false"]
-        _run([*bring, "dependency:get"], {**environ, "JAVA_HOME": str(runtime.parents[1])})
-        copy = [*bring[:3], f"-Dartifact={artifact}", f"-DoutputDirectory={part}", "dependency:copy"]
-        _run(copy, {**environ, "JAVA_HOME": str(runtime.parents[1])})
-        if digest(part / _JAR) != _SHA256:
-            raise ValueError(f"{_JAR} is not the pinned one")
+        bring_jar(f"org.apache.paimon:paimon-bundle:{VERSION}", _SHA256, part, runtime, environ)
         shutil.copy(HERE / "Judge.java", part)
-        _run([compiler, "-nowarn", "-cp", class_path(part), "-d", str(part), str(part / "Judge.java")], environ)
-        target = cache / f"{NAME}-{VERSION}"
-        shutil.rmtree(target, ignore_errors=True)
-        part.replace(target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        run([compiler, "-nowarn", "-cp", class_path(part), "-d", str(part), str(part / "Judge.java")], environ)
     say(f"{NAME}: {VERSION} is in {target}")
     return PaimonInstallation(target, runtime)
-
-
-def _run(command: list[str], environ: Mapping[str, str]) -> None:
-    done = subprocess.run(
-        command, env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        words = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).strip()
-        raise OSError(f"{command[0]} fails: {words[-1500:]}")
