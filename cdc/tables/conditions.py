@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cdc.evolution.behavior import Behavior
-from cdc.schema import DropTable, RenameColumns, RenameTable
+from cdc.schema import RenameColumns, RenameTable
 from cdc.tables import events as on
 from cdc.tables.operations import OPERATE
 from cdc.tables.states import TableState
@@ -80,14 +80,9 @@ def _keyed(step: Step) -> bool:
 
 
 def _occupied(step: Step) -> bool:
-    if step.there is not None or not step.policy.allows(step.created):
+    if step.there is not None or step.table in step.tables.known or not step.policy.allows(step.created):
         return False
-    if not step.tables.now.holds_rows(step.table):
-        return False
-    # what the batch drops or renames before is the pipeline's own, and is there still while it is planned
-    return not any(
-        each.table == step.table for each in step.sinks.operations if isinstance(each, DropTable | RenameTable)
-    )
+    return step.tables.now.holds_rows(step.table)
 
 
 def _keys_certain(step: Step) -> bool:

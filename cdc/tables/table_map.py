@@ -78,6 +78,7 @@ class TableMap:
         now: the pipeline as it is now.
         sources: schemas of the source tables.
         sinks: the sink tables, with the operations planned so far.
+        known: the sink tables before the batch, also those that it drops.
         inside: events that operations lead to for other pairs; whoever carries an operation out takes them at once.
     """
 
@@ -85,6 +86,7 @@ class TableMap:
         self.now = now
         self.sources = dict(before.sources)
         self.sinks = SinkMap(now.policy, before.sinks, before.states, shadows=now.shadows)
+        self.known = frozenset(before.sinks)
         self.inside: list[ShadowBegun] = []
         self._pairs: dict[Pair, PairState] = {}
         self._members: dict[TableId, set[TableId]] = {}
