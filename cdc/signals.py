@@ -24,7 +24,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 ABORTED = 130
 """Exit code after a second signal."""
 
-_TEXT = "stopped before anything was read"
+STOPPED_EARLY = "stopped before anything was read"
 
 
 def leave_at_once(arguments: Sequence[str]) -> None:
@@ -34,9 +34,9 @@ def leave_at_once(arguments: Sequence[str]) -> None:
     """
     if "run" not in arguments[:1] or threading.current_thread() is not threading.main_thread():
         return
-    line = f"cdc: {_TEXT}"
+    line = f"cdc: {STOPPED_EARLY}"
     if "json" in arguments or "--log-format=json" in arguments:
-        line = json.dumps({"level": "info", "message": _TEXT})
+        line = json.dumps({"level": "info", "message": STOPPED_EARLY})
 
     def leave(number: int, frame: FrameType | None) -> None:
         os.write(2, f"{line}\n".encode())

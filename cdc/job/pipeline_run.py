@@ -27,8 +27,6 @@ from cdc.retry import RetryPolicy
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
 
-_STOPPED_EARLY = "stopped before anything was read"
-
 
 class PipelineRun:
     """One run. `middle` is the pipeline file, compiled."""
@@ -64,7 +62,7 @@ class PipelineRun:
                 return
             parts = self._spark.opened(stack, self._source, self._sink, self._middle)
             if parts is None:
-                self._output.line(_STOPPED_EARLY)
+                self._output.line(self._signals.stopped_early)
                 return
             self._follow(*parts)
 

@@ -126,6 +126,7 @@ def run_sinks(
         with json_log.of_children():
             shared.start(stop)
         if stop.is_set():
+            reporter.line(Signals.stopped_early)
             return 0
         reporter.line(f"Spark is up for {len(specs)} sinks: {', '.join(spec.sink_name for spec in specs)}")
         _all(lanes, lambda lane: lane.work(run, "none" if bounded else "exponential-delay"), stop)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
+from typing import ClassVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,7 +21,7 @@ from cdc.job.error_transport import recover
 from cdc.job.monitor import Monitor
 from cdc.job.spark.session import JAVA_GONE
 from cdc.retry import Backoff, RetryPolicy
-from cdc.signals import ABORTED, STOPPING
+from cdc.signals import ABORTED, STOPPED_EARLY, STOPPING
 from cdc.state.directory import StateDir
 
 _TICK_S = 0.2
@@ -32,8 +33,11 @@ _AGAIN = "a start of the query"
 class Signals:
     """First SIGINT or SIGTERM asks for a clean stop, the second one ends the process at once.
 
-    `drain` asks for what the log holds now, and the end after it.
+    `drain` asks for what the log holds now, and the end after it. `stopped_early`: the line of a run that has read
+    nothing by then.
     """
+
+    stopped_early: ClassVar[str] = STOPPED_EARLY
 
     def __init__(self, stop: threading.Event | None = None, drain: threading.Event | None = None) -> None:
         self.stop, self.drain = stop or threading.Event(), drain or threading.Event()
