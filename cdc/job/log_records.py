@@ -22,39 +22,50 @@ class Lines(Protocol):
         """One log line."""
 
 
-_run: ContextVar[object] = ContextVar("_run", default=None)
-"""Which run of a process with many this thread works for."""
+_run_lines: ContextVar[Lines | None] = ContextVar("_run_lines", default=None)
+"""Where the records of this thread go in a process with many runs: to the log of the run that it works for."""
 
 
 @contextlib.contextmanager
-def log_records(line: Lines, *, only_here: bool = False) -> Iterator[None]:
-    """While the block runs, records are lines: of connectors from INFO on, of libraries from WARNING on. Driver.
+def log_records(line: Lines) -> Iterator[None]:
+    """While the block runs, records are lines: of connectors from INFO on, of libraries from WARNING on. Driver."""
+    with _handled_by(_Handler(lambda: line)):
+        yield
 
-    `only_here`: only records of this thread and of those that `same_run` made part of the block, as there are others;
-    whoever starts them sees to the levels.
+
+@contextlib.contextmanager
+def log_records_of_runs() -> Iterator[None]:
+    """While the block runs, records of threads within a `log_records_here` are lines of that run. Driver, once.
+
+    One handler serves all runs: a handler that leaves a logger makes a record of another thread pass over its
+    neighbour (`Logger.callHandlers` walks the list that `removeHandler` shortens).
     """
-    run = object() if only_here else None
-    token = _run.set(run)
-    handler = _Handler(line, run)
-    with contextlib.nullcontext() if only_here else from_info_on():
-        logging.getLogger().addHandler(handler)
-        try:
-            yield
-        finally:
-            _run.reset(token)
-            logging.getLogger().removeHandler(handler)
+    with _handled_by(_Handler(_run_lines.get)):
+        yield
 
 
 @contextlib.contextmanager
-def from_info_on() -> Iterator[None]:
-    """While the block runs, our loggers make records from INFO on; for whoever starts runs that are `only_here`."""
+def log_records_here(line: Lines) -> Iterator[None]:
+    """Within a `log_records_of_runs`: records of this thread, and of those that `same_run` joins to it, are lines."""
+    token = _run_lines.set(line)
+    try:
+        yield
+    finally:
+        _run_lines.reset(token)
+
+
+@contextlib.contextmanager
+def _handled_by(handler: logging.Handler) -> Iterator[None]:
+    """While the block runs, the handler gets all records, and our loggers make them from INFO on."""
     ours = [logging.getLogger(name) for name in _OURS]
     levels = [logger.level for logger in ours]
     for logger in ours:
         logger.setLevel(logging.INFO)
+    logging.getLogger().addHandler(handler)
     try:
         yield
     finally:
+        logging.getLogger().removeHandler(handler)
         for logger, level in zip(ours, levels, strict=True):
             logger.setLevel(level)
 
@@ -70,12 +81,13 @@ def same_run(work: Callable[P, T]) -> Callable[P, T]:
 
 
 class _Handler(logging.Handler):
-    def __init__(self, line: Lines, run: object) -> None:
+    def __init__(self, lines: Callable[[], Lines | None]) -> None:
         super().__init__(logging.INFO)
-        self._line, self._run = line, run
+        self._lines = lines
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._run is not None and _run.get() is not self._run:
+        line = self._lines()
+        if line is None:
             return
         library = "" if record.name.partition(".")[0] in _OURS else f"{record.name}: "
-        self._line(f"{library}{record.getMessage()}"[:LONGEST_CHARS], record.levelname.lower())
+        line(f"{library}{record.getMessage()}"[:LONGEST_CHARS], record.levelname.lower())

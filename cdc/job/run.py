@@ -10,7 +10,7 @@ from cdc.errors import CdcError
 from cdc.job.control import Control
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
-from cdc.job.log_records import log_records
+from cdc.job.log_records import log_records, log_records_here
 from cdc.job.outlets import recording_of
 from cdc.job.pipeline_run import PipelineRun
 from cdc.job.refresh import refresh
@@ -59,7 +59,8 @@ def run(
     retry = RetryPolicy(spec.pipeline.retry_timeout_s, stopping=control.stop.is_set, waiting=control.progress.waiting)
     try:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(log_records(reporter.line, only_here=control.shared is not None))
+            of_run = log_records if control.shared is None else log_records_here
+            stack.enter_context(of_run(reporter.line))
             stack.enter_context(json_log.of_python())
             state = stack.enter_context(found.held(retry, reporter.line))
             pipeline = state.open(name=spec.label, source=spec.source.type)

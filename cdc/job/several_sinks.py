@@ -26,7 +26,7 @@ from cdc.errors import CdcError, EngineError
 from cdc.flow.commits import known
 from cdc.job.control import Control, siblings_of
 from cdc.job.json_log import JsonLog
-from cdc.job.log_records import from_info_on
+from cdc.job.log_records import log_records_of_runs
 from cdc.job.notifying import RunNotifying
 from cdc.job.report import Reporter
 from cdc.job.restarting import run_again
@@ -120,7 +120,7 @@ def run_sinks(
     ]
     with ExitStack() as stack:
         stack.enter_context(Signals(stop).installed())
-        stack.enter_context(from_info_on())
+        stack.enter_context(log_records_of_runs())
         stack.enter_context(json_log.of_python())
         stack.callback(shared.stop)
         with json_log.of_children():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cdc.job.log_records import log_records
+from cdc.job.log_records import log_records, log_records_here, log_records_of_runs
 from cdc.job.report import Reporter
 
 
@@ -28,3 +30,29 @@ def test_records_are_lines_of_the_log(log_format: str, capfd: pytest.CaptureFixt
     else:
         assert [line[9:] for line in lines] == ["shop.orders: waits, for 10 s", "error: py4j: lost it"]
     assert capfd.readouterr().err == ""
+
+
+def test_a_run_that_ends_takes_no_record_from_another() -> None:
+    """Records are told by many runs while others begin and end."""
+    ending = threading.Event()
+
+    def come_and_go() -> None:
+        while not ending.is_set():
+            with log_records_here(lambda message, level="info": None):
+                pass
+
+    def told(run: int) -> list[str]:
+        lines = list[str]()
+        with log_records_here(lambda message, level="info": lines.append(message)):
+            for number in range(500):
+                logging.getLogger("connectors.values").info("%d of run %d", number, run)
+        return lines
+
+    with log_records_of_runs(), ThreadPoolExecutor(5) as pool:
+        beside = pool.submit(come_and_go)
+        try:
+            found = list(pool.map(told, range(4)))
+        finally:
+            ending.set()
+        beside.result()
+    assert found == [[f"{number} of run {run}" for number in range(500)] for run in range(4)]

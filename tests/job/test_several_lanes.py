@@ -15,7 +15,7 @@ import pytest
 from cdc.errors import EngineError, SinkError, SinkUnavailable, StateError, WorkerLost
 from cdc.job import several_sinks
 from cdc.job.control import Control
-from cdc.job.log_records import log_records
+from cdc.job.log_records import log_records_here
 from cdc.job.notifying import RunNotifying
 from cdc.job.report import Reporter
 from cdc.job.several_sinks import run_sinks
@@ -183,7 +183,7 @@ def test_lines_of_all_sinks_are_json_once_and_those_of_connectors_are_among_them
 ) -> None:
     def work(spec: PipelineSpec, control: Control) -> None:
         line = Reporter("json", out=control.log, err=control.log, sink=spec.sink_name).line
-        with log_records(line, only_here=True):
+        with log_records_here(line):
             logging.getLogger("connectors.values").info("told by a connector")
         print("written by a library", file=sys.stderr)
 
