@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -32,8 +34,10 @@ def test_records_are_lines_of_the_log(log_format: str, capfd: pytest.CaptureFixt
     assert capfd.readouterr().err == ""
 
 
-def test_a_run_that_ends_takes_no_record_from_another() -> None:
-    """Records are told by many runs while others begin and end."""
+def test_a_run_that_ends_takes_no_record_from_another(request: pytest.FixtureRequest) -> None:
+    """Records are told by many runs while others begin and end, with threads that give way all the time."""
+    request.addfinalizer(partial(sys.setswitchinterval, sys.getswitchinterval()))
+    sys.setswitchinterval(1e-6)
     ending = threading.Event()
 
     def come_and_go() -> None:
@@ -43,8 +47,8 @@ def test_a_run_that_ends_takes_no_record_from_another() -> None:
 
     def told(run: int) -> list[str]:
         lines = list[str]()
-        with log_records_here(lambda message, level="info": lines.append(message)):
-            for number in range(500):
+        for number in range(1_500):
+            with log_records_here(lambda message, level="info": lines.append(message)):
                 logging.getLogger("connectors.values").info("%d of run %d", number, run)
         return lines
 
@@ -55,4 +59,4 @@ def test_a_run_that_ends_takes_no_record_from_another() -> None:
         finally:
             ending.set()
         beside.result()
-    assert found == [[f"{number} of run {run}" for number in range(500)] for run in range(4)]
+    assert found == [[f"{number} of run {run}" for number in range(1_500)] for run in range(4)]
