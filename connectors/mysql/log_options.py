@@ -15,6 +15,8 @@ from cdc.schema import TableId
 
 _TABLES_OF_TOOLS = r"\.*._\.+_(gho|ghc|del|new|old)"
 """What gh-ost and pt-online-schema-change name their tables, as a table pattern."""
+_TABLES_OF_SYSTEM = r"mysql.\.*, information_schema.\.*, performance_schema.\.*, sys.\.*"
+"""Tables of the server itself, of which a log may have rows: time zones, a cloud service's heartbeat."""
 _PLAIN_NAME = re.compile(r"\w+\.\w+")
 InvalidDates = Literal["null", "fail"]
 
@@ -28,8 +30,9 @@ class LogOptions(SourceOptions):
 
     tables: Tables = Field(
         description=r"Tables to capture: `shop.orders, shop.item_[0-9]+`, all of shop: `shop.\.*`. An unescaped `.` "
-        r"separates database and table, `\.` is the regex 'any character'. Names are compared as the server does: in "
-        "any case only where its lower_case_table_names is not 0 (of binlog files: in any case)."
+        r"separates database and table, `\.` is the regex 'any character'. The server's own databases "
+        "(`mysql`, `sys`, ...) are never captured. Names are compared as the server does: in any case "
+        "only where its lower_case_table_names is not 0 (of binlog files: in any case)."
     )
     tables_exclude: ExcludedTables | None = Field(
         None, alias="tables.exclude", description="Tables to leave out of `tables`, written the same way."
@@ -85,9 +88,9 @@ class LogOptions(SourceOptions):
 
     @property
     def excluded(self) -> str:
-        """Patterns of tables to leave out: `tables.exclude`, and those of tools that change schemas online."""
-        own = _TABLES_OF_TOOLS if self.online_schema_changes else ""
-        return ", ".join(filter(None, (self.tables_exclude, own)))
+        """Patterns of tables to leave out: `tables.exclude`, the server's own, those of online schema changes."""
+        tools = _TABLES_OF_TOOLS if self.online_schema_changes else ""
+        return ", ".join(filter(None, (self.tables_exclude, _TABLES_OF_SYSTEM, tools)))
 
     def captures(self) -> TablePattern:
         """The same, in any case."""
@@ -102,9 +105,12 @@ class LogOptions(SourceOptions):
         return False
 
     def problems(self) -> Iterator[Remark]:
-        """The name of a tool's own table matches nothing."""
-        tools = TablePattern(_TABLES_OF_TOOLS)
-        for name in split_patterns(self.tables) if self.online_schema_changes else ():
-            if _PLAIN_NAME.fullmatch(name) and tools.matches(TableId(*name.split("."))):
-                hint = "leave it out, or turn the option off"
-                yield Remark("tables", f"{name} is not captured with scan.parse.online.schema.changes.enabled", hint)
+        """A name of the server's own tables, or of a tool's, matches nothing."""
+        why = [(_TABLES_OF_SYSTEM, "", "leave it out: it is a table of the server itself")]
+        if self.online_schema_changes:
+            tools = " with scan.parse.online.schema.changes.enabled"
+            why.append((_TABLES_OF_TOOLS, tools, "leave it out, or turn the option off"))
+        for name in filter(_PLAIN_NAME.fullmatch, split_patterns(self.tables)):
+            for pattern, when, hint in why:
+                if TablePattern(pattern).matches(TableId(*name.split("."))):
+                    yield Remark("tables", f"{name} is not captured{when}", hint)

@@ -62,6 +62,16 @@ def test_the_pattern_leaves_out_what_is_excluded() -> None:
     assert not pattern.matches(TableId("a", "x"))
 
 
+def test_tables_of_the_server_itself_are_left_out() -> None:
+    """`mysql_tzinfo_to_sql` and the heartbeat of a cloud service are rows of the log as any other."""
+    pattern = options(tables=r"\.*.\.*").pattern
+    assert not pattern.matches(TableId("mysql", "time_zone"))
+    assert not pattern.matches(TableId("mysql", "rds_heartbeat2"))
+    assert not pattern.matches(TableId("sys", "sys_config"))
+    assert pattern.matches(TableId("mysql2", "t"))
+    assert remarks(tables="shop.t, mysql.user") == ["tables: mysql.user is not captured"]
+
+
 def test_tables_of_online_schema_changes_are_left_out_when_those_are_followed() -> None:
     given = {"tables": r"shop.\.*", "tables_exclude": "shop.x"}
     followed = options(**given, online_schema_changes=True).pattern
