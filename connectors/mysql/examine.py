@@ -11,6 +11,7 @@ from cdc.schema import TableId
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.engines import without_transactions
 from connectors.mysql.server.foreign_keys import examine_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.not_logged import not_logged_problems, told_filter
@@ -30,12 +31,6 @@ _SKEW_S = 2.0
 _SHORT_S = 86_400
 _WEEK = "SET {scope} binlog_expire_logs_seconds = 604800"
 _NAMED = 5
-_ENGINES = (
-    "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t "
-    "LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE "
-    "WHERE t.ENGINE IS NOT NULL AND coalesce(upper(e.TRANSACTIONS), 'NO') <> 'YES' "
-    "AND t.TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
-)
 
 
 def examine(
@@ -186,10 +181,9 @@ def _keyless(found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
 
 
 def _engines(connection: MySqlConnection, found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
-    for database, name, engine in query(connection, _ENGINES, slow=True):
-        if TableId(str(database), str(name)) in found:
-            fix = f"run on the server: ALTER TABLE {quoted(str(database))}.{quoted(str(name))} ENGINE=InnoDB"
-            yield warning("engines", f"{database}.{name} is {engine}: it cannot be copied while it is written to", fix)
+    for table, engine in without_transactions(connection, found).items():
+        fix = f"run on the server: ALTER TABLE {quoted(table.database)}.{quoted(table.table)} ENGINE=InnoDB"
+        yield warning("engines", f"{table} is {engine}: it cannot be copied while it is written to", fix)
 
 
 def _some(names: list[str]) -> str:

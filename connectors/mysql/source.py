@@ -37,6 +37,7 @@ from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.parts import Parts
 from connectors.mysql.schema.schemas import of_captured, shown_schema
+from connectors.mysql.server.engines import check_engines
 from connectors.mysql.server.foreign_keys import told_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.not_logged import told_filter
@@ -86,6 +87,7 @@ class MySqlSource(Source):
             if not found:
                 raise explain_no_tables(table_ids(connection), self._parts.options.pattern, connection)
             check_select(connection, found)
+            check_engines(connection, [table for table in found if self._options.copied_at_first(table)])
             if filtered := told_filter(info):
                 log.warning("%s", filtered)
             for told in told_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):

@@ -30,6 +30,7 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Known
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import is_gone
+from connectors.mysql.server.engines import check_engines
 from connectors.mysql.server.information_schema import read_databases, read_sequences, read_tables, table_ids
 from connectors.mysql.server.positions import (
     LogPosition,
@@ -99,6 +100,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
                     continue
                 raise explain_no_tables(visible, options.pattern, connection)
             check_select(connection, tables)
+            check_engines(connection, [table for table in tables if options.copied_at_first(table)])
             databases, sequences = read_databases(connection), read_sequences(connection)
         except SourceError as error:
             if not is_gone(error):

@@ -15,9 +15,9 @@ from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import account
+from connectors.mysql.server.engines import no_view
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
 
 LONGEST_WAIT_S: Final = 3600.0
@@ -137,12 +137,7 @@ class ChunkSessions:
             return False
         engine, kind, transactions = rows[0]
         if str(transactions or "").upper() != "YES":
-            name = f"{quoted(table.database)}.{quoted(table.table)}"
-            raise SourceError(
-                f"a table of the engine {engine} cannot be read at one moment of the log while it is written to",
-                where=f"{table} on {where_of(self.side)}",
-                hint=f"run ALTER TABLE {name} ENGINE=InnoDB, or leave the table out with tables.exclude",
-            )
+            raise no_view({table: str(engine)}, where_of(self.side))
         return str(kind) == "SYSTEM VERSIONED"
 
 

@@ -1,0 +1,47 @@
+"""Storage engines without transactions: their tables cannot be read as they were at one position of the log. Driver."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from cdc.errors import SourceError
+from cdc.schema import TableId
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.server_check import quoted
+from connectors.mysql.server.server_info import query, where_of
+
+_ENGINES = (
+    "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t "
+    "LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE "
+    "WHERE t.ENGINE IS NOT NULL AND coalesce(upper(e.TRANSACTIONS), 'NO') <> 'YES' "
+    "AND t.TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+)
+
+
+def without_transactions(connection: MySqlConnection, tables: Collection[TableId]) -> dict[TableId, str]:
+    """The engine of each of these tables that no snapshot can be taken of, sorted by table. Raises SourceError."""
+    found = {TableId(str(row[0]), str(row[1])): str(row[2]) for row in query(connection, _ENGINES, slow=True)}
+    return {table: found[table] for table in sorted(found) if table in tables}
+
+
+def check_engines(connection: MySqlConnection, copied: Collection[TableId]) -> None:
+    """Raises one SourceError that names every table that no snapshot can be taken of."""
+    found = without_transactions(connection, copied) if copied else None
+    if found:
+        raise no_view(found, where_of(connection))
+
+
+def no_view(engines: dict[TableId, str], server: str) -> SourceError:
+    """The error of tables that are read without a view of one moment; `engines` by table, at least one."""
+    if len(engines) == 1:
+        ((table, engine),) = engines.items()
+        message, where = f"a table of the engine {engine} cannot be read", f"{table} on {server}"
+        moment = "at one moment of the log while it is written to"
+    else:
+        names = ", ".join(f"{table} ({engine})" for table, engine in engines.items())
+        message, where = f"{len(engines)} tables of engines without transactions cannot be read", f"{names} on {server}"
+        moment = "at one moment of the log while they are written to"
+    fixes = "; ".join(f"ALTER TABLE {quoted(table.database)}.{quoted(table.table)} ENGINE=InnoDB" for table in engines)
+    leave = "the table" if len(engines) == 1 else "the tables"
+    hint = f"run {fixes}, or leave {leave} out with tables.exclude"
+    return SourceError(f"{message} {moment}", where=where, hint=hint)
