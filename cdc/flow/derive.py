@@ -106,11 +106,9 @@ class Derivation:
         held = held_tables(before, requests)
         behind = ruled(self._middle.rules, before, [*left, *told], held, edited=self._first)
         self._guard.check(behind.after.source)
-        events = [
-            *(_EVENTS[request.kind](request.table) for request in requests),
-            *behind.events,
-            *self._again(behind.stale),
-        ]
+        early = [request for request in requests if request.table in before.rules]
+        late = [request for request in requests if request.table not in before.rules]  # the batch makes the table
+        events = [*_requested(early), *behind.events, *_requested(late), *self._again(behind.stale)]
         found = Derived(batch, before, behind.after, taken=requests)
         if events or self._tries or before.routes != self._middle.routes.to_json():
             found = self._planned(found, events)
@@ -199,6 +197,10 @@ class Derivation:
             else:
                 text = "%s: %s: those that are there stay; `cdc resync FILE %s` copies it anew"
                 log.warning(text, table, why, table)
+
+
+def _requested(requests: Sequence[Request]) -> list[on.Event]:
+    return [_EVENTS[request.kind](request.table) for request in requests]
 
 
 def _try_of(operations: Sequence[SchemaChange]) -> Try:

@@ -18,7 +18,7 @@ from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.held import Held
-from cdc.tables.log import TableLog
+from cdc.tables.log import ANY_BATCH, TableLog
 from cdc.tables.requests import Mailbox, RequestKind
 
 _AS_STATUS = "name one as `cdc status` does: database.table"
@@ -82,10 +82,10 @@ def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:
 
 
 def check_known(state: StateDir, table: TableId) -> None:
-    """Raise TableUnknown for a name that is no source table of the pipeline, as far as its batches are decided."""
-    known = {
-        str(each).casefold(): str(each) for each in TableLog(state.store).at(CommitLog(state.commits).last()).rules
-    }
+    """Raise TableUnknown for a name that is no source table of the pipeline, in its decided batches or the next one."""
+    log = TableLog(state.store)
+    decided, planned = log.at(CommitLog(state.commits).last()).rules, log.at(ANY_BATCH).rules
+    known = {str(each).casefold(): str(each) for each in (*planned, *decided)}
     name = str(table).casefold()
     if known.get(name) == str(table):
         return

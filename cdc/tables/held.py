@@ -9,12 +9,9 @@ from cdc.errors import NotNow
 from cdc.schema import TableId
 from cdc.state.directory import StateDir
 from cdc.tables.entry import TableViews
-from cdc.tables.log import TableLog
+from cdc.tables.log import ANY_BATCH, TableLog
 from cdc.tables.requests import Mailbox, Request, RequestKind
 from cdc.tables.states import TableState
-
-_ALL = 1 << 62
-"""Behind every batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +31,11 @@ class Held:
     def asked(self) -> HeldTables | None:
         """The tables of `tables`; None when no request waits for a batch. Raises StateError."""
         requests = self._requests.open()
-        return held_tables(self._log.at(_ALL), requests) if requests else None
+        return held_tables(self._log.at(ANY_BATCH), requests) if requests else None
 
     def tables(self) -> HeldTables:
         """With what is asked for and no batch has taken in. Raises StateError."""
-        return held_tables(self._log.at(_ALL), self._requests.open())
+        return held_tables(self._log.at(ANY_BATCH), self._requests.open())
 
 
 def held_tables(views: TableViews, requests: Iterable[Request]) -> HeldTables:

@@ -30,6 +30,8 @@ from cdc.state.store import RESTORE, Store
 from cdc.tables.entry import Json, Replay, TableViews, Try, delta, sink_of, try_of
 
 FILE, KIND = "tables.jsonl", "log of tables"
+ANY_BATCH = 1 << 62
+"""Behind every batch, the undecided one included."""
 
 
 class TableLog:

@@ -17,6 +17,7 @@ from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.flow.offsets import source_offset
 from cdc.flow.refused import settled
+from cdc.job.pausing import check_known
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
@@ -182,6 +183,22 @@ def test_a_copy_that_the_user_asks_for_takes_the_table_as_it_is_whatever_was_ref
     run_in_memory(source, sink, middle=how(behavior), state=tmp_path, start=start, first_batch=batch)
     assert values(sink) == {1: 0, 3: 3}
     assert list(source.requests.values()) == [A]
+
+
+def test_so_does_one_of_a_table_that_is_made_and_renamed_in_the_refused_batch(tmp_path: Path) -> None:
+    """No decided batch knows it: the plan of the refused one does."""
+    now = block(B, KEYED, [("+I", {"id": 1, "v": 0})], sequence=9)
+    number = AlterColumnType(A, Column("v", INT, nullable=False), Column("v", INT))
+    source = AskedSource([*items()[:2], number, KEY, RenameTable(A, B)], {B: now})
+    source.snapshots = lambda table: Snapshots.WHEN_ASKED  # type: ignore[method-assign]
+    sink, middle = FirmKeys(), how()
+    with pytest.raises(ChangeRefused, match=r"`cdc resync FILE shop\.b`"):
+        run_in_memory(source, sink, middle=middle, state=tmp_path, limits=None)
+    state = StateDir(tmp_path)
+    check_known(state, B)
+    Mailbox(state.store).add(B, RequestKind.SNAPSHOT)
+    run_in_memory(source, sink, middle=middle, state=tmp_path, limits=None)
+    assert values(sink, B) == {1: 0}
 
 
 def test_a_table_that_is_renamed_while_it_waits_keeps_its_limit_and_the_reason() -> None:
