@@ -19,6 +19,7 @@ from connectors.mysql.ddl.computed import computed_from, defined_anew, is_collat
 from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
 from connectors.mysql.ddl.rewritten import rewritten_text
+from connectors.mysql.ddl.same_column import with_added_columns_defined
 from connectors.mysql.ddl.versions import NEVER, ROW_VERSIONS, with_versions, without_versions
 from connectors.mysql.table import MySqlColumn, MySqlTable
 from connectors.shared.ddl.charsets import charset_of
@@ -125,7 +126,8 @@ class _Alteration:
     ) -> None:
         self.versioned, self.turned = table.columns[-2:] == ROW_VERSIONS, False
         self.table = without_versions(table) if self.versioned else table
-        self.clauses, self.dialect, self.executed_at = clauses, dialect, executed_at
+        self.clauses = with_added_columns_defined(self.table, clauses)
+        self.dialect, self.executed_at = dialect, executed_at
         self.tinyint1_as_boolean = tinyint1_as_boolean
         self.charset, self.convert_to, self.comment = table.charset, "", table.comment
         self.columns: list[MySqlColumn] = []
@@ -170,11 +172,15 @@ class _Alteration:
         return fixed
 
     def _options(self, database_charset: str) -> None:
+        stays = False  # MariaDB: a default that the statement names is not that of a CONVERT
         for clause in self.clauses:
             if isinstance(clause, ConvertClause):
-                self.charset = self.convert_to = clause.charset or database_charset
+                self.convert_to = clause.charset or database_charset
+                self.charset = self.charset if stays else self.convert_to
             elif isinstance(clause, OptionsClause):
-                self.charset = _option_charset(clause.options, database_charset) or self.charset
+                charset = _option_charset(clause.options, database_charset)
+                self.charset = charset or self.charset
+                stays = stays or (charset is not None and self.dialect.mariadb)
                 self.comment = self.comment if clause.options.comment is None else clause.options.comment
             elif isinstance(clause, VersioningClause):
                 self.versioned, self.turned = clause.on, True
@@ -194,6 +200,8 @@ class _Alteration:
             if name in changed:
                 written = changed[name].column
                 new = self._resolved(written)
+                if name in defaults:
+                    new = replace(new, default=default_text(defaults[name].default, new, self.dialect))
                 self._note_uncertain(column.name, defined_anew(column, new), unseen=True)
                 self._note_rewritten(column, new)
                 collated = is_collated(written) or bool(self.convert_to)
@@ -300,7 +308,8 @@ class _Alteration:
         return in_charset(column, self.convert_to, self.dialect) if self.convert_to else column
 
     def _primary_key(self) -> tuple[str, ...]:
-        new_names = {old: new for new, old in self.origins.items() if old is not None}
+        new_names = {name: name for name in self.table.primary_key if self.origins.get(name, "") is None}  # made anew
+        new_names |= {old: new for new, old in self.origins.items() if old is not None}
         dropped = any(True for _ in self._of(DropPrimaryKeyClause))
         key = () if dropped else tuple(new_names[name] for name in self.table.primary_key if name in new_names)
         for clause in self._of(AddPrimaryKeyClause):
