@@ -89,4 +89,4 @@ class PipelineRun:
             watch.until_end()
         finally:
             watch.report()
-            reporter.summary(progress.snapshot(), str(self._middle.policy), copying.re_snapshots())
+            reporter.summary(progress.snapshot(), str(self._middle.policy), copying.anew())

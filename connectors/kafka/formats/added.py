@@ -65,7 +65,7 @@ def _fill(column: ColumnDefinition) -> str | None:
     kind, default = column.type.name, column.default
     if default is None:
         implicit = "0" if kind in _NUMBERS else "" if kind in _WORDS else next(iter(column.type.labels), None)
-        return None if implicit is None or kind == "set" else _value(column.type, implicit, written=True)
+        return None if not isinstance(implicit, str) or kind == "set" else _value(column.type, implicit, written=True)
     if default.bracketed or default.kind not in (DefaultKind.STRING, DefaultKind.NUMBER):
         return None
     return _value(column.type, default.text, written=default.kind is DefaultKind.STRING)

@@ -49,7 +49,7 @@ def literal_text(default: Default, column: MySqlColumn) -> str | None:
     if raw is None:
         text = default.text
     else:
-        text = str(int.from_bytes(raw, "big")) if column.type in _NUMBERS else _decoded(raw, column)
+        text = str(int.from_bytes(raw, "big")) if column.type in _NUMBERS else decoded(raw, column)
     if column.type == "year" and default.kind is DefaultKind.STRING and text in ("0", "00"):
         return "2000"
     return _stored(text, column)
@@ -67,7 +67,7 @@ def bytes_text(value: bytes, kind: str, length: int | None) -> str:
     return f"0x{value.hex().upper()}" if value else ""
 
 
-def _decoded(value: bytes, column: MySqlColumn) -> str:
+def decoded(value: bytes, column: MySqlColumn) -> str:
     """The text that bytes are in the column's character set. Raises UnsupportedChange when they are none."""
     import pyarrow as pa
 
@@ -177,7 +177,8 @@ def _clock(text: str, digits: int) -> str:
 def _labels(values: list[str], column: MySqlColumn) -> str:
     """Members in the case and order of the definition."""
     if column.type == "enum":
-        return next((label for label in column.labels if label.lower() == values[0].lower()), values[0])
+        spelled = values[0].lower(), values[0].lower().rstrip(" ")
+        return next((label for label in column.labels if label.lower() in spelled), values[0])
     wanted = {value.lower() for value in values}
     return ",".join(label for label in column.labels if label.lower() in wanted)
 

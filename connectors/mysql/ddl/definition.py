@@ -46,6 +46,8 @@ from connectors.shared.ddl.statements import (
 )
 
 _C = TypeVar("_C", bound=Clause)
+_COMMENT_CHARS = 2048
+"""What a server keeps of a longer comment of a table, in sessions that are not strict."""
 _ZERO = Default(DefaultKind.NUMBER, "0")
 
 _DATES = frozenset({"date", "datetime", "timestamp"})
@@ -90,7 +92,7 @@ def created(statement: CreateTable, *, database_charset: str, dialect: Dialect) 
     key = tuple(_actual(columns, name, statement.table) for name in statement.primary_key)
     fixed = {name.lower() for name in (*key, *statement.not_null)}
     columns = [replace(column, nullable=False) if column.name.lower() in fixed else column for column in columns]
-    table = MySqlTable(statement.table, tuple(columns), key, charset, options.comment or "")
+    table = MySqlTable(statement.table, tuple(columns), key, charset, (options.comment or "")[:_COMMENT_CHARS])
     versioned = options.versioned or any(column.versioned for column in statement.columns)
     return with_versions(table, statement.row_end) if versioned else table
 
@@ -181,7 +183,8 @@ class _Alteration:
                 charset = _option_charset(clause.options, database_charset)
                 self.charset = charset or self.charset
                 stays = stays or (charset is not None and self.dialect.mariadb)
-                self.comment = self.comment if clause.options.comment is None else clause.options.comment
+                if clause.options.comment is not None:
+                    self.comment = clause.options.comment[:_COMMENT_CHARS]
             elif isinstance(clause, VersioningClause):
                 self.versioned, self.turned = clause.on, True
                 self._note_uncertain("", "rows of the past came or went with system versioning")
@@ -308,14 +311,22 @@ class _Alteration:
         return in_charset(column, self.convert_to, self.dialect) if self.convert_to else column
 
     def _primary_key(self) -> tuple[str, ...]:
-        new_names = {name: name for name in self.table.primary_key if self.origins.get(name, "") is None}  # made anew
-        new_names |= {old: new for new, old in self.origins.items() if old is not None}
         dropped = any(True for _ in self._of(DropPrimaryKeyClause))
-        key = () if dropped else tuple(new_names[name] for name in self.table.primary_key if name in new_names)
+        parts = [] if dropped else [self._key_part(name) for name in self.table.primary_key]
+        key = tuple(name for name in parts if name is not None)
         for clause in self._of(AddPrimaryKeyClause):
             if not (clause.if_not_exists and key):
                 key = tuple(_actual(self.columns, name, self.table.id) for name in clause.columns)
         return key
+
+    def _key_part(self, name: str) -> str | None:
+        """The column that an old one's part in the key goes to: that one under its new name, or an added one that has
+        its name, whichever comes first."""
+        for column in self.columns:
+            origin = self.origins[column.name]
+            if origin == name or (origin is None and column.name.lower() == name.lower()):
+                return column.name
+        return None
 
     def _by_old_name(self, kind: type[_C], name_of: Callable[[_C], str]) -> dict[str, _C]:
         """The clauses of a kind by the old column they name; one that names nothing must say IF EXISTS."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connectors.mysql.ddl.defaults import default_text
+from connectors.mysql.ddl.defaults import decoded, default_text
 from connectors.mysql.table import MySqlColumn
 from connectors.shared.ddl.charsets import charset_of, max_bytes
 from connectors.shared.ddl.dialect import Dialect
@@ -24,7 +24,10 @@ LOB_BYTES = {
 }
 """The most bytes a TEXT or BLOB type holds."""
 _BINARY_TWIN = {"char": "binary", "varchar": "varbinary"}
-_LONGEST_ROW = 65535
+_LONGEST, _LONGEST_ON_MARIADB = 65535, 65532
+"""The most bytes of VARCHAR and VARBINARY; what is longer becomes a LOB where the session is not strict."""
+_COMMENT_CHARS = 1024
+"""What a server keeps of a longer comment of a column, in sessions that are not strict."""
 
 
 def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: Dialect) -> MySqlColumn:
@@ -34,7 +37,7 @@ def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: Di
     column = replace(
         column,
         nullable=_nullable(definition, dialect),
-        comment=definition.comment,
+        comment=definition.comment[:_COMMENT_CHARS],
         generated=definition.generated,
         auto_increment=definition.auto_increment,
     )
@@ -66,31 +69,35 @@ def _typed(name: str, spec: TypeSpec, charset: str, dialect: Dialect) -> MySqlCo
         return replace(column, length=spec.length or 10, scale=spec.scale or 0)
     if kind in ("bit", "char", "binary"):
         least = 1 if kind == "bit" else 0
-        return _text(replace(column, length=1 if spec.length is None else max(spec.length, least)), charset)
+        return _text(replace(column, length=1 if spec.length is None else max(spec.length, least)), charset, dialect)
     if kind == "vector":
         return replace(column, length=2048 if spec.length is None else spec.length)
     if kind == "json" and dialect.mariadb:
         return replace(column, type="longtext", charset="utf8mb4")
     if kind in ("enum", "set"):
-        return replace(column, labels=tuple(_label(label, charset) for label in spec.labels), charset=charset)
+        column = replace(column, charset=charset)
+        return replace(column, labels=tuple(_label(label, column) for label in spec.labels))
     if kind.endswith(("text", "blob")):
         return _sized_lob(column, spec, charset, dialect)
-    return _text(column, charset)
+    return _text(column, charset, dialect)
 
 
-def _label(label: str, charset: str) -> str:
-    return label if charset == "binary" else label.rstrip(" ")
+def _label(label: str | bytes, column: MySqlColumn) -> str:
+    if isinstance(label, bytes):
+        utf8 = column.charset in ("binary", "utf8mb3", "utf8mb4")
+        label = label.decode("utf-8", "replace") if utf8 else decoded(label, column)
+    return label if column.charset == "binary" else label.rstrip(" ")
 
 
-def _text(column: MySqlColumn, charset: str) -> MySqlColumn:
+def _text(column: MySqlColumn, charset: str, dialect: Dialect) -> MySqlColumn:
     """CHAR and VARCHAR in their character set; `binary` makes them BINARY, and what is too long becomes a LOB."""
     column = replace(column, charset=charset) if column.type in _BINARY_TWIN else column
     if column.charset == "binary":
         column = replace(column, type=_BINARY_TWIN[column.type], charset=None)
-    length = column.length or 0
-    if column.type == "varchar" and length * max_bytes(charset) > _LONGEST_ROW:
+    length, most = column.length or 0, _LONGEST_ON_MARIADB if dialect.mariadb else _LONGEST
+    if column.type == "varchar" and length * max_bytes(charset) > most:
         return replace(column, type=_lob("text", length * max_bytes(charset)), length=None)
-    if column.type == "varbinary" and length > _LONGEST_ROW:
+    if column.type == "varbinary" and length > most:
         return replace(column, type=_lob("blob", length), length=None)
     return column
 

@@ -240,6 +240,8 @@ def _literal(cursor: Cursor) -> Default | None:
         return Default(kind, text)
     text = {"TRUE": "1", "FALSE": "0"}.get(literal.word, literal.text)
     cursor.next()
+    if introducer and introducer != "_BINARY":
+        return Default(DefaultKind.EXPRESSION)  # the column may have another character set than these bytes
     return Default(kind, sign + text)
 
 

@@ -46,7 +46,7 @@ class TypeSpec:
         name: base type as in `MySqlColumn.type`; a `text` or `blob` with a length stands for the class that fits it.
         length, scale: the numbers in brackets, None when not written.
         unsigned: UNSIGNED or ZEROFILL.
-        labels: members of enum and set.
+        labels: members of enum and set; bytes, of the column's character set, where they are written in digits.
         charset: character set that the type itself names: CHARACTER SET, ASCII, UNICODE, BYTE, NATIONAL.
         serial: SERIAL, which brings NOT NULL AUTO_INCREMENT UNIQUE with it.
     """
@@ -55,7 +55,7 @@ class TypeSpec:
     length: int | None = None
     scale: int | None = None
     unsigned: bool = False
-    labels: tuple[str, ...] = ()
+    labels: tuple[str | bytes, ...] = ()
     charset: str | None = None
     serial: bool = False
 

@@ -177,7 +177,7 @@ def _sign(cursor: Cursor) -> bool:
     return unsigned
 
 
-def _labels(cursor: Cursor) -> tuple[str, ...]:
+def _labels(cursor: Cursor) -> tuple[str | bytes, ...]:
     cursor.expect_symbol("(")
     labels = [_label(cursor)]
     while cursor.take_symbol(","):
@@ -186,14 +186,14 @@ def _labels(cursor: Cursor) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _label(cursor: Cursor) -> str:
+def _label(cursor: Cursor) -> str | bytes:
     ahead = 1 if cursor.peek().text.startswith("_") and cursor.peek().kind is TokenKind.NAME else 0
     if cursor.peek(ahead).kind not in (TokenKind.HEX, TokenKind.BIT):
         return cursor.string()
     for _ in range(ahead):
         cursor.next()
     token = cursor.next()
-    return literal_bytes(token.kind, token.text).decode("utf-8", "replace")
+    return literal_bytes(token.kind, token.text)
 
 
 def literal_bytes(kind: TokenKind, digits: str) -> bytes:

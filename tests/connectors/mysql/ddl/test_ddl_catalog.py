@@ -80,6 +80,12 @@ def test_truncate_and_drop_database() -> None:
     assert list(one.tables) == [TableId("other", "t")]
 
 
+def test_comments_are_as_long_as_a_server_keeps_them() -> None:
+    one = catalog(f"CREATE TABLE t (a INT COMMENT '{'c' * 1025}') COMMENT '{'t' * 2049}'")
+    (table,) = one.tables.values()
+    assert (len(table.columns[0].comment), len(table.comment)) == (1024, 2048)
+
+
 def test_tables_of_others_are_tracked_but_give_no_changes() -> None:
     one = catalog(wanted="t")
     other = one.apply("CREATE TABLE u (a INT, b TEXT)", "shop")
