@@ -130,7 +130,7 @@ class _Work:
         return chosen
 
     def report(self, pair: Pair) -> TableReport:
-        """Compare one table. Raises SourceError and SinkError."""
+        """Compare one table; one that the source cannot read is open. Raises SourceError, retryable, and SinkError."""
         own = [fed.table for fed in pair.fed]
         told = (str(pair.table), tuple(map(str, own)))
         if pair.schema is None:
@@ -149,7 +149,12 @@ class _Work:
             return TableReport(*told, State.DIFFERENT, note="the sink has no such table")
         if isinstance(stored, str):
             return TableReport(*told, State.SKIPPED, note=stored)
-        compared = self._comparison(pair, pair.schema, stored)(self._shown)
+        try:
+            compared = self._comparison(pair, pair.schema, stored)(self._shown)
+        except SourceError as error:
+            if error.retryable:
+                raise
+            return TableReport(*told, State.OPEN, note=f"it cannot be read: {error}")
         return self._told(pair, compared, told)
 
     @property

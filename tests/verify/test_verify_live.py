@@ -183,3 +183,19 @@ def written_to(pipeline: ShortPipeline) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
+
+
+def test_a_table_that_cannot_be_read_is_open_and_the_others_are_compared(
+    mysql_server: MySqlServer, tmp_path: Path
+) -> None:
+    """A table of an engine without transactions is followed from the log all the same."""
+    pipeline = ShortPipeline(mysql_server, tmp_path, mysql_server.new_database("verify"))
+    pipeline.source("CREATE TABLE a (id INT PRIMARY KEY) ENGINE=MEMORY", "CREATE TABLE b (id INT PRIMARY KEY)")
+    pipeline.source("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1)")
+    pipeline.file.write_text(
+        pipeline.file.read_text().replace("sink:\n", "  scan.startup.mode: earliest-offset\nsink:\n", 1)
+    )
+    pipeline.run()
+    a, b = pipeline.verify().tables
+    assert (str(a.state), str(b.state)) == ("open", "equal")
+    assert "engine MEMORY cannot be read" in a.note
