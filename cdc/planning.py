@@ -219,7 +219,7 @@ def _each_statement_once(plans: Sequence[TablePlan]) -> list[TablePlan]:
 def _rows_of_gone(plan: TablePlan, middle: Middle) -> str:
     rules = {target.shard_gone for target in middle.routes.targets(plan.source) if target.table == plan.sink}
     if "delete" in rules and middle.policy.mirrors:
-        return "rows of one that is truncated or dropped go: the others are copied anew"
+        return "rows of one that is truncated or dropped go: the others are re-snapshotted"
     return "rows of one that is truncated or dropped stay here"
 
 

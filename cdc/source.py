@@ -175,7 +175,7 @@ class TableProgress:
         started_s, updated_s: when this run began its first part, and had copied its last one, seconds since the epoch;
             0 before.
         rows_per_s: over the last seconds.
-        why: it is copied anew; empty for a table that is copied for the first time.
+        why: it is re-snapshotted; empty for a table that is copied for the first time.
     """
 
     table: TableId

@@ -220,7 +220,7 @@ def test_a_merged_table_shows_where_its_rows_are_from_and_why_its_columns_are_so
     ]
     gone = "    shard-column: origin\n    shard-gone: delete\npipeline:\n  schema.change.behavior: evolve\n"
     assert plan_text(made_plan(spec(ALL + gone), tables, None)).splitlines()[-1] == (
-        "    rows of one that is truncated or dropped go: the others are copied anew"
+        "    rows of one that is truncated or dropped go: the others are re-snapshotted"
     )
 
 

@@ -33,7 +33,7 @@ def verify(
         float | None,
         typer.Option(metavar="SECONDS", help="How long the pipeline may take to commit what was read in the source."),
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Ask for tables that differ to be copied anew.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Ask for tables that differ to be re-snapshotted.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     background: Annotated[bool, typer.Option("--background", help="Give way to everything else here.")] = False,
     sink: OneSink = None,

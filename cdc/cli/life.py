@@ -193,12 +193,12 @@ def resync(
     state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
-    """Copy one table anew, beside its rows. A running pipeline does it at once, another in its next run."""
+    """Re-snapshot one table, beside its rows. A running pipeline does it at once, another in its next run."""
     from cdc.job.resync import request_resync
 
     def request(spec: PipelineSpec, table: str, root: Path | None) -> str:
         request_resync(spec, table, root)
-        return f"{table} will be copied anew."
+        return f"{table} will be re-snapshotted."
 
     _about_table(find(name_or_file, state_root, state_dir, sink), "resync", table, request)
 

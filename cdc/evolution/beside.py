@@ -1,4 +1,4 @@
-"""Copies beside a table: a table that is copied anew is filled under another name, then takes the table's place. Pure.
+"""Shadow tables: a table that is re-snapshotted is filled under another name, which then takes its place. Pure.
 
     CreateShadow  drop what is left of an earlier copy, create the table beside it, empty
     rows          of the copy go to `shadow_of(table)`, those of the log to the table too

@@ -75,7 +75,7 @@ class ColumnPlanner(Generic[T]):
     def alter(
         self, table: ActualTable[T], column: Column, old: Column | None, *, copied: bool = False
     ) -> Iterator[Step]:
-        """Another type or comment. With `copied` no row stands against it, as the source copies all of them anew."""
+        """Another type or comment. With `copied` no row stands against it, as the source re-snapshots all of them."""
         rules, there = self._rules, self.there(table, column.name)
         before = rules.data_type(there.type) if old is None else old.type
         key = table.in_key(there.name)

@@ -27,7 +27,7 @@ from cdc.schema import (
 from cdc.types.common import common_type
 
 _SPARE = "_cdc_renamed"
-_ANEW = "or leave the table out (tables.exclude) for a run and take it in again: it is copied anew then"
+_ANEW = "or leave the table out (tables.exclude) for a run and take it in again: it is re-snapshotted then"
 
 
 def in_turn(changes: Sequence[SchemaChange]) -> list[SchemaChange]:

@@ -23,7 +23,7 @@ def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChang
             found.append(change)
         elif isinstance(change, CreateShadow):
             log.warning(
-                "%s is emptied before it is copied anew: this sink copies no table beside another", change.table
+                "%s is emptied before it is re-snapshotted: this sink copies no table beside another", change.table
             )
             found += _emptied(change)
     return found

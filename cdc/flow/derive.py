@@ -179,7 +179,7 @@ class Derivation:
             if table in new and not able and self._source.captures(table):
                 hint = "take the edit back, or start anew with another --state-dir"
                 raise ChangeRefused(
-                    f"{order.reason}, and its source does not copy it anew", where=str(table), hint=hint
+                    f"{order.reason}, and its source does not re-snapshot it", where=str(table), hint=hint
                 )
 
     def _left(self, tables: Tables) -> list[SourceEvent]:
@@ -195,7 +195,7 @@ class Derivation:
             if self._is_unasked(table):
                 yield on.SnapshotRequested(table, why, by_user=False)
             else:
-                text = "%s: %s: those that are there stay; `cdc resync FILE %s` copies it anew"
+                text = "%s: %s: those that are there stay; `cdc resync FILE %s` re-snapshots it"
                 log.warning(text, table, why, table)
 
 

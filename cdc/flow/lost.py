@@ -67,7 +67,7 @@ class LostLoads:
         self._log.decide(new)
         self._state.notes.decided(new.batch, new.noted)
         for table in sorted(freed):
-            log.warning("batch %d: rows of %s are let go, it is copied anew", decision.batch, table)
+            log.warning("batch %d: rows of %s are let go, it is re-snapshotted", decision.batch, table)
         return new
 
     def _asked(self, decision: Decision) -> set[str]:

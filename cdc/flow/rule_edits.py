@@ -96,7 +96,7 @@ def _sentence(table: TableId, new: list[str], gone: list[str], others: list[str]
     text += f", without values in {', '.join(new)}" if new else ""
     text += f", as the earlier rules made {', '.join(others)}" if others else ""
     text += ", those that the earlier filter held back stay out" if filtered else ""
-    return f"{text}; `cdc resync FILE {table}` copies them anew"
+    return f"{text}; `cdc resync FILE {table}` re-snapshots it"
 
 
 def edits(

@@ -153,7 +153,7 @@ def _tell_stale(rules: Rules, schema: TableSchema, event: on.SourceEvent) -> Non
     if names:
         log.warning(
             "%s: the source changed the type of %s from %s to %s: rows that are there keep what was computed of it in "
-            "%s; `cdc resync FILE %s` copies them anew", change.table, before.name, before.type, change.column.type,
+            "%s; `cdc resync FILE %s` re-snapshots it", change.table, before.name, before.type, change.column.type,
             ", ".join(names), change.table,
         )  # fmt: skip
 

@@ -28,7 +28,7 @@ class Control:
         log: where log lines and the summary go; None: log lines to stderr, the summary to stdout.
         shared: the Spark session of the process, for a run beside others; None: the run starts and ends one of its own.
         siblings: the runs into the other sinks of the pipeline; None for a run alone.
-        again: whether the run carries on with one that failed: then it copies no table anew because of its schedule.
+        again: whether the run carries on with one that failed: then it re-snapshots no table because of its schedule.
         guest: whether the process belongs to somebody else, a notebook for example: then the run changes nothing in it
             that outlives the run, and does not touch a Spark session that is not its own.
         reads: called once the run is set up: from then on it reads, or waits for something to read.

@@ -64,12 +64,12 @@ class Copying:
         """How far each table is, as of the last time the source was asked."""
         return self._tables
 
-    def anew(self) -> list[str]:
-        """A line for each table that is copied anew, or was in this run: how far it is, and why. For the summary."""
+    def re_snapshots(self) -> list[str]:
+        """A line for each table that is re-snapshotted, or was in this run: how far it is, and why. For the summary."""
         lines = []
         for table in self._tables:
             if table.why and (table.state != "done" or table.table in self._copied):
-                how_far = "copied anew" if table.state == "done" else "is being copied anew"
+                how_far = "re-snapshotted" if table.state == "done" else "is being re-snapshotted"
                 lines.append(f"{table.table}: {how_far}, {table.rows:,} rows: {table.why}")
         return lines
 
@@ -86,11 +86,11 @@ class Copying:
         return [table for table in self._tables if table.state == "copying"]
 
     def _say_ends(self) -> None:
-        """One line for each table whose copy is done, and for one that begins anew."""
+        """One line for each table whose copy is done, and for one whose re-snapshot begins."""
         for table in self._tables:
             before = self._states.get(table.table)
             if table.why and table.state != "done" and before in (None, "done"):
-                self._say("is copied anew", table=str(table.table), why=table.why)
+                self._say("is re-snapshotted", table=str(table.table), why=table.why)
             if table.state == "done" and before is not None and before != "done":
                 self._copied.add(table.table)
                 seconds = round(table.updated_s - table.started_s, 1)
@@ -108,7 +108,7 @@ def under_way(store: Store) -> list[str]:
     for name, fields in noted.get("tables", {}).items():
         if fields["state"] != "done":
             why = f": {fields['why']}" if fields.get("why") else ""
-            word = "is copied anew" if why else "is copied"
+            word = "is re-snapshotted" if why else "is copied"
             lines.append(f"{name} {word}, {fields['rows']:,} of {fields['estimated_rows']:,} rows{why}")
     return lines
 

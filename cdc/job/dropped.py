@@ -77,7 +77,7 @@ class DroppedTables:
                 raise self._stopped([table], {})
             for source in sorted(sources - requested):
                 mailbox.add(source, RequestKind.SNAPSHOT)
-            log.warning("%s: it was dropped in the sink; it is created, and copied anew as was asked for", table)
+            log.warning("%s: it was dropped in the sink; it is created, and re-snapshotted as was asked for", table)
         self._let_go(missing)
         self._apply(last, [self._creation(table, known[table], filled[table]) for table in missing])
 

@@ -42,7 +42,7 @@ def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
     check_known(state, found)
     if source.snapshots(found) is not Snapshots.ALWAYS:
         hint = "leave it out with the options of the source, or stop the pipeline"
-        raise SourceError("it cannot be paused: its source would not copy it anew afterwards", where=table, hint=hint)
+        raise SourceError("it cannot be paused: its source would not re-snapshot it afterwards", where=table, hint=hint)
     merged = TableLog(state.store).at(last).tables.merged
     for sink_table in compiled(spec).routes(found):
         if sink_table in merged:
@@ -70,15 +70,15 @@ def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:
     found = TableId.parse(table)
     held = Held(state).tables()
     if found in held.resumed:
-        return f"{table} is resumed already, and will be copied anew."
+        return f"{table} is resumed already, and will be re-snapshotted."
     if found not in held.paused:
         paused = ", ".join(sorted(map(str, held.paused))) or "none"
         raise NotNow("it is not paused", where=table, hint=f"tables that are: {paused}")
     if source.snapshots(found) is not Snapshots.ALWAYS:  # before anything is left there: the next run would stop at it
         hint = "take the edit of the source's options back; one that was left out is copied when it is taken in again"
-        raise SourceError("it cannot be resumed: its source does not copy it anew", where=table, hint=hint)
+        raise SourceError("it cannot be resumed: its source does not re-snapshot it", where=table, hint=hint)
     Mailbox(state.store).add(found, RequestKind.RESUME)
-    return f"{table} will be copied anew, and followed again."
+    return f"{table} will be re-snapshotted, and followed again."
 
 
 def check_known(state: StateDir, table: TableId) -> None:

@@ -89,4 +89,4 @@ class PipelineRun:
             watch.until_end()
         finally:
             watch.report()
-            reporter.summary(progress.snapshot(), str(self._middle.policy), copying.anew())
+            reporter.summary(progress.snapshot(), str(self._middle.policy), copying.re_snapshots())

@@ -1,4 +1,4 @@
-"""`schedule.copy: refresh`: before a run, ask for all tables of a pipeline to be copied anew. Driver."""
+"""`schedule.copy: refresh`: before a run, ask for all tables of a pipeline to be re-snapshotted. Driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refresh(spec: PipelineSpec, state: StateDir) -> int:
         tables = list(source.tables())
         if all(source.snapshots(table) is Snapshots.NEVER for table in tables):
             raise SourceError(
-                "this source reads a log only, it cannot copy tables anew", hint="remove schedule.copy: refresh"
+                "this source reads a log only, it cannot re-snapshot tables", hint="remove schedule.copy: refresh"
             )
     finally:
         source.stop()

@@ -90,7 +90,7 @@ class Reporter:
             self._shown = 1 + len(bars)
 
     def summary(self, now: Snapshot, behavior: str = "", copied: Sequence[str] = ()) -> None:
-        """The table at the end: one row per sink table, then what was counted and why, and what was `copied` anew.
+        """The table at the end: one row per sink table, then what was counted and why, and re-snapshots (`copied`).
 
         `behavior` is what became of schema changes; how many were held back is among the counts.
         """
@@ -106,7 +106,7 @@ class Reporter:
                 }
                 for table, totals in sorted(now.tables.items())
             }
-            anew: dict[str, Any] = {"copied_anew": list(copied)} if copied else {}
+            again: dict[str, Any] = {"re_snapshotted": list(copied)} if copied else {}
             self.line(
                 "summary",
                 rows=now.rows,
@@ -114,7 +114,7 @@ class Reporter:
                 tables=tables,
                 counts=dict(now.counts),
                 schema_changes=behavior,
-                **anew,
+                **again,
             )
             return
         lines = [f"sink {self._sink}:"] if self._sink else []

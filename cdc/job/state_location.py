@@ -245,13 +245,13 @@ def check_progress(spec: PipelineSpec, root: Path) -> None:
         "the progress here is of a run with one sink, and those of a list have each their own",
         where=str(root),
         hint=f"to go on from it, move all of it into the folder of its sink, such as {root / SINKS / spec.sink_name}; "
-        "or choose another --state-dir, and the tables are copied anew",
+        "or choose another --state-dir, and the tables are re-snapshotted",
     )
 
 
 def check_one_sink(spec: PipelineSpec, root: Path) -> None:
     """Raise StateError where the pipeline has run into the sinks of a list, and has one sink now: nobody would go on
-    from there, and all tables would be copied anew."""
+    from there, and all tables would be re-snapshotted."""
     if spec.sink_name or StateDir(root).pipeline(source=spec.source.type) is not None:
         return
     found = sorted(each.name for each in (root / SINKS).glob("*") if StateDir(each).initial_offset() is not None)
@@ -260,7 +260,7 @@ def check_one_sink(spec: PipelineSpec, root: Path) -> None:
             f"the progress here is of runs into several sinks: {', '.join(found)}",
             where=str(root),
             hint=f"to go on from one of them, move all that is in its folder, such as {root / SINKS / found[0]}, into "
-            "the one above; or choose another --state-dir, and the tables are copied anew",
+            "the one above; or choose another --state-dir, and the tables are re-snapshotted",
         )
 
 

@@ -175,7 +175,7 @@ class Control(Protocol):
     def pause(self, name: str, table: str) -> str:
         """Leave a table of the source out from the next batch on; a sentence about it.
 
-        Raises SourceError for a table that is not captured, or that could not be copied anew afterwards.
+        Raises SourceError for a table that is not captured, or that could not be re-snapshotted afterwards.
         """
 
     def resume(self, name: str, table: str) -> str:

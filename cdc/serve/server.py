@@ -325,7 +325,7 @@ class Server:
         return supervisor.between_runs(lambda: make_savepoint(supervisor.spec, supervisor.root), SAVEPOINT_S)
 
     def resync(self, name: str, table: str) -> None:
-        """Copy a table anew. Raises PipelineUnknown, StateError, SourceError."""
+        """Re-snapshot a table. Raises PipelineUnknown, StateError, SourceError."""
         from cdc.job.resync import request_resync
 
         supervisor = self._supervisor(name)

@@ -31,8 +31,8 @@ class LifeOptions(Block):
     schedule_copy: Annotated[Literal["incremental", "refresh"], AnyCase] = Field(
         "incremental",
         alias="schedule.copy",
-        description="What a second and later run does: carry on with the log from where the last run ended, or copy "
-        "all tables anew first, as `cdc resync` does.",
+        description="What a second and later run does: carry on with the log from where the last run ended, or "
+        "re-snapshot all tables first, as `cdc resync` does.",
     )
     restart: Annotated[Strategy | None, AnyCase] = Field(
         None,

@@ -74,7 +74,7 @@ class RouteRule(Block):
         "keep",
         alias="shard-gone",
         description="What becomes of the rows of one of several tables that is truncated or dropped: with `keep` they "
-        "stay, with `delete` the sink table is copied anew from the others. `delete` takes a shard-column.",
+        "stay, with `delete` the sink table is re-snapshotted from the others. `delete` takes a shard-column.",
     )
     description: str | None = Field(None, description="For people; no effect.")
 

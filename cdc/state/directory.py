@@ -115,7 +115,7 @@ class StateDir:
             f"has format {number}, this version of cdc reads format {FORMAT}{told}",
             where=str(self.root),
             hint="use the version of cdc that wrote it; or give another --state-dir: empty the sink's tables, they are "
-            f"copied anew then{begin}",
+            f"re-snapshotted then{begin}",
         )
 
     def _position(self) -> str:

@@ -144,7 +144,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("cdc_tables", "gauge", "Tables that are known, of source and sink.", _one(lambda s: len(s.tables))),
     Family(
-        "cdc_tables_paused", "gauge", "Source tables that are paused, or resumed and not copied anew yet.",
+        "cdc_tables_paused", "gauge", "Source tables that are paused, or resumed and not re-snapshotted yet.",
         _one(lambda status: len(status.paused) + len(status.resumed)),
     ),
     Family("cdc_tables_copied", "gauge", "Tables by the state of their copy.", _copy_states, ("state",)),

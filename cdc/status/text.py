@@ -31,7 +31,7 @@ def status_text(seen: Seen) -> Iterator[str]:
     if status.paused:
         yield f"  paused      {', '.join(status.paused)}"
     if status.resumed:
-        yield f"  resumed     {', '.join(status.resumed)}: not copied anew yet"
+        yield f"  resumed     {', '.join(status.resumed)}: not re-snapshotted yet"
     if status.note:
         yield f"  waits       {status.note}"
     yield from _tables(status.tables)

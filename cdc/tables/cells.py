@@ -102,7 +102,7 @@ NOTICES: Mapping[str, str] = {
     "occupied": "rows.kept {source}: rows were here before its snapshot, and those that it does not have stay "
     "(pipeline.existing-rows)",
     "replaced": "rows.replaced {source}: rows were here before its snapshot, which takes their place once it is whole",
-    "routed": "route.moved {source}: it goes here from now on, and is copied anew for that",
+    "routed": "route.moved {source}: it goes here from now on, and is re-snapshotted for that",
     "unrouted": "route.moved {source}: it goes elsewhere from now on, its rows stay here as they are",
     "left": "table.left {source}: its rows stay here as they are, {reason}",
     "pause": "table.paused {source}: its rows stay as they are until it is resumed",

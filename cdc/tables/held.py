@@ -56,4 +56,4 @@ def held_tables(views: TableViews, requests: Iterable[Request]) -> HeldTables:
 def check_not_paused(state: StateDir, table: TableId) -> None:
     """Raise NotNow for a table that no copy could get into the sink."""
     if table in Held(state).tables().paused:
-        raise NotNow("it is paused", where=str(table), hint="`cdc resume` copies it anew")
+        raise NotNow("it is paused", where=str(table), hint="`cdc resume` re-snapshots it")

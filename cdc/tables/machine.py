@@ -35,7 +35,7 @@ from cdc.tables.table_map import Circumstances, TableMap
 from cdc.tables.transitions import TRANSITIONS
 
 MOVED = "its rows go to another table of the sink"
-JOINED = "the table of the sink that it goes to is copied anew, or was altered meanwhile"
+JOINED = "the table of the sink that it goes to is re-snapshotted, or was altered meanwhile"
 RESUMED = "it was paused"
 
 

@@ -144,15 +144,15 @@ def _stopped(step: Step) -> ChangeRefused:
             return ChangeRefused(
                 f"rename.table {step.source} to {step.new_source}: {step.stays}, so its rows cannot follow",
                 where=str(step.told_at),
-                hint="route both names to one sink table; or write lenient, and copy it anew with cdc resync",
+                hint="route both names to one sink table; or write lenient, and re-snapshot it with cdc resync",
             )
         case on.TableChanged():
             return ChangeRefused(
                 f"{step.change_words} of {step.source}: its rows that are there would have the values under the other "
                 "names, and cannot be told from those of other tables",
                 where=str(step.table),
-                hint="write evolve, with a source that copies tables: all that go there are copied anew; or route this "
-                "table to another one",
+                hint="write evolve, with a source that copies tables: all that go there are re-snapshotted; or route "
+                "this table to another one",
             )
         case on.ChangeRefused(reason=reason):
             return ChangeRefused(reason, where=str(step.table))
@@ -160,7 +160,7 @@ def _stopped(step: Step) -> ChangeRefused:
             others = ", ".join(map(str, step.not_snapshotted)) or "all that go to it"
             ways = f"take {others} in again, all are copied then; or leave" if step.policy.mirrors else "leave"
             return ChangeRefused(
-                f"{step.source} is to be copied anew, and its rows cannot be told from those of other tables",
+                f"{step.source} is to be re-snapshotted, and its rows cannot be told from those of other tables",
                 where=str(step.table),
                 hint=f"several tables without a key go there: {ways} this one out (tables.exclude), its rows stay",
             )

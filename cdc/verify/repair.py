@@ -1,4 +1,4 @@
-"""`cdc verify --repair`: tables that differ are asked to be copied anew, as `cdc resync` does."""
+"""`cdc verify --repair`: tables that differ are asked to be re-snapshotted, as `cdc resync` does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def repair(spec: PipelineSpec, found: Verification, state_dir: Path | None) -> I
     for report in found.tables:
         for source in report.sources if report.state is State.DIFFERENT else ():
             request_resync(spec, source, state_dir)
-            yield f"{source}: will be copied anew{_kept(policy, report)}"
+            yield f"{source}: will be re-snapshotted{_kept(policy, report)}"
 
 
 def _kept(policy: Policy, report: TableReport) -> str:

@@ -138,7 +138,7 @@ class _Work:
         if paused := [str(table) for table in own if table in self.held.paused]:
             return TableReport(*told, State.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
         if resumed := [str(table) for table in own if table in self.held.resumed]:
-            return TableReport(*told, State.OPEN, note=f"{', '.join(resumed)} was paused, and is not copied anew yet")
+            return TableReport(*told, State.OPEN, note=f"{', '.join(resumed)} was paused, and not re-snapshotted yet")
         if pair.why_not:
             return TableReport(*told, State.SKIPPED, note=pair.why_not)
         copied = [f"{table} is {self.copying[table]}" for table in own if table in self.copying]

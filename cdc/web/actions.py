@@ -28,7 +28,7 @@ def _table(name: str, fields: Mapping[str, str]) -> str:
 def _resync(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
     table = _table(name, fields)
     desk.control.resync(name, table)
-    return f"{table} will be copied anew."
+    return f"{table} will be re-snapshotted."
 
 
 def _pause(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
@@ -89,9 +89,9 @@ ACTIONS: Mapping[str, Action] = {
     "stop": Action(_stop, "End the run after its batch"),
     "drain": Action(_drain, "End it once all that the log holds now is committed"),
     "savepoint": Action(_savepoint, "Keep a copy of the state"),
-    "resync": Action(_resync, "Copy a table anew", ("table",)),
+    "resync": Action(_resync, "Re-snapshot a table", ("table",)),
     "pause": Action(_pause, "Leave a table as it is in the sink", ("table",)),
-    "resume": Action(_resume, "Copy a paused table anew, and go on with it", ("table",)),
+    "resume": Action(_resume, "Re-snapshot a paused table, and go on with it", ("table",)),
     "verify": Action(_verify, "Compare its sink with its source, beside everything else; one comparison at a time"),
 }
 

@@ -127,7 +127,7 @@ def _held(name: str, status: Status, visitor: Visitor) -> Markup:
         return None if visitor.read_only else action(visitor, name, "resume", f"Resume {table}", hidden)
 
     lines = [el("p", el("strong", "Paused: "), el("code", table), " ", resume(table)) for table in status.paused]
-    lines += [el("p", el("strong", "Resumed: "), el("code", each), " is copied anew") for each in status.resumed]
+    lines += [el("p", el("strong", "Resumed: "), el("code", each), " is re-snapshotted") for each in status.resumed]
     return el("article", lines, class_="card warn")
 
 

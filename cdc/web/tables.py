@@ -56,7 +56,7 @@ def _actions(name: str, each: Table, status: Status, visitor: Visitor) -> Child:
         return action(visitor, name, "resume", "Resume", hidden, about=each.table)
     return el(
         "div",
-        action(visitor, name, "resync", "Resync", hidden, ask=f"Copy {each.table} anew?", about=each.table),
+        action(visitor, name, "resync", "Resync", hidden, ask=f"Re-snapshot {each.table}?", about=each.table),
         action(
             visitor, name, "pause", "Pause", hidden, ask=f"Leave {each.table} as it is in the sink?", about=each.table
         ),

@@ -36,7 +36,7 @@ class DuckDbRows:
                 raise SinkError(
                     f"the table has no column {', '.join(missing)}",
                     where=str(table),
-                    hint="was it changed by somebody else? `cdc resync` copies the table anew",
+                    hint="was it changed by somebody else? `cdc resync` re-snapshots the table",
                 )
             self._select = ", ".join(f"{_read(*actual[name.casefold()])} AS {quoted(name)}" for name in schema.names)
             self.arrow: pa.Schema = self._query(session, "WHERE false").to_arrow_table().schema

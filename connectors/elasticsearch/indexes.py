@@ -306,7 +306,7 @@ class IndexPlanner:
     def _index(self, table: TableId) -> Index:
         found = self._get(table)
         if found is None:
-            hint = "it was deleted or renamed in the cluster; `cdc resync` copies the table anew"
+            hint = "it was deleted or renamed in the cluster; `cdc resync` re-snapshots the table"
             raise ChangeRefused("there is no index", where=str(table), hint=hint)
         return found
 

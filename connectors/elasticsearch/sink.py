@@ -240,7 +240,7 @@ class ElasticsearchSink(Sink):
     def _index(self, table: TableId) -> Index:
         index = self._cluster.indexes([table]).get(table)
         if index is None:
-            hint = "it was deleted or renamed in the cluster; `cdc resync` copies the table anew"
+            hint = "it was deleted or renamed in the cluster; `cdc resync` re-snapshots the table"
             raise SinkError("there is no index", where=str(table), hint=hint)
         return index
 

@@ -139,7 +139,7 @@ class IcebergSinkOptions(LakeSinkOptions):
         """Missing options of the catalog's kind, and properties that would bend rows."""
         yield from super().problems()
         if self.catalog_type == "hadoop":
-            hint = "use sql with another warehouse folder, or rest; its tables are copied there anew"
+            hint = "use sql with another warehouse folder, or rest; its tables are re-snapshotted there"
             yield Remark("catalog.properties.type", "hadoop cannot be written without Java", hint)
         local = self.warehouse is not None and self.warehouse.startswith("file://")
         if self.catalog_type == "sql" and self.uri is None and not local:

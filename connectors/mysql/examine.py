@@ -126,7 +126,9 @@ def _log(connection: MySqlConnection, info: ServerInfo, committed: MySqlOffset |
     told = f"{len(logs)} files of {size:.1f} GiB, kept for {'ever' if not kept_s else _hours(kept_s)}"
     if 0 < kept_s < _SHORT_S:
         fix = f"run on the server: {_WEEK.format(scope='GLOBAL' if info.mariadb else 'PERSIST')}"
-        yield warning("binlog retention", f"{told}: a pipeline that is stopped longer has to copy all anew", fix)
+        yield warning(
+            "binlog retention", f"{told}: a pipeline that is stopped longer has to re-snapshot every table", fix
+        )
     else:
         yield ok("binlog retention", told)
     if committed is None:

@@ -47,9 +47,9 @@ class LogOptions(SourceOptions):
         False,
         alias="scan.parse.online.schema.changes.enabled",
         description="Take the table swap at the end of a gh-ost or pt-osc run for the ALTER that it stands for; rows "
-        "that the log leaves in doubt are copied anew. The tools' own tables are not captured: names such as _t_gho, "
-        "_t_ghc, _t_del, _t_new, _t_old. When false, the table is another one from there on and copied anew, or the "
-        "pipeline stops when it copies none.",
+        "that the log leaves in doubt are re-snapshotted. The tools' own tables are not captured: names such as "
+        "_t_gho, _t_ghc, _t_del, _t_new, _t_old. When false, the table is another one from there on and "
+        "re-snapshotted, or the pipeline stops when it copies none.",
     )
     include_comments: bool = Field(
         False, alias="include-comments.enabled", description="Carry comments of tables and columns to the sink."
@@ -101,7 +101,7 @@ class LogOptions(SourceOptions):
         return False
 
     def copies_uncertain(self, table: TableId) -> bool:
-        """Whether a table is copied anew when the log does not tell what a schema change made of its rows."""
+        """Whether a table is re-snapshotted when the log does not tell what a schema change made of its rows."""
         return False
 
     def problems(self) -> Iterator[Remark]:

@@ -136,28 +136,28 @@ class SnapshotOptions(LogOptions):
         "fail",
         alias="scan.on-purged",
         description="When the server has purged log that was not read yet: `fail` stops with an error, `resnapshot` "
-        "copies all tables anew.",
+        "re-snapshots all tables.",
     )
     uncertain: Annotated[Literal["copy", "stop"], AnyCase] = Field(
         "copy",
         alias="schema-change.uncertain",
-        description="When the log does not tell what a schema change made of the rows of a table: `copy` copies the "
-        "table anew beside everything else, `stop` leaves it to the sink, which makes changes that are certain and "
+        description="When the log does not tell what a schema change made of the rows of a table: `copy` re-snapshots "
+        "the table beside everything else, `stop` leaves it to the sink, which makes changes that are certain and "
         "refuses the rest.",
     )
     copy_max_rows: int = Field(
         100_000_000,
         alias="schema-change.copy-max-rows",
         ge=0,
-        description="A table with more rows, as the server estimates, is not copied anew by itself; the pipeline "
+        description="A table with more rows, as the server estimates, is not re-snapshotted by itself; the pipeline "
         "stops.",
     )
     cascades: Annotated[Literal["warn", "copy", "ignore"], AnyCase] = Field(
         "warn",
         alias="foreign-key-cascades",
         description="What foreign keys do to rows (`ON DELETE CASCADE`, `SET NULL`) is not in the log of MariaDB and "
-        "of MySQL before 9.6: `warn` names them at the start, `copy` copies such a table anew when rows that it refers "
-        "to are deleted or change, `ignore` says nothing.",
+        "of MySQL before 9.6: `warn` names them at the start, `copy` re-snapshots such a table when rows that it "
+        "refers to are deleted or change, `ignore` says nothing.",
     )
     cascades_interval_s: Annotated[Duration, AtLeast("0 s")] = Field(
         600.0,

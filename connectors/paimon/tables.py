@@ -77,7 +77,7 @@ class LakeTable:
             raise SinkError(
                 "this is not the table that the pipeline wrote to: it was made anew, or another took its name",
                 where=str(self.id),
-                hint="`cdc resync` copies the table anew",
+                hint="`cdc resync` re-snapshots the table",
             )
         return int(text)
 

@@ -147,7 +147,7 @@ def test_random_changes_that_tell_their_routing_and_that_do_not(harness: Harness
         assert hits(harness) == sorted((str(id_), city, city or None) for id_, (city, _) in table.items())
 
 
-def test_an_index_keeps_its_routing_until_it_is_copied_anew(harness: Harness) -> None:
+def test_an_index_keeps_its_routing_until_it_is_re_snapshotted(harness: Harness) -> None:
     """An edited option holds for new indexes, as documents that are there stay where they are."""
     commit(harness.sink(), 0, orders(("+I", 1, "Rom")))
     harness.options.pop("index.routing-columns")

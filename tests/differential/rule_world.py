@@ -456,7 +456,7 @@ class World:
     def again(self, table: Table) -> None:
         """Dropped and created, perhaps with other columns.
 
-        Not where a mirror of several tables is copied anew for it: what is known here is how rows change, not copies.
+        Not where a mirror of several tables is re-snapshotted for it: known here is how rows change, not copies.
         """
         if self.behavior.allows("truncate.table") and any(self.sinks[name].merged for name, _ in table.targets):
             return

@@ -121,7 +121,7 @@ def not_understood(monkeypatch: pytest.MonkeyPatch, *, named: bool) -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_statement_that_is_not_understood_has_its_table_read_and_copied_anew(
+def test_a_statement_that_is_not_understood_has_its_table_read_and_re_snapshotted(
     any_server: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
     not_understood(monkeypatch, named=named)

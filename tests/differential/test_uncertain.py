@@ -257,7 +257,7 @@ def test_a_table_that_is_too_large_stops_and_names_the_way_out(any_server: MySql
     runs = DirectRuns(pipeline)
     runs.catch_up(LIMITS)
     any_server.execute("ALTER TABLE t00 ADD g INT AS (c * 2) STORED", database=database)
-    with pytest.raises(UnsupportedChange, match="has to be copied anew") as caught:
+    with pytest.raises(UnsupportedChange, match="has to be re-snapshotted") as caught:
         runs.catch_up(LIMITS)
     assert "schema-change.copy-max-rows" in caught.value.hint
     pipeline.source["schema-change.copy-max-rows"] = 1000

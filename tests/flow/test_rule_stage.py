@@ -201,7 +201,7 @@ def test_a_table_that_is_renamed_between_names_of_one_rule_is_not_copied(
     other = ListSource([*items, RenameTable(U, GHOST)])
     run_in_memory(other, ListSink(), middle=Middle(rules=rules((r"shop.[tu]", same))), state=tmp_path / "other")
     assert "shop._t_gho: it was renamed, and the rule of its new name makes other rows" in caplog.text
-    assert "`cdc resync FILE shop._t_gho` copies it anew" in caplog.text
+    assert "`cdc resync FILE shop._t_gho` re-snapshots it" in caplog.text
 
 
 def test_two_rules_of_the_same_words_make_other_rows_when_they_tell_the_name() -> None:
@@ -230,9 +230,9 @@ def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_column
     assert column.nullable
     assert [record.getMessage() for record in caplog.records if "the rules have changed" in record.getMessage()] == [
         "shop.t: the rules have changed: rows that are there keep what they have, without values in twice; "
-        "`cdc resync FILE shop.t` copies them anew",
+        "`cdc resync FILE shop.t` re-snapshots it",
         "shop.t: the rules have changed: rows that are there keep what they have, without values in qty; "
-        "`cdc resync FILE shop.t` copies them anew",
+        "`cdc resync FILE shop.t` re-snapshots it",
     ]
 
 
@@ -308,7 +308,7 @@ def test_values_that_fail_are_null_and_counted_where_the_rule_says_so(tmp_path: 
     assert done.reasons == {"failed-expression-to-null shop.t.part": 1}
 
 
-def test_a_column_that_is_copied_anew_stays_marked_behind_the_rule(tmp_path: Path) -> None:
+def test_a_column_that_is_re_snapshotted_stays_marked_behind_the_rule(tmp_path: Path) -> None:
     applied: list[SchemaChange] = []
 
     class Noting(ListSink):

@@ -1,4 +1,4 @@
-"""A table that several go to is copied anew with all of them: nothing stays that is gone from one of them."""
+"""A table that several go to is re-snapshotted with all of them: nothing stays that is gone from one of them."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_a_column_that_has_become_too_narrow_is_told(life: Life, caplog: pytest.
 def test_the_plan_says_what_edited_rules_leave_as_it_is(life: Life) -> None:
     life.run(rules("*, qty * 2 AS share", "qty > 0"))
     start = "shop.orders: the rules have changed: rows that are there keep what they have, "
-    end = "; `cdc resync FILE shop.orders` copies them anew"
+    end = "; `cdc resync FILE shop.orders` re-snapshots it"
     assert life.notes(rules("*, qty * 2 AS share", "qty > 0")) == []
     assert life.notes(rules("*, qty * 3 AS share", "qty > 0")) == [f"{start}as the earlier rules made share{end}"]
     assert life.notes(rules("*, qty * 2 AS share, 1 AS one", "qty > 0")) == [f"{start}without values in one{end}"]

@@ -105,18 +105,18 @@ def test_the_log_says_when_a_table_is_done_and_now_and_then_how_far_it_is(tmp_pa
     assert world.lines[-1][1]["seconds"] == 4.0
 
 
-def test_a_table_that_is_copied_anew_is_told_with_the_reason(tmp_path: Path) -> None:
+def test_a_table_that_is_re_snapshotted_is_told_with_the_reason(tmp_path: Path) -> None:
     """In a log line as it begins, in the file, and in the summary: as long as it is, and once it was in this run."""
     world = World(tmp_path)
     before = replace(part(1000, state="done"), why="of an earlier run")
     world.at(2, before, part(10, table=U))
-    assert world.copying.anew() == []
+    assert world.copying.re_snapshots() == []
     world.at(4, replace(part(250), why="cdc resync"), part(20, table=U))
-    assert ("is copied anew", {"table": "shop.orders", "why": "cdc resync"}) in world.lines
+    assert ("is re-snapshotted", {"table": "shop.orders", "why": "cdc resync"}) in world.lines
     assert world.file()["tables"]["shop.orders"]["why"] == "cdc resync"
-    assert world.copying.anew() == ["shop.orders: is being copied anew, 250 rows: cdc resync"]
+    assert world.copying.re_snapshots() == ["shop.orders: is being re-snapshotted, 250 rows: cdc resync"]
     world.at(6, replace(part(1000, state="done"), why="cdc resync"), part(1000, table=U, state="done"))
-    assert world.copying.anew() == ["shop.orders: copied anew, 1,000 rows: cdc resync"]
+    assert world.copying.re_snapshots() == ["shop.orders: re-snapshotted, 1,000 rows: cdc resync"]
 
 
 def test_what_is_under_way_is_told_to_who_plans(tmp_path: Path) -> None:
@@ -124,6 +124,6 @@ def test_what_is_under_way_is_told_to_who_plans(tmp_path: Path) -> None:
     assert under_way(LocalStore(tmp_path)) == []
     world.at(2, replace(part(250), why="cdc resync"), part(20, table=U), part(9, state="done", table=TableId("a", "b")))
     anew, first = under_way(LocalStore(tmp_path))
-    assert anew.startswith("shop.orders is copied anew, 250 of ")
+    assert anew.startswith("shop.orders is re-snapshotted, 250 of ")
     assert anew.endswith(" rows: cdc resync")
     assert first.startswith(f"{U} is copied, 20 of ")

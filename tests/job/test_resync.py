@@ -28,7 +28,7 @@ PLAIN = TableSchema((Column("v", DataType.parse("INT")),))
 
 
 class Copying(ListSource):
-    """Captures `shop`, whose tables it can copy anew."""
+    """Captures `shop`, whose tables it can re-snapshot."""
 
     def captures(self, table: TableId) -> bool:
         return table.database == "shop"
@@ -81,7 +81,7 @@ def test_one_of_several_that_have_a_key_is_snapshotted_alone(spec: Any, log: Com
     assert requested(tmp_path) == {TableId("shop", "orders")}
 
 
-def test_one_of_several_tables_without_a_key_cannot_be_copied_anew(spec: Any, log: CommitLog, tmp_path: Path) -> None:
+def test_one_of_several_tables_without_a_key_has_no_re_snapshot(spec: Any, log: CommitLog, tmp_path: Path) -> None:
     table = TableId("lake", "orders")
     merged(tmp_path, table, PLAIN)
     with pytest.raises(SourceError, match=r"shop\.orders: its rows in lake\.orders cannot be told from those of other"):

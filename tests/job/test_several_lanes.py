@@ -66,7 +66,7 @@ def run(folder: Path, work: Work, *, bounded: bool = False, log_format: str = "t
 
 
 def test_a_list_that_becomes_one_sink_is_refused_until_one_goes_on(tmp_path: Path) -> None:
-    """Else all tables would be copied anew, without a word; moved as the hint says, the progress is that of the one."""
+    """Else all tables would be re-snapshotted; moved as the hint says, the progress is that of the one."""
     one = check(str(tmp_path / "p.yaml"), TWO.replace("- {", "  {", 1).partition("\n- {")[0].encode(), env={}).specs[0]
     root = tmp_path / "st"
     check_one_sink(one, root)

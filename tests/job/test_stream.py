@@ -173,7 +173,7 @@ def test_errors_cross_as_what_they_are(tmp_path: Path) -> None:
 
 
 def test_a_request_is_taken_in_though_the_source_cannot_go_on(tmp_path: Path) -> None:
-    """`cdc resync` may be what lets it: the table is copied anew, whatever the log does not tell of its rows."""
+    """`cdc resync` may be what lets it: the table is re-snapshotted, whatever the log does not tell of its rows."""
 
     class Refusing(ListSource):
         def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:

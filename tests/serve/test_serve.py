@@ -162,7 +162,7 @@ def check_pause(serving: Serving, mysql_server: MySqlServer, database: str) -> N
     assert "is paused from the next batch on" in serving.api.post("live", "pause", table=orders)
     mysql_server.execute("INSERT INTO orders VALUES (5)", database=database)
     serving.wait("the pause", lambda: orders in (serving.one("live")["status"]["paused"] or []))
-    assert "will be copied anew" in serving.api.post("live", "resume", table=orders)
+    assert "will be re-snapshotted" in serving.api.post("live", "resume", table=orders)
     serving.wait("the copy", lambda: serving.rows("live") == 5)
     serving.wait("the word of it", lambda: serving.one("live")["paused"] == [])
 

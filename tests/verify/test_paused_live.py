@@ -65,8 +65,8 @@ def test_a_paused_table_stays_and_a_resumed_one_is_the_sources_again(any_server:
         request_resync(pipeline.spec, orders, None)
     assert refresh(pipeline.spec, pipeline.state) == 1, "a schedule copies the others"
 
-    assert cdc(pipeline, "resume", orders) == f"{orders} will be copied anew, and followed again."
-    assert cdc(pipeline, "resume", orders) == f"{orders} is resumed already, and will be copied anew."
+    assert cdc(pipeline, "resume", orders) == f"{orders} will be re-snapshotted, and followed again."
+    assert cdc(pipeline, "resume", orders) == f"{orders} is resumed already, and will be re-snapshotted."
     pipeline.source("INSERT INTO orders VALUES (4, 'd', NULL)")
     pipeline.run()
     pipeline.source("DELETE FROM orders WHERE id = 3", "INSERT INTO orders VALUES (5, 'e', NULL)")
@@ -82,7 +82,7 @@ def test_a_table_that_no_copy_could_bring_back_is_not_paused(mysql_server: MySql
     pipeline.file.write_text(text.replace("sink:", "  schema-change.uncertain: stop\nsink:"))
     pipeline.source("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     pipeline.run()
-    with pytest.raises(SourceError, match="would not copy it anew"):
+    with pytest.raises(SourceError, match="would not re-snapshot it"):
         cdc(pipeline, "pause", f"{database}.t")
 
 
@@ -99,7 +99,7 @@ def test_a_paused_table_that_is_left_out_stops_nothing_and_is_copied_when_it_is_
     pipeline.source("INSERT INTO u VALUES (1)")
     pipeline.run()
     pipeline.file.write_text(left_out)
-    with pytest.raises(SourceError, match="cannot be resumed: its source does not copy it anew"):
+    with pytest.raises(SourceError, match="cannot be resumed: its source does not re-snapshot it"):
         cdc(pipeline, "resume", table)
     pipeline.source("INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (2)")
     pipeline.run()

@@ -138,7 +138,7 @@ def test_the_command_reports_json_repairs_and_has_exit_codes(mysql_server: MySql
     assert done.exit_code == 1
     told = json.loads(done.stdout)
     assert (told["equal"], [table["state"] for table in told["tables"]]) == (False, ["equal", "different"])
-    assert f"{database}.b: will be copied anew" in done.stderr
+    assert f"{database}.b: will be re-snapshotted" in done.stderr
 
 
 @pytest.mark.slow

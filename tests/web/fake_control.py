@@ -122,7 +122,7 @@ def status(name: str, count: int = 12, **fields: object) -> Status:
                         SchemaEvent(now - 300, 1500, "shop.users", "drop.column", "held-back")),
         errors=(Error(now - 700, "SinkUnavailable", "no connection", "fe:9030", "start it, or wait", True),),
         paused=("shop.archive",),
-        notices=(Notice(now - 90, "shop.users is copied anew: it was altered"),),
+        notices=(Notice(now - 90, "shop.users is re-snapshotted: it was altered"),),
     )  # fmt: skip
     return replace(made, **fields)  # type: ignore[arg-type]
 

@@ -174,7 +174,7 @@ def test_each_table_has_its_actions_and_a_running_pipeline_no_start(
     playwright.expect(page.get_by_role("button", name="Start", exact=True)).to_have_count(0)
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Resync shop.table_003").click()
-    playwright.expect(page.get_by_text("shop.table_003 will be copied anew.")).to_be_visible()
+    playwright.expect(page.get_by_text("shop.table_003 will be re-snapshotted.")).to_be_visible()
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Pause shop.table_004").press("Enter")
     playwright.expect(page.get_by_text("shop.table_004 is paused.")).to_be_visible()

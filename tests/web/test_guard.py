@@ -132,8 +132,8 @@ def test_a_form_does_what_its_button_says_and_says_so_once(control: FakeControl)
     answer = visitor.post("/actions/shop", data=fields)
     assert answer.status_code == 303
     assert control.asked == [("resync", "shop", "shop.orders")]
-    assert "shop.orders will be copied anew." in visitor.get(answer.headers["location"]).text
-    assert "shop.orders will be copied anew." not in visitor.get(answer.headers["location"]).text
+    assert "shop.orders will be re-snapshotted." in visitor.get(answer.headers["location"]).text
+    assert "shop.orders will be re-snapshotted." not in visitor.get(answer.headers["location"]).text
 
 
 @pytest.mark.parametrize(

@@ -120,9 +120,9 @@ def test_actions(client: TestClient, control: FakeControl, action: str) -> None:
     assert control.asked == [(action, "shop")]
 
 
-def test_a_table_is_copied_anew(client: TestClient, control: FakeControl) -> None:
+def test_a_table_is_re_snapshotted(client: TestClient, control: FakeControl) -> None:
     answer = client.post(f"{BASE}/shop/resync", headers=SENT, json={"table": "shop.orders"})
-    assert answer.json()["message"] == "shop.orders will be copied anew."
+    assert answer.json()["message"] == "shop.orders will be re-snapshotted."
     assert control.asked == [("resync", "shop", "shop.orders")]
 
 

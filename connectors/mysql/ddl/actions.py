@@ -183,7 +183,7 @@ def _made_from_rows(table: TableId, other: TableId, what: str, work: Work) -> No
 
 
 def _copied(table: TableId, what: str, work: Work) -> bool:
-    """The table is copied anew, with rows that the log does not hold."""
+    """The table is re-snapshotted, with rows that the log does not hold."""
     return work.leave_uncertain(table, f"{what} brought or removed rows that the log does not hold", same_rows=False)
 
 

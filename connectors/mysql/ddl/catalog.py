@@ -6,7 +6,7 @@ schema changes need them. Rules for names that leave or enter the captured table
 * renamed away: capturing stops with a notice, the sink table keeps its rows until the name is used again;
 * renamed in: its rows were not followed. It is a new table, marked `arrived`, where such tables are copied, else it is
   refused; unless it is the end of a gh-ost or pt-osc change and `online_schema_changes` is on: then only its definition
-  changes, and where the log does not show that the rows are the same, the table is copied anew.
+  changes, and where the log does not show that the rows are the same, the table is re-snapshotted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DdlResult:
         delta: everything the catalog now knows differently; goes into the schema history.
         notices: what the user should see; each a sentence.
         dml: row changes in statement format that may concern captured tables, as a view or by a trigger too, where not
-            all captured ones are copied anew: they are not followed.
+            all captured ones are re-snapshotted: they are not followed.
         unparsed: statements not understood that may concern captured tables: read the definitions anew, or stop.
     """
 
@@ -70,7 +70,7 @@ class Catalog:
         tinyint1_as_boolean: as in `table_schema`.
         online_schema_changes: understand gh-ost's and pt-osc's swaps as ALTERs of the table.
         copied: whether the rows of a table that is renamed in can be copied.
-        copied_when_uncertain: whether a table is copied anew when the log does not tell what became of its rows.
+        copied_when_uncertain: whether a table is re-snapshotted when the log does not tell what became of its rows.
     """
 
     def __init__(

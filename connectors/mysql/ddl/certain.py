@@ -3,7 +3,7 @@
 `uncertain_fill` and `unsure_in_sinks` say the same of a column that is added with a constant.
 
 The log has the statement, not what the server made of the rows. What is not on this list is uncertain, and the table is
-copied anew. On it is, besides what `cdc.types.certain` has for types alone:
+re-snapshotted. On it is, besides what `cdc.types.certain` has for types alone:
 
 - of numbers to another family only integers to DECIMAL and, but for BIGINT UNSIGNED, to DOUBLE: not every sink converts
   the others as the servers do; BOOLEAN, which is BIT(1) or TINYINT(1), stays what it is;

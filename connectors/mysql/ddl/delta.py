@@ -25,7 +25,7 @@ class Delta:
         tables: definitions, of captured and other tables.
         databases: default character sets.
         marks: names that stand for something else than a captured table.
-        uncertain: captured tables that have to be copied anew.
+        uncertain: captured tables that have to be re-snapshotted.
     """
 
     tables: Mapping[TableId, MySqlTable | None] = field(default_factory=dict)

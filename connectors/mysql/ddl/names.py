@@ -22,7 +22,7 @@ def known_name(table: TableId, lower_case_table_names: int, known: Collection[Ta
 def names_in(sql: str, database: str, tables: Iterable[TableId]) -> frozenset[TableId]:
     """The tables that a statement may be about which is not understood: those whose name is in its text, in any case.
 
-    Too many does no harm, they are read and copied anew; one too few would differ silently. So nothing is parsed: a
+    Too many does no harm, they are read and re-snapshotted; one too few would differ silently. So nothing is parsed: a
     name counts wherever it stands, quoted or not, also in a comment or a string, as long as it is not a part of a
     longer word. A table of another database than the statement's default one counts where that is named too.
     """

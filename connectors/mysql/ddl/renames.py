@@ -108,7 +108,7 @@ def _online_copy(
 
 
 def _take_over(old: MySqlTable | None, copy: MySqlTable | None, work: Work) -> None:
-    """The copy's definition is the table's. Its rows are too, where that is certain; else they are copied anew.
+    """The copy's definition is the table's. Its rows are too, where that is certain; else they are re-snapshotted.
 
     Raises UnsupportedChange where they cannot be, and values would be lost.
     """

@@ -54,7 +54,7 @@ class Work:
         self.uncertain: dict[TableId, Uncertain] = {}
 
     def leave_uncertain(self, table: TableId, reason: str, *, same_rows: bool = True) -> bool:
-        """The log does not tell what rows of the table are; False when it is not copied anew for that."""
+        """The log does not tell what rows of the table are; False when it is not re-snapshotted for that."""
         if not (self.wanted(table) and self.known.copied_when_uncertain(table)):
             return False
         before = self.uncertain.get(table)

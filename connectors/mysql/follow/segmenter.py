@@ -55,7 +55,7 @@ class SchemaTracker(Protocol):
         """Rows of a captured table are coming, under an id not met before: the tables that become known by it."""
 
     def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
-        """From here on the log does not tell the rows of these tables; False when not all are copied anew for that.
+        """From here on the log does not tell the rows of these tables; False when not all are re-snapshotted for that.
 
         Where none are given it is not known which they are: those whose snapshot is ordered are taken for them.
         """
@@ -255,7 +255,7 @@ class Segmenter:
     def _rollback(self, view: BufferView, first: int, index: int) -> None:
         """ROLLBACK or ROLLBACK TO in the log: fine without rows of ours before it in the transaction.
 
-        Else their tables are copied anew, or it is refused.
+        Else their tables are re-snapshotted, or it is refused.
         """
         tables = self._rows_before(view, first, index)
         reason = "the log holds rows that were rolled back (a transaction that mixes engines)"

@@ -66,7 +66,7 @@ class Schemas:
     """
 
     def __init__(self, store: Store, options: LogOptions, ordered: frozenset[TableId] = frozenset()) -> None:
-        """`ordered` are tables that are to be copied anew: whatever the log does not tell of their rows, that does."""
+        """`ordered` are tables to be re-snapshotted: whatever the log does not tell of their rows, that does."""
         self._options, self._store, self.history, self._ordered = options, store, _shared(store), ordered
         self._digests: dict[int, str] = {}
 

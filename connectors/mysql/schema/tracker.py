@@ -92,7 +92,7 @@ class Tracker:
         """Compare all captured tables with the server's, before anything behind `at` is followed; what it has altered
         without a word in its log is in the history then. False when `at` is too far behind to tell.
 
-        Raises UnsupportedChange when such a table is not copied anew for that, SourceError.
+        Raises UnsupportedChange when such a table is not re-snapshotted for that, SourceError.
         """
         if self._unlogged is None:
             return True

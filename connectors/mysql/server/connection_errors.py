@@ -17,7 +17,7 @@ from connectors.shared.login.mysql import MALFORMED, LoginTimeout, NotMySql, Uns
 GRANT = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 
 COPY_ANEW = (
-    "set scan.on-purged: resnapshot, which copies every table anew beside the rows of the sink; or start the pipeline "
+    "set scan.on-purged: resnapshot, which re-snapshots every table beside the rows of the sink; or start the pipeline "
     "anew with an empty state directory and empty sink tables"
 )
 """The way out of a gap in the log."""

@@ -70,7 +70,7 @@ class Link:
     @property
     def told(self) -> str:
         """The consequence where the parent is captured, in words."""
-        return f"{self.child} is copied anew when rows of {self.parent} change that it refers to: not all is logged"
+        return f"{self.child} is re-snapshotted when rows of {self.parent} change that it refers to: not all is logged"
 
     @property
     def untold(self) -> str:

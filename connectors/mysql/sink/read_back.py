@@ -47,7 +47,7 @@ class ServerRows:
         columns = {column.name.casefold(): column for column in found.columns}
         missing = [name for name in schema.names if name.casefold() not in columns]
         if missing:
-            hint = "was it changed by somebody else? `cdc resync` copies the table anew"
+            hint = "was it changed by somebody else? `cdc resync` re-snapshots the table"
             raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
         chosen = tuple(replace(columns[name.casefold()], name=name) for name in schema.names)
         return cls(server, replace(found, columns=chosen), vectors_as_text=vectors_as_text)

@@ -169,7 +169,7 @@ class MySqlSink(TableSink[ServerType]):
 
 def missing_table(table: TableId) -> SinkError:
     """Rows for a table that is not there."""
-    hint = "it was dropped or renamed in the server; `cdc resync` copies it anew"
+    hint = "it was dropped or renamed in the server; `cdc resync` re-snapshots it"
     return SinkError("the table does not exist", where=str(table), hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""Rows that foreign keys change without a word in the log: their tables are copied anew (`foreign-key-cascades: copy`).
+"""Rows that foreign keys change without a word in the log: re-snapshots of their tables (`foreign-key-cascades: copy`).
 
     stream reader   at the start of a run, and behind changes of schemas: asks the server which foreign keys do so,
                     `cascades.json` in the connector's state; those known before stay until the log is read so far, as

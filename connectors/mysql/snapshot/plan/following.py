@@ -29,7 +29,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class UncertainRows:
-    """A table whose rows the log does not tell from here on: it has to be copied anew."""
+    """A table whose rows the log does not tell from here on: it has to be re-snapshotted."""
 
     table: TableId
     why: Uncertain

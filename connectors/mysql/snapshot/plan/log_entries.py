@@ -97,7 +97,7 @@ class LogEntries:
         for request in requests:
             table = new_names.get(request.table, request.table)
             if table not in known or not self._wanted(table):
-                self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
+                self._notices.append(f"{table} is not a captured table, so it cannot be re-snapshotted")
                 self._requests.remove({request.name})
                 continue
             found.append(begun(request, table))
@@ -122,7 +122,7 @@ class LogEntries:
             self._notices += announced(by_table, why, self._session.connection(), self._options.copy_max_rows)
 
     def _restarted(self, start: MySqlOffset, entries: Collection[Entry]) -> list[Entry]:
-        """On another server positions are others: what was copied and is not behind the log is copied anew."""
+        """On another server positions are others: what was copied and is not behind the log is re-snapshotted."""
         before, here, marks = start.chunks, start.sequence, self._marks.refresh()
         return [
             copy.begun_again(table)

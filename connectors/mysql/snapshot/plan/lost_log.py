@@ -2,7 +2,7 @@
 present end of the log on. Stream reader process; a note of it may come from a task by way of the driver.
 
 The jump is a batch of its own: its two offsets enclose a log that is gone and is not read. It brings the definitions as
-they are now, and every table begins to be copied anew.
+they are now, and every table begins to be re-snapshotted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from connectors.mysql.server.positions import file_number
 from connectors.mysql.snapshot.plan.coordinator import Coordinator
 
 FILE_NAME = "lost.json"
-_REMOVE = "remove the file, and copy the tables anew (cdc resync)"
+_REMOVE = "remove the file, and re-snapshot the tables (cdc resync)"
 
 
 class LostNote:

@@ -1,4 +1,4 @@
-"""Tables that are copied anew though nobody asked for it: announced, and not beyond a size."""
+"""Tables that are re-snapshotted though nobody asked for it: announced, and not beyond a size."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def announced(
         rows = _estimated_rows(session, table)
         if rows > most_rows:
             raise UnsupportedChange(
-                f"it has to be copied anew, as {why[table]}, and has about {rows:,} rows",
+                f"it has to be re-snapshotted, as {why[table]}, and has about {rows:,} rows",
                 where=str(table),
                 hint=f"set schema-change.copy-max-rows above {rows} to copy it, {_ELSE[begin.why == 'uncertain']}"
                 "or leave it out with tables.exclude",
             )
-        said.append(f"{table} is copied anew, about {rows:,} rows: {why[table]}")
+        said.append(f"{table} is re-snapshotted, about {rows:,} rows: {why[table]}")
     return said
 
 

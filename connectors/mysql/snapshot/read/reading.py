@@ -86,7 +86,7 @@ def tail_filter(wanted: CopiedRange, store: Store, streams: Streams, schemas: Sc
 
 
 def uncertain(wanted: CopiedRange, kept: TailFilter, report: Report) -> None:
-    """Report the tables of a range that was read on another server and cannot be told exactly: they are copied anew.
+    """Report the tables of a range that was read on another server and cannot be told exactly: they are re-snapshotted.
 
     A position of the one server means nothing on the other, so where a chunk was read inside the range, the changes
     around that place are left out or come twice.

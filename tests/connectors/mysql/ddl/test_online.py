@@ -110,7 +110,7 @@ def test_wider_integers_are_certain() -> None:
     ],
 )
 @pytest.mark.parametrize("tool", [gh_ost, pt_osc])
-def test_rows_that_may_be_others_are_copied_anew(tool, clauses: str) -> None:  # type: ignore[no-untyped-def]
+def test_rows_that_may_be_others_are_re_snapshotted(tool, clauses: str) -> None:  # type: ignore[no-untyped-def]
     result = tool(known(), clauses)
     assert list(result.delta.uncertain) == [T]
     assert not result.delta.uncertain[T].same_rows

@@ -1,4 +1,4 @@
-"""Tables that the server alters without a word in its log: noticed, and copied anew or refused, never read wrongly."""
+"""Tables that the server alters without a word in its log: noticed, re-snapshotted or refused, never read wrongly."""
 
 from __future__ import annotations
 

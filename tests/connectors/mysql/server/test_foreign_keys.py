@@ -75,7 +75,7 @@ def test_a_backtick_in_a_name_however_mariadb_writes_it(monkeypatch: pytest.Monk
     [
         ("warn", ("child",), Level.WARNING, "is not in this server's log, and not done", "foreign-key-cascades: copy"),
         ("ignore", ("child",), Level.OK, "a run does not say so (foreign-key-cascades: ignore)", ""),
-        ("copy", ("child", "parent"), Level.OK, "shop.child is copied anew when rows of shop.parent change", ""),
+        ("copy", ("child", "parent"), Level.OK, "shop.child is re-snapshotted when rows of shop.parent change", ""),
         ("copy", ("child",), Level.WARNING, "nothing is copied for it", "take it into tables"),
     ],
 )

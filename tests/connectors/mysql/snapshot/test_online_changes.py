@@ -1,4 +1,4 @@
-"""The statements of gh-ost and pt-online-schema-change on a real server: the sink ends equal, copied anew or not."""
+"""The statements of gh-ost and pt-online-schema-change on a real server: the sink ends equal, re-snapshotted or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server has purged log that was not read: stop, or copy everything anew."""
+"""The server has purged log that was not read: stop, or re-snapshot everything."""
 
 from __future__ import annotations
 

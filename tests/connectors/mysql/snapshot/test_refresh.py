@@ -1,4 +1,4 @@
-"""Tables are copied anew while readers use them: over the rows that the sink has, or beside them; they end equal."""
+"""Tables are re-snapshotted while readers use them: over the rows that the sink has, or beside them; they end equal."""
 
 from __future__ import annotations
 

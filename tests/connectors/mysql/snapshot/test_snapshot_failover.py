@@ -100,7 +100,7 @@ def test_a_batch_planned_before_is_read_on_the_replica(pair: Replication, tmp_pa
 
 @pytest.mark.parametrize("comes_back", [False, True], ids=["stays away", "old server comes back"])
 def test_a_log_around_a_chunk_that_is_read_on_the_replica(pair: Replication, tmp_path: Path, comes_back: bool) -> None:
-    """The chunk's place lies inside the batch and means nothing on the other server: the table is copied anew."""
+    """The chunk's place lies inside the batch and means nothing on the other server: the table is re-snapshotted."""
     database = filled(pair.primary, "a", rows=20)
     steps = Steps(pair.primary, database, tmp_path)
     while not steps.entries("chunk"):

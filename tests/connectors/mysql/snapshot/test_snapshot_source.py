@@ -151,7 +151,7 @@ def test_a_newly_matching_table_that_the_unread_log_alters_is_refused(shop: Shop
 
 
 @pytest.mark.parametrize("confirms", [True, False], ids=["", "the engine ended before it could confirm"])
-def test_a_table_that_was_left_out_for_a_time_is_copied_anew(shop: Shop, confirms: bool) -> None:
+def test_a_table_that_was_left_out_for_a_time_is_re_snapshotted(shop: Shop, confirms: bool) -> None:
     """Nobody has followed it meanwhile: neither its rows nor its columns are what the sink has."""
     shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE out_for (id INT PRIMARY KEY, v INT)")
     shop.run("CREATE TABLE gone (id INT PRIMARY KEY)", "INSERT INTO gone VALUES (1)")

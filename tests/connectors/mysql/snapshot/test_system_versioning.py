@@ -44,7 +44,7 @@ TURNED_OFF = (
 
 
 @pytest.mark.mysql
-def test_a_table_is_copied_anew_when_it_begins_or_ends_to_keep_old_versions(
+def test_a_table_is_re_snapshotted_when_it_begins_or_ends_to_keep_old_versions(
     mariadb_server: MySqlServer, tmp_path: Path
 ) -> None:
     database = mariadb_server.new_database("versions")
