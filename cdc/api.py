@@ -19,10 +19,10 @@ from cdc.errors import EngineError, Problem, SpecError
 
 if TYPE_CHECKING:
     from cdc.flow.progress import TableTotals
-    from cdc.job.control import Control
+    from cdc.job.control import RunControl
     from cdc.pipeline_plan import Plan
     from cdc.spec.model import Checked, PipelineSpec, SpecWarning
-    from cdc.status.model import Status as Document
+    from cdc.status.model import StatusDocument as Document
 
 _one_run = threading.Lock()
 """Held while a run is in this process: Spark has one context per process."""
@@ -146,9 +146,9 @@ def run(
     Raises SpecError for a file that is wrong, EngineError when a run is in this process already. What fails later is
     raised by `Run.wait`.
     """
-    from cdc.job.control import Control
+    from cdc.job.control import RunControl
 
-    started = Run(_loaded(pipeline), Control(log=log, guest=True), until_caught_up, master, _path(state_dir))
+    started = Run(_loaded(pipeline), RunControl(log=log, guest=True), until_caught_up, master, _path(state_dir))
     started._start()
     return started
 
@@ -182,7 +182,7 @@ def run_here(
         stack.enter_context(_Turn())
         metrics_of = (lambda document: None) if metrics is None else _metrics(stack, *metrics)
 
-        def run_once(spec: PipelineSpec, notifying: RunNotifying, control: Control) -> int:
+        def run_once(spec: PipelineSpec, notifying: RunNotifying, control: RunControl) -> int:
             def seen(document: Document) -> None:
                 notifying(document)
                 metrics_of(document)
@@ -248,7 +248,7 @@ class Run:
     """
 
     def __init__(
-        self, pipeline: Pipeline, control: Control, until_caught_up: bool, master: str | None, state_dir: Path | None
+        self, pipeline: Pipeline, control: RunControl, until_caught_up: bool, master: str | None, state_dir: Path | None
     ) -> None:
         self.pipeline = pipeline
         self._control = control

@@ -16,7 +16,7 @@ from cdc.spec.check import check_file
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.store import LocalStore
-from cdc.testing import Run, run_in_memory
+from cdc.testing import MemoryRun, run_in_memory
 
 
 class DirectRuns:
@@ -30,7 +30,7 @@ class DirectRuns:
         self.pipeline, self._name = pipeline, name
         self.notices: tuple[str, ...] = ()
 
-    def catch_up(self, limits: Limits, *, parallelism: int = 3, middle: Middle | None = None) -> Run:
+    def catch_up(self, limits: Limits, *, parallelism: int = 3, middle: Middle | None = None) -> MemoryRun:
         """One run; it continues behind the last batch that was decided. Raises CdcError."""
         self.pipeline.write()
         with patch.dict(os.environ, {"MYSQL_PASSWORD": self.pipeline.password}):

@@ -8,7 +8,7 @@ from typing import Any
 
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.planner import plan
-from cdc.evolution.steps import Check, Remark, Statement
+from cdc.evolution.steps import ChangeRemark, Check, Statement
 from cdc.evolution.table import Layout
 from cdc.schema import SchemaChange
 
@@ -23,13 +23,13 @@ class Query:
 
 def printed(
     dialect: Dialect[Any], layout: Layout[Any], changes: Sequence[SchemaChange]
-) -> list[Statement | Query | Remark]:
+) -> list[Statement | Query | ChangeRemark]:
     """The steps of all changes in order; the layout is left as it is after them."""
-    found: list[Statement | Query | Remark] = []
+    found: list[Statement | Query | ChangeRemark] = []
     for planned in plan(dialect, layout, changes):
         for step in planned.steps:
             match step:
-                case Remark():
+                case ChangeRemark():
                     found.append(step)
                 case Check(table=table, column=column, rows=rows, reason=reason):
                     found.append(Query(dialect.finding(table, column, rows), reason))

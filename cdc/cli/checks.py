@@ -41,7 +41,7 @@ def verify(
 ) -> None:
     """Compare the sink's tables with the source's, running or not. Exit code 1: not all are equal."""
     from cdc.verify.repair import repair as mended
-    from cdc.verify.run import Settings
+    from cdc.verify.run import VerifySettings
     from cdc.verify.run import verify as compare
 
     if background:
@@ -53,7 +53,7 @@ def verify(
 
     documents, equal = [], True
     for spec, place in _of_sinks(file, sink, state_dir, as_json=as_json):
-        found = compare(spec, place, Settings(tables, deep, wait), told)
+        found = compare(spec, place, VerifySettings(tables, deep, wait), told)
         documents.append({**found.to_json(), **_named(spec)})
         equal = equal and found.equal
         if not as_json:

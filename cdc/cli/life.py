@@ -44,7 +44,7 @@ ROOT = Path(".cdc")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CommandTarget:
     """The pipeline that a command is about. `spec` is there where it was named by its file."""
 
     name: str
@@ -60,17 +60,19 @@ class Target:
         return found if self.name in known else None
 
 
-def find(name_or_file: str, state_root: Path, state_dir: Path | None, sink: str | None = None) -> list[Target]:
+def find(name_or_file: str, state_root: Path, state_dir: Path | None, sink: str | None = None) -> list[CommandTarget]:
     """The pipeline that NAME or FILE means, once for each of its sinks, or for one. Raises SpecError, StateError."""
     from cdc.job.state_location import folder_name, of_sink, root_of_states
     from cdc.job.state_location import state_root as of_file
     from cdc.spec.check import check_file
 
     if name_or_file != "-" and not name_or_file.endswith((".yaml", ".yml")) and not Path(name_or_file).is_file():
-        return [Target(name_or_file, root_of_states(state_root).absolute() / folder_name(name_or_file), None)]
+        return [CommandTarget(name_or_file, root_of_states(state_root).absolute() / folder_name(name_or_file), None)]
     checked = check_file(name_or_file)
     return [
-        Target(spec.label, of_file(None if state_dir is None else of_sink(state_dir, spec), spec).absolute(), spec)
+        CommandTarget(
+            spec.label, of_file(None if state_dir is None else of_sink(state_dir, spec), spec).absolute(), spec
+        )
         for spec in checked.with_sink(sink).specs
     ]
 
@@ -121,7 +123,7 @@ def stop(
         print(printed(f"{target.name}: stopped"))
 
 
-def _ask_to_stop(target: Target, *, drain: bool) -> Callable[[], bool]:
+def _ask_to_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
     """Ask a run for its end; whether it has ended."""
     from cdc.job.seen import check_here
     from cdc.state.directory import StateDir
@@ -204,7 +206,7 @@ def resync(
 
 
 def _about_table(
-    targets: Sequence[Target], action: str, table: str, request: Callable[[PipelineSpec, str, Path | None], str]
+    targets: Sequence[CommandTarget], action: str, table: str, request: Callable[[PipelineSpec, str, Path | None], str]
 ) -> None:
     for target in targets:
         server = target.server()
@@ -241,21 +243,21 @@ def logs(
         print(printed(f"{_time(line.at_s)} {mark}{line.message}{fields}", longest=LONGEST))
 
 
-def _ask(target: Target, action: str) -> None:
+def _ask(target: CommandTarget, action: str) -> None:
     server = target.server()
     if server is None:
         raise _unknown(target)
     print(printed(server.post(target.name, action), longest=LONGEST))
 
 
-def _unknown(target: Target) -> Exception:
+def _unknown(target: CommandTarget) -> Exception:
     from cdc.errors import PipelineUnknown
 
     hint = "name the --state-root of a server that runs, and a pipeline that `cdc list` shows"
     return PipelineUnknown("no running server keeps it", where=target.name, hint=hint)
 
 
-def _wait(over: Callable[[], bool], target: Target) -> None:
+def _wait(over: Callable[[], bool], target: CommandTarget) -> None:
     from cdc.errors import NotNow
     from cdc.retry import RetryPolicy
 

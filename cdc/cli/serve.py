@@ -11,7 +11,7 @@ import typer
 from cdc.cli.root import EXIT_CODES, app
 
 if TYPE_CHECKING:
-    from cdc.status.notify import Target
+    from cdc.status.notify import NotificationTarget
 
 
 @app.command(epilog=EXIT_CODES)
@@ -58,7 +58,7 @@ def serve(
     """
     from cdc.job.state_location import root_of_states, store_url
     from cdc.serve.process import end_on_signals, quiet_libraries
-    from cdc.serve.server import Server, Settings
+    from cdc.serve.server import Server, ServerSettings
     from cdc.web.settings import WebSettings
 
     if not folder.is_dir():
@@ -68,18 +68,18 @@ def serve(
     web = None if no_web else WebSettings(host, port, _token(token_file), read_only, tuple(host_name or ()))
     given = {"command": notify_command, "on": notify_on, "lag": notify_lag, "repeat": notify_repeat}
     notify = _notify({f"notify.{name}": text for name, text in given.items() if text is not None})
-    server = Server(Settings(folder.absolute(), root.absolute(), master, web, store, starts_at_once, notify))
+    server = Server(ServerSettings(folder.absolute(), root.absolute(), master, web, store, starts_at_once, notify))
     quiet_libraries()
     end_on_signals(server)
     server.run()
 
 
-def _notify(given: dict[str, str]) -> Target | None:
+def _notify(given: dict[str, str]) -> NotificationTarget | None:
     """Where notifications of all pipelines go, None for nowhere."""
     from pydantic import ValidationError
 
     from cdc.spec.notify import NotifyOptions
-    from cdc.status.notify import Target
+    from cdc.status.notify import NotificationTarget
 
     webhook = os.environ.pop("CDC_NOTIFY_WEBHOOK", "")
     try:
@@ -91,7 +91,7 @@ def _notify(given: dict[str, str]) -> Target | None:
     for problem in options.problems():
         hint = "CDC_NOTIFY_WEBHOOK" if problem.key == "notify.webhook" else "--" + problem.key.replace(".", "-")
         raise typer.BadParameter(problem.message, param_hint=hint)
-    return Target.of(options)
+    return NotificationTarget.of(options)
 
 
 def _token(file: Path | None) -> str:

@@ -22,7 +22,7 @@ from cdc.evolution.operations import DropShadow
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.renames import in_turn
 from cdc.evolution.session import TableSession
-from cdc.evolution.steps import Check, PlannedChange, Remark, Step
+from cdc.evolution.steps import ChangeRemark, Check, PlannedChange, Step
 from cdc.evolution.table import Layout, T
 from cdc.faults import reached
 from cdc.schema import CreateTable, SchemaChange, SwapShadow, TableId, shadow_of
@@ -112,7 +112,7 @@ def run_step(session: TableSession[T], step: Step) -> Iterator[None]:
     Raises ChangeRefused when a check finds a row, else as `TableSession.carry_out`.
     """
     match step:
-        case Remark(table=table, text=text):
+        case ChangeRemark(table=table, text=text):
             log.warning("%s: %s", table, text)
             yield
         case Check(table=table, reason=reason):

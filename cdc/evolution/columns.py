@@ -10,11 +10,11 @@ from cdc.errors import ChangeRefused
 from cdc.evolution import operations as op
 from cdc.evolution.rebuild import not_in_place, rebuild
 from cdc.evolution.rules import NewColumn, TableRules
-from cdc.evolution.steps import Check, Remark, Step
+from cdc.evolution.steps import ChangeRemark, Check, Step
 from cdc.evolution.table import ActualColumn, ActualTable, Layout, T, same
 from cdc.schema import LAST, AlterColumnType, Column, DataType, Kind, Position, TableId
 from cdc.types import certain
-from cdc.types.certain import AnyValue, Uncertain, uncertain, uncertain_text_key
+from cdc.types.certain import AnyValue, UncertainRows, uncertain, uncertain_text_key
 from cdc.types.kinds import TEXTS
 
 
@@ -35,7 +35,7 @@ class ColumnPlanner(Generic[T]):
         new = self._rules.added_column(column) if has_rows else self._rules.new_column(column, key=False)
         if has_rows and new.default is None and column.default is not None:
             text = f"rows that are there get NULL in {column.name}: its default {column.default!r} is no constant here"
-            yield Remark(table.id, text)
+            yield ChangeRemark(table.id, text)
         after, how = _place(table, position), self._rules.new_column_default
         filled = has_rows and new.default is not None
         if filled and how is NewColumn.RE_SNAPSHOT:
@@ -45,7 +45,7 @@ class ColumnPlanner(Generic[T]):
             yield op.FillColumn(table.id, table, new)
         self._layout.put(replace(table, columns=_inserted(table.columns, new, after)))
 
-    def uncertain(self, change: AlterColumnType) -> Uncertain | None:
+    def uncertain(self, change: AlterColumnType) -> UncertainRows | None:
         """Whether a change of type that was planned leaves values of rows uncertain."""
         table = self._layout.get(change.table)
         there = None if table is None else table.column(change.column.name)
@@ -85,7 +85,7 @@ class ColumnPlanner(Generic[T]):
         empty = against is not None and against.rows == AnyValue()
         if not stays and not empty and not rules.by_copy(there.type, new_type):
             reason = f"{rules.name} does not turn {there.type} into {new_type} with the values that the source has"
-            against = Uncertain(AnyValue(), reason)
+            against = UncertainRows(AnyValue(), reason)
         if against is not None and not copied:
             yield self._check(table, there.name, against.rows, f"column {column.name}: {against.reason}")
         if stays:
@@ -165,7 +165,7 @@ class ColumnPlanner(Generic[T]):
 
     def _uncertain(
         self, table: ActualTable[T], there: ActualColumn[T], new: DataType, before: DataType
-    ) -> Uncertain | None:
+    ) -> UncertainRows | None:
         key = table.in_key(there.name)
         text = self._rules.is_text(self._rules.wanted(new, key=key))
         if not text and new.kind is before.kind is Kind.TIME and (new.length or 0) >= (before.length or 0):

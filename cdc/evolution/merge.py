@@ -61,7 +61,7 @@ def same_key(left: TableSchema, right: TableSchema) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class TableMerge:
     """Several tables as one.
 
     Attributes:
@@ -73,14 +73,14 @@ class Merge:
     why: Mapping[str, str] = field(default_factory=dict)
 
 
-def merge_all(tables: Mapping[TableId, TableSchema]) -> Merge:
+def merge_all(tables: Mapping[TableId, TableSchema]) -> TableMerge:
     """The schema of one table for the rows of all of these, in their order; at least one."""
     first, *others = tables.values()
     schema = first
     for other in dict.fromkeys(others):
         schema = merged(schema, other)
     why = {column.name: text for column in schema.columns if (text := _why(column, tables))}
-    return Merge(schema, why)
+    return TableMerge(schema, why)
 
 
 def _why(column: Column, tables: Mapping[TableId, TableSchema]) -> str:

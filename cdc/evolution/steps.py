@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cdc.evolution.operations import Operation
 from cdc.schema import SchemaChange, TableId
-from cdc.types.certain import Rows, Uncertain
+from cdc.types.certain import Rows, UncertainRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class ChangeRemark:
     """Something that the user should know about a change that is carried out."""
 
     table: TableId
     text: str
 
 
-Step = Operation | Check | Remark
+Step = Operation | Check | ChangeRemark
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +56,4 @@ class PlannedChange:
 
     change: SchemaChange
     steps: tuple[Step, ...] = ()
-    uncertain: Uncertain | None = None
+    uncertain: UncertainRows | None = None

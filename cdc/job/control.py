@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class RunControl:
     """Shared between a run and the thread that watches it.
 
     Attributes:

@@ -21,7 +21,7 @@ from cdc.errors import CdcError, StateError, from_json
 from cdc.flow.task import PrepareTask
 from cdc.job.error_transport import recover
 from cdc.job.spark.alike import check, installed, look
-from cdc.job.stream import Side
+from cdc.job.stream import TaskParts
 from cdc.sink import Sink
 from cdc.source import Context, Source
 from cdc.spec.model import PipelineSpec
@@ -43,7 +43,7 @@ def executors_side(
     here: PrepareTask,
     tasks: int,
     warn: Callable[[str], None],
-) -> Iterator[Side]:
+) -> Iterator[TaskParts]:
     """The side of the executors, while the run goes on. `here` is the task for workers on this machine.
 
     `warn` is told what executors do not reach at this moment: tasks wait for that as long as the options say.
@@ -51,7 +51,7 @@ def executors_side(
     Raises EngineError, StateError when executors cannot do what it takes.
     """
     if str(spark.sparkContext.master).startswith("local"):
-        yield Side(here, state.stop_file)
+        yield TaskParts(here, state.stop_file)
         return
     server = _server(spark, state)
     door = server.start()
@@ -65,7 +65,7 @@ def executors_side(
             warn(each)
         for unreached in check_executors(spark, partial(_unreached, store, (source, sink)), tasks):
             warn(unreached)
-        yield Side(task, stop, installed())
+        yield TaskParts(task, stop, installed())
     finally:
         server.close()
 

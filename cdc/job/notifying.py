@@ -7,9 +7,9 @@ from types import TracebackType
 
 from cdc.job.report import Reporter
 from cdc.spec.model import PipelineSpec
-from cdc.status.model import Status
+from cdc.status.model import StatusDocument
 from cdc.status.notifications import Look
-from cdc.status.notify import Notifier, Target
+from cdc.status.notify import NotificationTarget, Notifier
 from cdc.status.recorder import told_error
 
 
@@ -21,7 +21,7 @@ class RunNotifying:
     """
 
     def __init__(self, spec: PipelineSpec, log_format: str) -> None:
-        self._name, self._target = spec.label, Target.of(spec.pipeline)
+        self._name, self._target = spec.label, NotificationTarget.of(spec.pipeline)
         self._reporter = Reporter(log_format)
         self._notifier: Notifier | None = None
 
@@ -41,7 +41,7 @@ class RunNotifying:
             self._notifier.look(failed, self._target, now_s)
         self._notifier.close()
 
-    def __call__(self, status: Status) -> None:
+    def __call__(self, status: StatusDocument) -> None:
         """A new status document."""
         if self._notifier is None or self._target is None:
             return

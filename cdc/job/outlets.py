@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.flow.middle import Middle
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.report import Reporter
 from cdc.job.run_settings import Mode
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 from cdc.status.events import EventFile
-from cdc.status.model import Status
+from cdc.status.model import StatusDocument
 from cdc.status.recording import Outlets, Recording, first_status
 from cdc.tables.held import Held
 
@@ -29,9 +29,9 @@ def recording_of(
     state: StateDir,
     reporter: Reporter,
     mode: Mode,
-    control: Control,
+    control: RunControl,
     events: Path | None,
-    seen: Callable[[Status], None] | None,
+    seen: Callable[[StatusDocument], None] | None,
 ) -> Recording:
     """The recording of a run: its status document, and who else is told. `middle` is the pipeline file, compiled.
 
@@ -47,7 +47,7 @@ def recording_of(
     return Recording(first, state.root, control.progress, warn, outlets, held)
 
 
-def _traces(spec: PipelineSpec, warn: Callable[[str], None], control: Control) -> Traces | None:
+def _traces(spec: PipelineSpec, warn: Callable[[str], None], control: RunControl) -> Traces | None:
     if spec.pipeline.traces == "none":
         return None
     from cdc.status.traces import Traces

@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 
 from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.copying import Copying
 from cdc.job.first_checks import FirstChecks
 from cdc.job.foreach_batch import OffsetLog
 from cdc.job.monitor import Monitor
 from cdc.job.query import query_of
-from cdc.job.run_settings import Mode, Output, Place
+from cdc.job.run_settings import LockedState, Mode, Output
 from cdc.job.spark_side import SparkSide
 from cdc.job.stream import StreamParts
 from cdc.job.watch import Signals, Watch
@@ -32,7 +32,7 @@ class PipelineRun:
     """One run. `middle` is the pipeline file, compiled."""
 
     def __init__(
-        self, spec: PipelineSpec, middle: Middle, place: Place, mode: Mode, control: Control, output: Output
+        self, spec: PipelineSpec, middle: Middle, place: LockedState, mode: Mode, control: RunControl, output: Output
     ) -> None:
         self._spec, self._middle, self._place, self._mode = spec, middle, place, mode
         self._control, self._output, self._state = control, output, place.state

@@ -15,7 +15,7 @@ from cdc.job.log_records import same_run
 from cdc.job.spark.session import warm_workers
 from cdc.job.stream import FORMAT, StreamParts, data_source
 from cdc.job.telling import repeatedly
-from cdc.job.watch import Query
+from cdc.job.watch import QueryStart
 
 _COMPILING = (
     "the workers have been getting ready for {seconds:.0f} s: kernels that are new to this processor are compiled once "
@@ -33,12 +33,12 @@ def query_of(
     say: Callable[[str], None],
     *,
     bounded: bool,
-) -> Query:
+) -> QueryStart:
     """The query over these parts, not started yet. `reads` is called once Spark reads the stream; `say` logs a line."""
     start = partial(_start, spark, parts, runner, bounded=bounded)
     drained = None if bounded else partial(_start, spark, parts, runner, bounded=True)
     workers = partial(warm_workers, spark, parts.side.task.warm, parts.parallelism)
-    return Query(start, partial(_warm, workers, reads, say), drained)
+    return QueryStart(start, partial(_warm, workers, reads, say), drained)
 
 
 def _warm(workers: Callable[[], None], reads: Callable[[], None], say: Callable[[str], None]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cdc.errors import CdcError
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.report import Reporter
 from cdc.restarts import Restarts, Strategy
 from cdc.retry import RetryPolicy
@@ -17,10 +17,10 @@ from cdc.spec.model import PipelineSpec
 
 def run_again(
     spec: PipelineSpec,
-    run: Callable[[Control], int],
+    run: Callable[[RunControl], int],
     reporter: Reporter,
     retry: RetryPolicy | None = None,
-    control_of: Callable[..., Control] = Control,
+    control_of: Callable[..., RunControl] = RunControl,
     *,
     default: Strategy = "none",
     asked: Callable[[], bool] = lambda: False,

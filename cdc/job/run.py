@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cdc.errors import CdcError
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records, log_records_here
@@ -15,7 +15,7 @@ from cdc.job.outlets import recording_of
 from cdc.job.pipeline_run import PipelineRun
 from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
-from cdc.job.run_settings import Mode, Output, Place
+from cdc.job.run_settings import LockedState, Mode, Output
 from cdc.job.spark.own import own_settings
 from cdc.job.spark.session import chosen_master
 from cdc.job.state_location import state_location
@@ -23,7 +23,7 @@ from cdc.retry import RetryPolicy
 from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
 from cdc.state.durable import NO_ROOM, state_error
-from cdc.status.model import Status
+from cdc.status.model import StatusDocument
 
 
 def run(
@@ -34,9 +34,9 @@ def run(
     state_dir: Path | None = None,
     log_format: str = "text",
     background: bool = False,
-    control: Control | None = None,
+    control: RunControl | None = None,
     events: Path | None = None,
-    seen: Callable[[Status], None] | None = None,
+    seen: Callable[[StatusDocument], None] | None = None,
 ) -> int:
     """Run a pipeline until it is stopped, caught up (when asked, or when the source is bounded), or failed.
 
@@ -48,7 +48,7 @@ def run(
     Returns 0. Raises CdcError with the exit code of what failed; everything committed until then stays committed, and
     the next run with the same state directory continues there.
     """
-    control = control or Control()
+    control = control or RunControl()
     if control.shared is not None and spec.pipeline.spark != control.shared.settings:
         raise own_settings(spec)
     reporter = Reporter(log_format, out=control.log, err=control.log, sink=spec.sink_name)
@@ -73,7 +73,7 @@ def run(
             recorded = recording_of(spec, middle, pipeline, state, reporter, mode, control, events, seen)
             recording = stack.enter_context(recorded)
             try:
-                place, output = Place(pipeline, state, lock), Output(reporter, json_log, recording)
+                place, output = LockedState(pipeline, state, lock), Output(reporter, json_log, recording)
                 PipelineRun(spec, middle, place, mode, control, output).go()
             except CdcError as error:
                 control.words(error)

@@ -30,7 +30,7 @@ class Mode:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LockedState:
     """The locked state directory of a run; `pipeline` is the id that it gives the pipeline."""
 
     pipeline: str

@@ -24,7 +24,7 @@ from typing import IO
 
 from cdc.errors import CdcError, EngineError
 from cdc.flow.commits import known
-from cdc.job.control import Control, siblings_of
+from cdc.job.control import RunControl, siblings_of
 from cdc.job.json_log import JsonLog
 from cdc.job.log_records import log_records_of_runs
 from cdc.job.notifying import RunNotifying
@@ -38,7 +38,7 @@ from cdc.retry import RetryPolicy
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 
-RunSink = Callable[[PipelineSpec, RunNotifying, Control], int]
+RunSink = Callable[[PipelineSpec, RunNotifying, RunControl], int]
 """One run into one sink, with what is to see its status documents. Raises CdcError."""
 
 _LOOK_S = 0.2
@@ -74,13 +74,13 @@ class _Lane:
             self.error = known(error)
             self.reporter.line(f"the run into this sink has ended, others go on: {error}", level="error")
 
-    def _control(self, *, guest: bool = False, again: bool = False) -> Control:
-        return Control(
+    def _control(self, *, guest: bool = False, again: bool = False) -> RunControl:
+        return RunControl(
             stop=self.stop, log=self.log, guest=guest, again=again, shared=self.shared,
             siblings=siblings_of(self.spec, self.specs, self.shared.scratch / _LOG),
         )  # fmt: skip
 
-    def _once(self, run: RunSink, control: Control) -> int:
+    def _once(self, run: RunSink, control: RunControl) -> int:
         try:
             return run(self.spec, self.notifying, control)
         except CdcError as error:

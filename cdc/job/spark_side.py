@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 from cdc.errors import WorkerLost
 from cdc.flow.middle import Middle
 from cdc.flow.task import PrepareTask
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.executors import executors_side
-from cdc.job.run_settings import Mode, Output, Place
+from cdc.job.run_settings import LockedState, Mode, Output
 from cdc.job.spark.own import OwnSpark, chosen_java
 from cdc.job.spark.without_executors import told_without_executors
-from cdc.job.stream import Side, StreamParts
+from cdc.job.stream import StreamParts, TaskParts
 from cdc.sink import Sink
 from cdc.source import Limits, Source
 from cdc.spec.model import PipelineSpec
@@ -26,7 +26,7 @@ from cdc.without_pandas import keep_pandas_out
 class SparkSide:
     """A session of the run's own, or the one that its pipelines share. `java` is the Java that it runs on."""
 
-    def __init__(self, spec: PipelineSpec, place: Place, mode: Mode, control: Control, output: Output) -> None:
+    def __init__(self, spec: PipelineSpec, place: LockedState, mode: Mode, control: RunControl, output: Output) -> None:
         self._spec, self._place, self._mode, self._control, self._output = spec, place, mode, control, output
         if not control.guest:
             keep_pandas_out()
@@ -66,7 +66,7 @@ class SparkSide:
 
     def _executors_side(
         self, stack: contextlib.ExitStack, spark: SparkSession, task: PrepareTask, parallelism: int
-    ) -> Side | None:
+    ) -> TaskParts | None:
         """The executors' parts; None when they went away after the run was asked to stop."""
         pipeline, warn = self._place.pipeline, self._output.warn
         try:

@@ -42,7 +42,7 @@ _LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class TaskParts:
     """The parts of a run that tasks have. `alike` are the packages that must be installed there; None for any."""
 
     task: PrepareTask
@@ -62,7 +62,7 @@ class StreamParts:
     state: StateDir
     limits: Limits
     parallelism: int
-    side: Side
+    side: TaskParts
 
 
 class SealedParts:

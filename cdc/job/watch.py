@@ -70,7 +70,7 @@ class Signals:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryStart:
     """How the query of a run is started.
 
     Attributes:
@@ -89,7 +89,7 @@ class Watch:
 
     def __init__(
         self,
-        query: Query,
+        query: QueryStart,
         runner: BatchRunner,
         progress: Progress,
         monitor: Monitor,

@@ -18,7 +18,7 @@ _NOT = (".test.yaml", ".test.yml")
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class FileVersion:
     """A file as it was read, with one of its sinks where it has a list of them.
 
     `problems` are its mistakes with their places; one with a `spec` and problems is sound, and refused for another
@@ -43,10 +43,10 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FolderChanges:
     """The difference between two looks at the folder: new and changed files, and keys of those that are gone."""
 
-    read: tuple[Version, ...] = ()
+    read: tuple[FileVersion, ...] = ()
     gone: tuple[Path, ...] = ()
 
 
@@ -63,10 +63,10 @@ class Folder:
 
     path: Path
     ran_last: Callable[[str], str] = lambda folder: ""
-    _known: dict[Path, Version] = field(default_factory=dict)
+    _known: dict[Path, FileVersion] = field(default_factory=dict)
     _has: dict[Path, PipelineSpec] = field(default_factory=dict)
 
-    def look(self) -> Changes:
+    def look(self) -> FolderChanges:
         """The changes since the last look. Raises OSError when the folder cannot be read."""
         files = sorted(path for path in self.path.iterdir() if _is_pipeline(path))
         read = {path: versions for path in files if (versions := self._changed(path)) is not None}
@@ -81,11 +81,11 @@ class Folder:
             self._has.pop(key, None)
         if changed or gone:
             changed = {key: version for key, version in self._known.items() if version.refused} | changed
-        return Changes(tuple(each for each in self._settle(changed.values()) if self._is_news(each)), gone)
+        return FolderChanges(tuple(each for each in self._settle(changed.values()) if self._is_news(each)), gone)
 
-    def _settle(self, versions: Iterable[Version]) -> Sequence[Version]:
+    def _settle(self, versions: Iterable[FileVersion]) -> Sequence[FileVersion]:
         """With the names that they ask for, or refused; who gives a name away comes before who gets it."""
-        done, left = list[Version](), sorted(versions, key=self._turn)
+        done, left = list[FileVersion](), sorted(versions, key=self._turn)
         while left:
             settled = [self._settled(version) for version in left]
             done += [version for version in settled if not version.refused]
@@ -98,7 +98,7 @@ class Folder:
             left = refused
         return done
 
-    def _ring(self, refused: Sequence[Version]) -> Sequence[Version]:
+    def _ring(self, refused: Sequence[FileVersion]) -> Sequence[FileVersion]:
         """Files that pass their names on to each other: each wants that of the next, and the last that of the first."""
         wants = {version.key: version for version in refused}
         has = {folder_of(spec): key for key, spec in self._has.items()}
@@ -115,31 +115,31 @@ class Folder:
                 version = owner
         return []
 
-    def _is_news(self, version: Version) -> bool:
+    def _is_news(self, version: FileVersion) -> bool:
         before, self._known[version.key] = self._known.get(version.key), version
         return version != before
 
-    def _changed(self, path: Path) -> Sequence[Version] | None:
+    def _changed(self, path: Path) -> Sequence[FileVersion] | None:
         """The file with each of its sinks, as it is now; None when it is as it was. A mistake is one of all sinks."""
         known = [version for version in self._known.values() if version.file == path]
         try:
             text = path.read_bytes()
         except OSError as error:
-            return _wrong(known, Version(path, "", problems=(f"{path}: cannot be read: {error.strerror}",)))
+            return _wrong(known, FileVersion(path, "", problems=(f"{path}: cannot be read: {error.strerror}",)))
         digest = hashlib.sha256(text).hexdigest()
         if any(version.digest == digest for version in known):
             return None
         found = _read(path, digest)
         return found if isinstance(found, tuple) else _wrong(known, found)
 
-    def _turn(self, version: Version) -> tuple[bool, bool, Path]:
+    def _turn(self, version: FileVersion) -> tuple[bool, bool, Path]:
         """The order in which pipelines get a name."""
         spec = version.spec
         if spec is None:
             return True, True, version.key
         return self.ran_last(folder_of(spec)) != str(version.file), spec.name != version.file.stem, version.key
 
-    def _settled(self, version: Version) -> Version:
+    def _settled(self, version: FileVersion) -> FileVersion:
         """With the name that it asks for, or refused as another file has it."""
         spec, path = version.spec, version.file
         if spec is None:
@@ -155,17 +155,17 @@ class Folder:
         return replace(version, problems=())
 
     @property
-    def versions(self) -> Mapping[Path, Version]:
+    def versions(self) -> Mapping[Path, FileVersion]:
         """The files as they were last read, by their keys."""
         return self._known
 
 
-def _wrong(known: Sequence[Version], wrong: Version) -> tuple[Version, ...]:
+def _wrong(known: Sequence[FileVersion], wrong: FileVersion) -> tuple[FileVersion, ...]:
     """A version with the problems of a file for each of the sinks that it had."""
     return tuple(replace(wrong, sink=version.sink) for version in known) or (wrong,)
 
 
-def _read(path: Path, digest: str) -> tuple[Version, ...] | Version:
+def _read(path: Path, digest: str) -> tuple[FileVersion, ...] | FileVersion:
     """The file with each of its sinks, or what is wrong with it."""
     from cdc.spec.check import check_file
 
@@ -173,10 +173,10 @@ def _read(path: Path, digest: str) -> tuple[Version, ...] | Version:
         specs = check_file(str(path)).specs
         folder_of(specs[0])
     except SpecError as error:
-        return Version(path, digest, problems=tuple(str(problem) for problem in error.problems))
+        return FileVersion(path, digest, problems=tuple(str(problem) for problem in error.problems))
     except StateError as error:
-        return Version(path, digest, problems=(f"{path}: {error}",))
-    return tuple(Version(path, digest, spec, sink=spec.sink_name) for spec in specs)
+        return FileVersion(path, digest, problems=(f"{path}: {error}",))
+    return tuple(FileVersion(path, digest, spec, sink=spec.sink_name) for spec in specs)
 
 
 def folder_of(spec: PipelineSpec) -> str:

@@ -13,7 +13,7 @@ from cdc.serve.times import Times
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class NextRun:
     """The next run: what begins it, and when by the clock. A pause before a restart is as long whatever that does."""
 
     why: str

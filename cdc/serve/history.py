@@ -18,7 +18,7 @@ FILE_NAME = "runs.json"
 KEPT = 100
 
 
-class History:
+class RunHistory:
     """The runs of one pipeline that are over. One thread writes, any reads."""
 
     def __init__(self, root: Path, kept: int = KEPT) -> None:

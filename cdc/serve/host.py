@@ -26,7 +26,7 @@ class Host(Protocol):
         """The runs into the other sinks of a pipeline's file; None where there is one sink."""
 
     def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
-        """Wait for the turn to start, as `cdc.serve.turns.Turns.wait_turn` does; what ends it."""
+        """Wait for the turn to start, as `cdc.serve.turns.RunTurns.wait_turn` does; what ends it."""
 
     def expect(self) -> Callable[[], None]:
         """One that is to start first will take its turn; what is to be called when it has, or takes none."""

@@ -23,7 +23,7 @@ LARGEST = 4 << 20
 _REMEMBERED = 500
 
 
-class LogFile(io.TextIOBase):
+class RunLog(io.TextIOBase):
     """A text stream for `cdc.job`'s reporter. Any thread. Lines that are no JSON are kept as messages.
 
     What cannot be written, on a disk that is full, is still remembered and told: no run ends for want of a line.

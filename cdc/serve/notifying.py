@@ -11,7 +11,7 @@ from dataclasses import replace
 from cdc.errors import CdcError
 from cdc.serve.control import Control
 from cdc.status.notifications import Look
-from cdc.status.notify import Notifier, Target
+from cdc.status.notify import NotificationTarget, Notifier
 from cdc.web.views import Shown, Views
 
 LOOK_S = 5.0
@@ -25,7 +25,7 @@ class Notifying:
         warn: gets a line for what could not be sent.
     """
 
-    def __init__(self, control: Control, everything: Target | None, warn: Callable[[str], None]) -> None:
+    def __init__(self, control: Control, everything: NotificationTarget | None, warn: Callable[[str], None]) -> None:
         self._control, self._everything, self._views = control, everything, Views(control)
         self._notifier = Notifier(warn)
         self._ending = threading.Event()
@@ -49,10 +49,10 @@ class Notifying:
                 self._notifier.look(look_at(each), target, now_s)
         self._notifier.forget({each.view.name for each in shown})
 
-    def _targets(self, name: str) -> Sequence[Target]:
+    def _targets(self, name: str) -> Sequence[NotificationTarget]:
         own = None
         with suppress(CdcError):  # its file is invalid, or gone since
-            own = Target.of(self._control.spec(name).pipeline)
+            own = NotificationTarget.of(self._control.spec(name).pipeline)
         return [each for each in (self._everything, own) if each is not None]
 
     def _work(self) -> None:

@@ -17,17 +17,17 @@ from cdc.printed import printed
 from cdc.processes import started
 from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import LogLine, PipelineView
-from cdc.serve.folder import Folder, Version, folder_of
+from cdc.serve.folder import FileVersion, Folder, folder_of
 from cdc.serve.notifying import Notifying
 from cdc.serve.supervisor import Supervisor
-from cdc.serve.turns import Turns
+from cdc.serve.turns import RunTurns
 from cdc.spec.model import PipelineSpec
 from cdc.status.file import last_status
 
 if TYPE_CHECKING:
     from cdc.job.spark.shared import SharedSpark
     from cdc.source import Siblings
-    from cdc.status.notify import Target
+    from cdc.status.notify import NotificationTarget
     from cdc.web.settings import WebSettings
 
 LOOK_S = 2.0
@@ -38,7 +38,7 @@ _SPARK_AGAIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """How a server is to run. `state_root` holds a folder per pipeline, of its name.
 
     `web` is where the page and the API are served; None for nowhere. `state_store` is a URL below which each pipeline
@@ -52,24 +52,24 @@ class Settings:
     web: WebSettings | None = None
     state_store: str = ""
     starts_at_once: int = 4
-    notify: Target | None = None
+    notify: NotificationTarget | None = None
 
 
 class Server:
     """Keeps the pipelines of a folder. It is the `Control` of the REST API, and the `Host` of its supervisors."""
 
-    def __init__(self, settings: Settings, line: Callable[[str], None] | None = None) -> None:
+    def __init__(self, settings: ServerSettings, line: Callable[[str], None] | None = None) -> None:
         self._settings, self._folder = settings, Folder(settings.folder, self._ran_last)
         self._print = line or _to_stderr
         self._supervisors: dict[str, Supervisor] = {}
-        self._wrong: dict[Path, Version] = {}
+        self._wrong: dict[Path, FileVersion] = {}
         self._of_file: dict[Path, str] = {}
         self._ending: dict[Path, Supervisor] = {}
         self._turn = threading.Lock()
         self._spark: SharedSpark | None = None
         self._spark_up = threading.Event()
         self._closing = threading.Event()
-        self._turns = Turns(settings.starts_at_once)
+        self._turns = RunTurns(settings.starts_at_once)
 
     def run(self) -> None:
         """Serve until `close` is called. Raises CdcError when Spark or the web page does not start, StateError when
@@ -184,12 +184,12 @@ class Server:
         for version in changes.read:
             self._take(version)
 
-    def _renamed(self, version: Version) -> bool:
+    def _renamed(self, version: FileVersion) -> bool:
         """Whether a file is another pipeline from now on."""
         spec, name = version.spec, self._of_file.get(version.key)
         return spec is not None and not version.problems and name is not None and spec.label != name
 
-    def _take(self, version: Version) -> None:
+    def _take(self, version: FileVersion) -> None:
         name = self._of_file.get(version.key)
         supervisor = self._supervisors.get(name) if name is not None else None
         if version.spec is None or version.problems:
@@ -217,7 +217,7 @@ class Server:
         root = self._settings.state_root / name
         return working_copy(root, f"{self._settings.state_store}/{name}") if self._settings.state_store else root
 
-    def _add(self, version: Version) -> None:
+    def _add(self, version: FileVersion) -> None:
         spec = version.spec
         if spec is None:
             return
@@ -285,11 +285,11 @@ class Server:
         views = [supervisor.view() for supervisor in self._kept()]
         return sorted([*views, *(_invalid(version) for version in self._invalid())], key=lambda view: view.name)
 
-    def _invalid(self) -> Sequence[Version]:
+    def _invalid(self) -> Sequence[FileVersion]:
         """Files that are wrong and have no version that runs."""
         return [version for key, version in list(self._wrong.items()) if key not in self._of_file]
 
-    def _wrong_file(self, name: str) -> Version | None:
+    def _wrong_file(self, name: str) -> FileVersion | None:
         """The invalid file that is shown under a name which no pipeline has."""
         with self._turn:
             if name in self._supervisors:
@@ -377,12 +377,12 @@ class Server:
         self._print(f"{datetime.now(UTC).strftime('%H:%M:%S')} {mark}{printed(text, longest=2_000)}")
 
 
-def _shown_name(version: Version) -> str:
+def _shown_name(version: FileVersion) -> str:
     """The name of a file that is wrong, and has none that can be trusted."""
     return f"{version.file.stem}/{version.sink}" if version.sink else version.file.stem
 
 
-def _invalid(version: Version) -> PipelineView:
+def _invalid(version: FileVersion) -> PipelineView:
     return PipelineView(
         name=_shown_name(version), file=str(version.file), source="", sink="", state="invalid", state_dir="",
         file_errors=version.problems, attention=reason("invalid", (), Waiting(), 0.0),

@@ -26,20 +26,20 @@ from cdc.errors import CdcError, EngineError, NotNow, StateError
 from cdc.restarts import Restarts
 from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import ErrorView, LogLine, Outcome, PipelineView, RunView, State
-from cdc.serve.follow_up import Due, FollowUp, after_failure, after_success
+from cdc.serve.follow_up import FollowUp, NextRun, after_failure, after_success
 from cdc.serve.hints import for_a_server
-from cdc.serve.history import History
+from cdc.serve.history import RunHistory
 from cdc.serve.host import Host
-from cdc.serve.log_file import LogFile
+from cdc.serve.log_file import RunLog
 from cdc.serve.times import Times
 from cdc.spec.life import restart_policy
 from cdc.status.file import FILE_NAME, last_status
 
 if TYPE_CHECKING:
-    from cdc.job.control import Control
+    from cdc.job.control import RunControl
     from cdc.job.spark.shared import SharedSpark
     from cdc.spec.model import PipelineSpec
-    from cdc.status.model import Status
+    from cdc.status.model import StatusDocument
 
 T = TypeVar("T")
 
@@ -55,15 +55,15 @@ class Supervisor:
         """`run` stands in for `cdc.job.run.run` in tests."""
         self._job = run
         self.spec, self.root, self._host = spec, root, host
-        self._history = History(root)
-        self.log = LogFile(root, lambda line: host.tell(spec.label, line))
+        self._history = RunHistory(root)
+        self.log = RunLog(root, lambda line: host.tell(spec.label, line))
         self._changed = threading.Condition()
         self._jobs: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._closed = False
-        self._control: Control | None = None
+        self._control: RunControl | None = None
         self._run: RunView | None = None
         self._last_error: ErrorView | None = None
-        self._due: Due | None = None
+        self._due: NextRun | None = None
         self._state: State = "starting"
         self._waiting = Waiting()
         self._come: Callable[[], None] | None = None
@@ -115,9 +115,9 @@ class Supervisor:
         """The next run, at a time or after a pause. Its state while it is waited for depends on why it begins."""
         now = time.time()
         if pause_s is not None:
-            self._due = Due(why, now + pause_s, time.monotonic() + pause_s)
+            self._due = NextRun(why, now + pause_s, time.monotonic() + pause_s)
         else:
-            self._due = Due(why, now if begins_s is None else begins_s)
+            self._due = NextRun(why, now if begins_s is None else begins_s)
         later = self._due.at_s > now
         self._state = "starting" if not later else "scheduled" if why == "schedule" else "waiting"
         self._changed.notify_all()
@@ -275,7 +275,7 @@ class Supervisor:
         return not (self._closed or self._jobs or self._history.stopped)
 
     def _run_in_turn(self, why: str, session: SharedSpark, started: Callable[[], None]) -> None:
-        from cdc.job.control import Control
+        from cdc.job.control import RunControl
 
         run = RunView(time.time(), None, None, why)
         with self._changed:
@@ -287,7 +287,7 @@ class Supervisor:
             log = cast("IO[str]", self.log)
             again, words = why == "restart", partial(for_a_server, name=self.spec.label)
             beside = self._host.siblings(self.spec)
-            control = Control(log=log, shared=session, siblings=beside, again=again, reads=started, words=words)
+            control = RunControl(log=log, shared=session, siblings=beside, again=again, reads=started, words=words)
             self._control = control
             self._run, self._waiting = run, Waiting()
             self._state = "starting"
@@ -297,7 +297,7 @@ class Supervisor:
             self._over(control, error)
             self._changed.notify_all()
 
-    def _failure(self, control: Control) -> CdcError | None:
+    def _failure(self, control: RunControl) -> CdcError | None:
         """Run the pipeline; what it failed with."""
         from cdc.flow.commits import known
 
@@ -307,7 +307,7 @@ class Supervisor:
             return control.words(known(error))
         return None
 
-    def _run_job(self, control: Control) -> None:
+    def _run_job(self, control: RunControl) -> None:
         from cdc.job.run import run
 
         (self._job or run)(
@@ -318,13 +318,13 @@ class Supervisor:
             seen=self._seen,
         )
 
-    def _seen(self, status: Status) -> None:
+    def _seen(self, status: StatusDocument) -> None:
         running = status.state == "running"
         self._waiting = self._waiting.after(running=running, note=status.note, now_s=time.time())
         if running and self._state == "starting":
             self._state = "running"
 
-    def _over(self, control: Control, error: CdcError | None) -> None:
+    def _over(self, control: RunControl, error: CdcError | None) -> None:
         """A run has ended: what became of it, and what follows."""
         now_s, progress, run = time.time(), control.progress.snapshot(), self._run
         if run is None:

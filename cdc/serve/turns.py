@@ -16,7 +16,7 @@ _LOOK_S = 0.5
 """How often it is looked at whether who waits still wants a turn."""
 
 
-class Turns:
+class RunTurns:
     """At most `most` turns at a time, each at most `longest_s` long. Any thread."""
 
     def __init__(self, most: int, longest_s: float = LONGEST_S) -> None:

@@ -27,7 +27,7 @@ from cdc.spec.patterns import PlacedPattern
 from cdc.spec.substitute import variables
 from cdc.spec.tree import Node, Path, Scalar
 from cdc.spec.wrong import Wrong, broken
-from cdc.transform.texts import Model, RuleSource, Settings
+from cdc.transform.texts import Model, RuleSettings, RuleSource
 
 LARGEST_FILE = 1 << 20
 """Bytes of a pipeline file: PyYAML reads about 100 kB in a second."""
@@ -191,7 +191,7 @@ class _Checker:
 
     def _written_rules(
         self, transforms: list[TransformRule | None], source: Options | None, pipeline: PipelineOptions | None
-    ) -> tuple[tuple[RuleSource, ...], Settings]:
+    ) -> tuple[tuple[RuleSource, ...], RuleSettings]:
         """The rules with the places of their texts, and what they share; all that is wrong in them is reported."""
         blocks = self._rules(*functions.PATH, model=functions.FunctionBlock)
         made = [

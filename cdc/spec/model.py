@@ -34,7 +34,7 @@ from cdc.spec.notify import NotifyOptions
 from cdc.spec.patterns import PlacedPattern
 from cdc.spec.spark import SparkOptions, spark_problems
 from cdc.spec.traces import TraceOptions
-from cdc.transform.texts import RuleSource, Settings
+from cdc.transform.texts import RuleSettings, RuleSource
 
 _SHORTEST_KEY = 16
 _LONGEST_NAME = 128
@@ -297,7 +297,7 @@ class PipelineSpec(BaseModel):
     transform: tuple[TransformRule, ...] = ()
     patterns: tuple[InstanceOf[PlacedPattern], ...] = ()
     rules: tuple[InstanceOf[RuleSource], ...] = ()
-    rule_settings: InstanceOf[Settings] = Settings()
+    rule_settings: InstanceOf[RuleSettings] = RuleSettings()
     pipeline: PipelineOptions = PipelineOptions()
     secret_variables: tuple[str, ...] = ()
 

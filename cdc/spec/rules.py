@@ -15,7 +15,7 @@ from cdc.spec.model import PipelineOptions, TransformRule
 from cdc.spec.tree import Scalar
 from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import Mistake, Span
-from cdc.transform.texts import Model, RuleSource, RuleTexts, Settings, UserFunction
+from cdc.transform.texts import Model, RuleSettings, RuleSource, RuleTexts, UserFunction
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
@@ -57,7 +57,7 @@ def settings(
     pipeline: PipelineOptions | None,
     functions: Sequence[UserFunction],
     models: Sequence[Model] = (),
-) -> Settings:
+) -> RuleSettings:
     """The settings that all rules share; a setting that is None has problems of its own."""
     metadata = source.metadata_names() if isinstance(source, SourceOptions) else ()
     zone = pipeline.local_time_zone if pipeline is not None else None
@@ -65,7 +65,7 @@ def settings(
     given = key.encode() if pipeline is not None else b"unknown"
     letters = pipeline.dead_letters if pipeline is not None else None
     namespaces = isinstance(source, SourceOptions) and source.namespaces
-    return Settings(
+    return RuleSettings(
         engine_zone(zone or "UTC"), metadata, tuple(functions), tuple(models), given or None, letters or "", namespaces
     )
 
@@ -78,7 +78,7 @@ def engine_zone(text: str) -> str:
     return f"GMT{match[1]}{match[2]}:{match[3]}" if match else text
 
 
-def problems(sources: Iterable[RuleSource], shared: Settings) -> tuple[Problem, ...]:
+def problems(sources: Iterable[RuleSource], shared: RuleSettings) -> tuple[Problem, ...]:
     """Every mistake in the rules that shows without a table."""
     from cdc.transform.rules import Rules
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cdc.status.file import Seen
-from cdc.status.model import Status
+from cdc.status.model import StatusDocument
 
 Values = Iterable[tuple[tuple[str, ...], float | None]]
 """Label values behind `pipeline`, and a number; None where it is not known."""
@@ -39,7 +39,7 @@ class Family:
     moves: bool = False
 
 
-def _one(read: Callable[[Status], float | None]) -> Callable[[Seen], Values]:
+def _one(read: Callable[[StatusDocument], float | None]) -> Callable[[Seen], Values]:
     def values(seen: Seen) -> Values:
         yield (), read(seen.status)
 
@@ -51,11 +51,11 @@ def _copy_states(seen: Seen) -> Values:
     return [((state,), float(states[state])) for state in ("waiting", "copying", "done")]
 
 
-def _copies(status: Status, *states: str) -> float:
+def _copies(status: StatusDocument, *states: str) -> float:
     return float(sum(table.copy is not None and table.copy.state in states for table in status.tables))
 
 
-def _chunks(status: Status) -> tuple[float, float]:
+def _chunks(status: StatusDocument) -> tuple[float, float]:
     copies = [table.copy for table in status.tables if table.copy is not None]
     return float(sum(copy.chunks for copy in copies)), float(sum(copy.planned_chunks for copy in copies))
 
@@ -79,7 +79,7 @@ def _kinds(seen: Seen) -> Values:
     return [(("insert",), totals.inserts), (("update",), totals.updates), (("delete",), totals.deletes)]
 
 
-def _last_commit(status: Status) -> float | None:
+def _last_commit(status: StatusDocument) -> float | None:
     return status.batches[-1].committed_s if status.batches else None
 
 
@@ -163,12 +163,12 @@ _OPERATOR, _ENUMERATOR = "flink_taskmanager_job_task_operator_", "flink_jobmanag
 _SCHEMA_BEHAVIORS = ("ignore", "lenient", "try_evolve", "evolve", "exception")
 
 
-def _behavior(status: Status) -> float | None:
+def _behavior(status: StatusDocument) -> float | None:
     behavior = status.schema.behavior.split(" ")[0].split(",")[0].replace("-", "_")
     return float(_SCHEMA_BEHAVIORS.index(behavior)) if behavior in _SCHEMA_BEHAVIORS else None
 
 
-def _snapshot_times(status: Status) -> tuple[float | None, float | None]:
+def _snapshot_times(status: StatusDocument) -> tuple[float | None, float | None]:
     """When the first copy began and the last one was done; None before."""
     copies = [table.copy for table in status.tables if table.copy is not None]
     begun = [copy.started_s for copy in copies if copy.started_s]
@@ -176,7 +176,7 @@ def _snapshot_times(status: Status) -> tuple[float | None, float | None]:
     return (min(begun) if begun else None), (max(copy.updated_s for copy in copies) if done else None)
 
 
-def _idle_s(status: Status) -> float | None:
+def _idle_s(status: StatusDocument) -> float | None:
     """Seconds since a batch with rows was committed."""
     last = max((batch.committed_s for batch in status.batches if batch.rows), default=None)
     return None if last is None else max(0.0, time.time() - last)

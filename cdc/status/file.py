@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cdc.errors import StateError
 from cdc.state.durable import private, state_error
-from cdc.status.model import Status, from_json, to_json
+from cdc.status.model import StatusDocument, from_json, to_json
 
 FILE_NAME = "status.json"
 BEAT_S = 5.0
@@ -25,7 +25,7 @@ SILENT_S = 30.0
 LIVING = ("starting", "running", "stopping")
 
 
-def write_status(root: Path, status: Status) -> None:
+def write_status(root: Path, status: StatusDocument) -> None:
     """Put the document in the place of the one before. Driver, at most once a second. Raises StateError."""
     path = root / FILE_NAME
     spare = path.with_name(f".{FILE_NAME}.{os.getpid()}.tmp")
@@ -54,7 +54,7 @@ class Seen:
     there is no server.
     """
 
-    status: Status
+    status: StatusDocument
     alive: bool
     life: str = ""
     attention: str = ""
@@ -89,7 +89,7 @@ def read_status(root: Path, now: float | None = None) -> Seen | None:
     return Seen(status if living else with_requests(root, status), living)
 
 
-def with_requests(root: Path, status: Status) -> Status:
+def with_requests(root: Path, status: StatusDocument) -> StatusDocument:
     """With the pauses that were asked for since: the next run takes them in. Raises StateError."""
     from cdc.state.directory import StateDir
     from cdc.tables.held import Held
@@ -101,13 +101,13 @@ def with_requests(root: Path, status: Status) -> Status:
     return replace(status, paused=paused, resumed=resumed)
 
 
-def alive(status: Status, touched_s: float, now: float | None = None) -> bool:
+def alive(status: StatusDocument, touched_s: float, now: float | None = None) -> bool:
     """Whether the run of a document lives whose file was touched then."""
     silent_s = (time.time() if now is None else now) - touched_s
     return status.state in LIVING and silent_s < SILENT_S and _process_there(status)
 
 
-def last_status(root: Path) -> Status | None:
+def last_status(root: Path) -> StatusDocument | None:
     """The document of the run before, None when there is none or it cannot be used. Driver, at the start of a run."""
     try:
         seen = read_status(root)
@@ -116,7 +116,7 @@ def last_status(root: Path) -> Status | None:
     return None if seen is None else seen.status
 
 
-def _process_there(status: Status) -> bool:
+def _process_there(status: StatusDocument) -> bool:
     """Whether the run's process exists, as far as this machine can tell."""
     if status.host != socket.gethostname():
         return True

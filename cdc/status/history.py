@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cdc.state.durable import private, state_error
-from cdc.status.model import Point, Status
+from cdc.status.model import Point, StatusDocument
 
 FILE_NAME = "history.jsonl"
 MINUTE_S = 60.0
@@ -38,7 +38,7 @@ class HistoryFile:
         self._lag_s: float | None = None
         self._lines = -1
 
-    def add(self, status: Status, now_s: float) -> None:
+    def add(self, status: StatusDocument, now_s: float) -> None:
         """The document as of now; a minute that is over becomes a line. Raises StateError where it cannot be."""
         lag = status.lag.seconds
         if lag is not None:

@@ -15,7 +15,7 @@ from cdc.errors import EngineError
 from cdc.status.exposition import Exposition
 from cdc.status.families import ALIASES, FAMILIES, TABLE_FAMILIES, Family
 from cdc.status.file import Seen
-from cdc.status.model import Status
+from cdc.status.model import StatusDocument
 
 if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
@@ -71,7 +71,7 @@ class Collected(Collector):
             return (((table,), value) for table, value in self._by_table(family, seen).items())
         return ((labels, value) for labels, value in family.read(seen) if value is not None)
 
-    def _note_tables(self, status: Status) -> None:
+    def _note_tables(self, status: StatusDocument) -> None:
         own = self._own[status.name]
         for table in status.tables:
             if len(own) >= self._most:
@@ -116,7 +116,7 @@ class MetricsServer:
         self._registry.register(Collected(lambda: [*self._seen.values()], most_tables))
         self._server: WSGIServer | None = None
 
-    def __call__(self, status: Status) -> None:
+    def __call__(self, status: StatusDocument) -> None:
         """A new document of a run of this process, which lives."""
         self._seen[status.name] = Seen(status, alive=status.state not in ("ended", "failed"))
 

@@ -25,7 +25,7 @@ between the tasks of a batch and its slowest one; `read` to `prepare`: that task
 
 
 @dataclass(frozen=True)
-class Changes:
+class ChangeCounts:
     """Row changes of a sink table or of all; an update counts once."""
 
     inserts: int = 0
@@ -55,11 +55,11 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableStatus:
     """A table of the sink, or of the source: what was written to it, or read of it, by this run."""
 
     table: str
-    written: Changes = Changes()
+    written: ChangeCounts = ChangeCounts()
     read: int = 0
     written_per_s: float = 0.0
     read_per_s: float = 0.0
@@ -126,7 +126,7 @@ class Error:
 
 
 @dataclass(frozen=True)
-class Notice:
+class SourceNotice:
     """Something that the source has met and people should know."""
 
     at_s: float
@@ -134,7 +134,7 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class Lag:
+class SinkLag:
     """How far the sink is behind the source; None where nobody knows.
 
     Attributes:
@@ -150,7 +150,7 @@ class Lag:
 
 
 @dataclass(frozen=True)
-class Status:
+class StatusDocument:
     """All of it. What is of `this run` begins at 0 with each start; rings and `restarts` go on over starts.
 
     Attributes:
@@ -178,11 +178,11 @@ class Status:
     version: int = VERSION
     bounded: bool = False
     file: str = ""
-    lag: Lag = Lag()
+    lag: SinkLag = SinkLag()
     position: dict[str, Any] | None = None
     running_batch: int | None = None
     batches_total: int = 0
-    totals: Changes = Changes()
+    totals: ChangeCounts = ChangeCounts()
     read: int = 0
     read_per_s: float = 0.0
     written_per_s: float = 0.0
@@ -195,12 +195,12 @@ class Status:
     note: str = ""
     paused: tuple[str, ...] = ()
     resumed: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[TableStatus, ...] = ()
     batches: tuple[Batch, ...] = ()
     points: tuple[Point, ...] = ()
     schema_changes: tuple[SchemaEvent, ...] = ()
     errors: tuple[Error, ...] = ()
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[SourceNotice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,8 +209,8 @@ class _Versioned:
 
 
 @cache
-def _adapter() -> TypeAdapter[Status]:
-    return TypeAdapter(Status)
+def _adapter() -> TypeAdapter[StatusDocument]:
+    return TypeAdapter(StatusDocument)
 
 
 @cache
@@ -218,17 +218,17 @@ def _version() -> TypeAdapter[_Versioned]:
     return TypeAdapter(_Versioned)
 
 
-def to_json(status: Status) -> bytes:
+def to_json(status: StatusDocument) -> bytes:
     """The document as JSON, one line."""
     return _adapter().dump_json(status)
 
 
-def to_object(status: Status) -> dict[str, Any]:
+def to_object(status: StatusDocument) -> dict[str, Any]:
     """The document as a JSON object."""
     return dict(_adapter().dump_python(status, mode="json"))
 
 
-def from_json(data: bytes, where: str = "") -> Status:
+def from_json(data: bytes, where: str = "") -> StatusDocument:
     """The document that `to_json` wrote. Raises StateError when it is damaged or of a newer version."""
     hint = "remove the file: it is for people only, and the next run writes it anew"
     try:

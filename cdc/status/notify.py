@@ -39,7 +39,7 @@ _LATER = (408, 425, 429)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class NotificationTarget:
     """Where notifications of a pipeline, or of all, go, and which."""
 
     webhook: str = field(default="", repr=False)
@@ -49,7 +49,7 @@ class Target:
     repeat_s: float = 3600.0
 
     @classmethod
-    def of(cls, options: NotifyOptions) -> Target | None:
+    def of(cls, options: NotifyOptions) -> NotificationTarget | None:
         """The receivers that a file names; None when it names none."""
         if options.notify_webhook is None and options.notify_command is None:
             return None
@@ -68,13 +68,13 @@ class Notifier:
 
     def __init__(self, warn: Callable[[str], None], pauses_s: tuple[float, ...] = PAUSES_S) -> None:
         self._warn, self._pauses_s = warn, pauses_s
-        self._watched: dict[tuple[str, Target], Watched] = {}
-        self._queue: queue.Queue[tuple[Target, Notification] | None] = queue.Queue(_WAITING)
+        self._watched: dict[tuple[str, NotificationTarget], Watched] = {}
+        self._queue: queue.Queue[tuple[NotificationTarget, Notification] | None] = queue.Queue(_WAITING)
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._work, name="notify", daemon=True)
         self._thread.start()
 
-    def look(self, now: Look, target: Target, at_s: float) -> None:
+    def look(self, now: Look, target: NotificationTarget, at_s: float) -> None:
         """One look at a pipeline for one target. Never waits."""
         key = (now.name, target)
         if key not in self._watched:

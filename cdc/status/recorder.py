@@ -13,17 +13,17 @@ from cdc.flow.progress import BatchReport, Snapshot
 from cdc.source import TableProgress
 from cdc.status.model import (
     Batch,
-    Changes,
+    ChangeCounts,
     Copy,
     Error,
-    Lag,
-    Notice,
     Point,
     SchemaEvent,
     SchemaTotals,
+    SinkLag,
+    SourceNotice,
     State,
-    Status,
-    Table,
+    StatusDocument,
+    TableStatus,
 )
 from cdc.status.rates import Rates
 from cdc.tables.held import HeldTables
@@ -43,13 +43,13 @@ class Recorder:
         clock: seconds since 1970.
     """
 
-    def __init__(self, first: Status, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, first: StatusDocument, clock: Callable[[], float] = time.time) -> None:
         self._status, self._clock = first, clock
         self._batches = deque(first.batches, BATCHES)
         self._points = deque(first.points, POINTS)
         self._events = deque(first.schema_changes, SCHEMA_EVENTS)
         self._errors, self._notices = deque(first.errors, ERRORS), deque(first.notices, NOTICES)
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, TableStatus] = {}
         self._written, self._read = Rates(), Rates()
         self._moving: set[str] = set()
         self._newest_s: float | None = None
@@ -64,7 +64,7 @@ class Recorder:
             table = self._table(name)
             self._tables[name] = replace(
                 table,
-                written=_sum(table.written, Changes(delta.inserts, delta.updates, delta.deletes)),
+                written=_sum(table.written, ChangeCounts(delta.inserts, delta.updates, delta.deletes)),
                 schema_changes=table.schema_changes + delta.schema_changes,
                 last_change_s=round(report.committed_s, 3) if delta.rows else table.last_change_s,
             )
@@ -79,7 +79,7 @@ class Recorder:
             now,
             position=report.position if report.position is not None else now.position,
             batches_total=now.batches_total + 1,
-            totals=_sum(now.totals, Changes(rows.inserts, rows.updates, rows.deletes)),
+            totals=_sum(now.totals, ChangeCounts(rows.inserts, rows.updates, rows.deletes)),
             read=now.read + sum(report.read.values()),
             phases={
                 name: round(now.phases.get(name, 0.0) + report.phases.get(name, 0.0), 4)
@@ -102,7 +102,7 @@ class Recorder:
 
     def notice(self, text: str) -> None:
         """The source has met something."""
-        self._notices.append(Notice(self._now(), text))
+        self._notices.append(SourceNotice(self._now(), text))
 
     def error(self, error: BaseException) -> None:
         """Something stopped the run, or a batch that begins again."""
@@ -126,7 +126,7 @@ class Recorder:
             self._written.clear()
         self._status = replace(self._status, state=state)
 
-    def status(self, seen: Snapshot, running: int | None) -> Status:
+    def status(self, seen: Snapshot, running: int | None) -> StatusDocument:
         """The document as of now; equal to the one before, but for `updated_s`, when nothing has changed."""
         now_s = self._now()
         read, written = self._read.now(), self._written.now()
@@ -160,8 +160,8 @@ class Recorder:
     def _now(self) -> float:
         return round(self._clock(), 3)
 
-    def _table(self, name: str) -> Table:
-        return self._tables.get(name) or self._tables.setdefault(name, Table(name))
+    def _table(self, name: str) -> TableStatus:
+        return self._tables.get(name) or self._tables.setdefault(name, TableStatus(name))
 
     def _rate(self, read: Mapping[str, float], written: Mapping[str, float]) -> None:
         moving = {*read, *written}
@@ -171,7 +171,7 @@ class Recorder:
             )
         self._moving = moving
 
-    def _lag(self, seen: Snapshot, running: int | None, now_s: float) -> Lag:
+    def _lag(self, seen: Snapshot, running: int | None, now_s: float) -> SinkLag:
         """Behind while a batch runs or bytes wait; since the newest committed change, or since nothing waited last."""
         last = None if seen.lag_s is None else round(max(0.0, seen.lag_s), 3)
         seconds: float | None = None
@@ -180,7 +180,7 @@ class Recorder:
             seconds = 0.0 if self._status.batches_total or seen.lag_bytes == 0 else None
         elif self._newest_s is not None:
             seconds = round(max(0.0, now_s - max(self._newest_s, self._caught_up_s)), 1)
-        return Lag(seconds, seen.lag_bytes, seen.lag_transactions, last)
+        return SinkLag(seconds, seen.lag_bytes, seen.lag_transactions, last)
 
     def _point(self, point: Point) -> None:
         """Add to the plots, once in a while; a stretch of equal points is its two ends."""
@@ -222,8 +222,8 @@ def told_error(error: BaseException, at_s: float) -> Error:
     return Error(at_s, type(error).__name__, str(error)[:500], hint="CDC_DEBUG=1 shows where it came from")
 
 
-def _sum(one: Changes, other: Changes) -> Changes:
-    return Changes(one.inserts + other.inserts, one.updates + other.updates, one.deletes + other.deletes)
+def _sum(one: ChangeCounts, other: ChangeCounts) -> ChangeCounts:
+    return ChangeCounts(one.inserts + other.inserts, one.updates + other.updates, one.deletes + other.deletes)
 
 
 def _flat(one: Point, other: Point) -> bool:

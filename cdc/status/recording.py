@@ -20,7 +20,7 @@ from cdc.source import TableProgress
 from cdc.status.events import EventFile
 from cdc.status.file import BEAT_S, LIVING, beat, last_status, write_status
 from cdc.status.history import HistoryFile
-from cdc.status.model import SchemaTotals, State, Status
+from cdc.status.model import SchemaTotals, State, StatusDocument
 from cdc.status.recorder import Recorder, told_error
 from cdc.tables.held import HeldTables
 
@@ -35,10 +35,10 @@ _SHARE = 0.02
 
 def first_status(
     root: Path, pipeline: str, *, name: str, source: str, sink: str, file: str, behavior: str, bounded: bool = False
-) -> Status:
+) -> StatusDocument:
     """The document that a run begins with: rings and restarts of the run before, everything else anew. Driver."""
     before, now_s = last_status(root), round(time.time(), 3)
-    begun = Status(
+    begun = StatusDocument(
         pipeline, name, source, sink, "starting", os.getpid(), socket.gethostname(), now_s, now_s,
         bounded=bounded, file=file, schema=SchemaTotals(behavior), runs=1,
     )  # fmt: skip
@@ -63,7 +63,7 @@ class Outlets:
     """
 
     events: EventFile | None = None
-    seen: Callable[[Status], None] | None = None
+    seen: Callable[[StatusDocument], None] | None = None
     traces: Traces | None = None
 
 
@@ -81,7 +81,7 @@ class Recording:
 
     def __init__(
         self,
-        first: Status,
+        first: StatusDocument,
         root: Path,
         progress: Progress,
         warn: Callable[[str], None],
@@ -197,7 +197,7 @@ class Recording:
         lag = self.status.lag
         return lag.bytes, lag.transactions, self.status.note, self.status.running_batch
 
-    def _write(self, status: Status) -> None:
+    def _write(self, status: StatusDocument) -> None:
         self._dirty = False
         self._beat_s = self._clock()
         if self._written and replace(status, updated_s=self.status.updated_s) == self.status:
@@ -210,7 +210,7 @@ class Recording:
         if self._outlets.seen is not None:
             self._outlets.seen(status)
 
-    def _tell_schema_changes(self, status: Status) -> None:
+    def _tell_schema_changes(self, status: StatusDocument) -> None:
         known = {id(change) for change in self.status.schema_changes}
         for change in status.schema_changes if self._outlets.events is not None else ():
             if id(change) not in known:

@@ -24,7 +24,7 @@ class ColumnView:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class SchemaVersion:
     """A table's schema from a batch on; without columns when the table went. Versions count from 1."""
 
     version: int
@@ -37,13 +37,13 @@ class Version:
         return not self.columns
 
 
-def schema_history(root: Path) -> Mapping[str, Sequence[Version]]:
+def schema_history(root: Path) -> Mapping[str, Sequence[SchemaVersion]]:
     """The versions of each sink table, oldest first. Raises StateError when the log is damaged."""
-    found: defaultdict[str, list[Version]] = defaultdict(list)
+    found: defaultdict[str, list[SchemaVersion]] = defaultdict(list)
     for batch, changed in TableLog(LocalStore(root)).sink_tables():
         for table, schema in changed.items():
             versions = found[str(table)]
-            versions.append(Version(len(versions) + 1, batch, () if schema is None else _columns(schema)))
+            versions.append(SchemaVersion(len(versions) + 1, batch, () if schema is None else _columns(schema)))
     return dict(sorted(found.items()))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from cdc.status.file import Seen
-from cdc.status.model import PHASES, Status, Table
+from cdc.status.model import PHASES, StatusDocument, TableStatus
 
 _SHOWN = 5
 """The last so many errors, schema changes and notices are shown."""
@@ -46,7 +46,7 @@ def status_text(seen: Seen) -> Iterator[str]:
         yield f"  {moment(error.at_s)}  {error.kind}: {where}{error.message}{hint}"
 
 
-def lag_text(status: Status) -> str:
+def lag_text(status: StatusDocument) -> str:
     """`0.3 s, 1.2 MB, 17 transactions behind`; what is not known is left out."""
     lag = status.lag
     parts = [] if lag.seconds is None else [f"{lag.seconds:,.1f} s"]
@@ -80,11 +80,11 @@ def _since(seen: Seen) -> str:
     return f" at {moment(status.updated_s)}"
 
 
-def _rates(status: Status) -> str:
+def _rates(status: StatusDocument) -> str:
     return f", reads {status.read_per_s:,.0f} and writes {status.written_per_s:,.0f} rows/s"
 
 
-def _schema(status: Status) -> str:
+def _schema(status: StatusDocument) -> str:
     schema = status.schema
     return (
         f"{schema.applied:,} applied, {schema.held_back:,} held back, {schema.refused:,} refused, "
@@ -92,7 +92,7 @@ def _schema(status: Status) -> str:
     )
 
 
-def _tables(tables: Sequence[Table]) -> Iterator[str]:
+def _tables(tables: Sequence[TableStatus]) -> Iterator[str]:
     if not tables:
         return
     width = max(len("table"), *(len(table.table) for table in tables))
@@ -105,7 +105,7 @@ def _tables(tables: Sequence[Table]) -> Iterator[str]:
         ).rstrip()
 
 
-def copy_text(table: Table) -> str:
+def copy_text(table: TableStatus) -> str:
     """How far the copy of a table is; empty when it is not copied."""
     copy = table.copy
     if copy is None:

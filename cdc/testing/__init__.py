@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cdc.testing.cases import run_cases
     from cdc.testing.list_sink import ListSink
     from cdc.testing.list_source import FailAt, ListSource
-    from cdc.testing.memory import Run, run_in_memory
+    from cdc.testing.memory import MemoryRun, run_in_memory
     from cdc.testing.sink_conformance import SinkConformance
     from cdc.testing.sink_harness import SinkHarness
     from cdc.testing.source_conformance import SourceConformance, SourceHarness
@@ -31,7 +31,7 @@ __all__ = [
     "FailAt",
     "ListSink",
     "ListSource",
-    "Run",
+    "MemoryRun",
     "SinkConformance",
     "SinkHarness",
     "SourceConformance",
@@ -46,7 +46,7 @@ _MODULES = {
     "FailAt": "list_source",
     "ListSink": "list_sink",
     "ListSource": "list_source",
-    "Run": "memory",
+    "MemoryRun": "memory",
     "SinkConformance": "sink_conformance",
     "SinkHarness": "sink_harness",
     "SourceConformance": "source_conformance",

@@ -27,7 +27,7 @@ KEYS = ("name", "pipeline", "sink", "input", "sink_tables", "variables", "now")
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PipelineCase:
     """A sound case.
 
     Attributes:
@@ -48,7 +48,7 @@ class Case:
     sink: str = ""
 
 
-class Result(dict[str, Any]):
+class CaseResult(dict[str, Any]):
     """The result of a case: a mapping of JSON values, whose keys are attributes too.
 
     | key | value |
@@ -81,7 +81,7 @@ class Result(dict[str, Any]):
         return found
 
 
-def case_from(value: object, number: int) -> Case:
+def case_from(value: object, number: int) -> PipelineCase:
     """The case that a mapping describes. Raises SpecError with everything that is wrong with it."""
     name = name_of(value, number)
     if not isinstance(value, Mapping):
@@ -89,7 +89,7 @@ def case_from(value: object, number: int) -> Case:
     problems = [_problem(str(key), "a case has no such key", f"known: {', '.join(KEYS)}")
                 for key in value if key not in KEYS]  # fmt: skip
     read = _Reader(value, problems)
-    case = Case(
+    case = PipelineCase(
         name, read.pipeline(), tuple(read.input()), read.sink_tables(), read.variables(), read.now(), read.sink()
     )
     if problems:

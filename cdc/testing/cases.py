@@ -17,7 +17,7 @@ from cdc.schema_json import schema_to_json
 from cdc.spec.check import check
 from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
-from cdc.testing.case import Case, Result, case_from, error_from, name_of
+from cdc.testing.case import CaseResult, PipelineCase, case_from, error_from, name_of
 from cdc.testing.line_sink import LineSink
 from cdc.testing.memory import run_in_memory
 from cdc.testing.memory_state import MemoryState
@@ -28,7 +28,7 @@ logging.getLogger("cdc").addHandler(logging.NullHandler())
 """What is held back is for those who listen: without any listener Python would print it."""
 
 
-def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[Result]:
+def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[CaseResult]:
     """Run each case by itself, from an empty state; the results in the same order.
 
     A case is a mapping: `name`, `pipeline` (YAML text), `input` (list of lines), and optionally `sink`, `sink_tables`,
@@ -38,7 +38,7 @@ def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[Result]:
     return [_run(value, number) for number, value in enumerate(cases)]
 
 
-def run_case(case: Case, sink: LineSink, file: str = "pipeline.yaml", *, dead_letters: str = "") -> None:
+def run_case(case: PipelineCase, sink: LineSink, file: str = "pipeline.yaml", *, dead_letters: str = "") -> None:
     """Run a case into a sink; `file` is the pipeline's name in messages, `dead_letters` as in `middle`.
 
     Raises CdcError.
@@ -79,7 +79,7 @@ class CaseSource(LineSource):
         return iter(self._lines)
 
 
-def finished(case: Case, file: str = "pipeline.yaml", *, dead_letters: str = "") -> Result:
+def finished(case: PipelineCase, file: str = "pipeline.yaml", *, dead_letters: str = "") -> CaseResult:
     """The result of a sound case; an error that stops it is in the result."""
     sink, error = LineSink(case.sink_tables), None
     try:
@@ -87,12 +87,12 @@ def finished(case: Case, file: str = "pipeline.yaml", *, dead_letters: str = "")
     except Exception as raised:  # noqa: BLE001 - whatever a case does, the others of the suite run
         error = error_from(raised)
     schemas = {str(table): schema_to_json(schema) for table, schema in sorted(sink.tables.items())}
-    return Result(name=case.name, output=list(sink.lines), schemas=schemas, error=error)
+    return CaseResult(name=case.name, output=list(sink.lines), schemas=schemas, error=error)
 
 
-def _run(value: object, number: int) -> Result:
+def _run(value: object, number: int) -> CaseResult:
     try:
         case = case_from(value, number)
     except Exception as raised:  # noqa: BLE001 - a mapping may do anything when it is looked at
-        return Result(name=name_of(value, number), output=[], schemas={}, error=error_from(raised))
+        return CaseResult(name=name_of(value, number), output=[], schemas={}, error=error_from(raised))
     return finished(case)

@@ -12,7 +12,7 @@ from cdc.testing.suite import SUFFIX, read_suite, suite_file
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """The result of a test: `where` it stands, its name, and the differences, none when it passed."""
 
     where: str
@@ -20,11 +20,11 @@ class Outcome:
     differences: tuple[str, ...]
 
 
-def run_tests(file: str) -> Iterator[Outcome]:
+def run_tests(file: str) -> Iterator[CaseOutcome]:
     """Run the tests of a pipeline file, given itself or as the test file beside it. Raises SpecError."""
     pipeline = file.removesuffix(SUFFIX) + ".yaml" if file.endswith(SUFFIX) else file
     tests = read_suite(pipeline, suite_file(pipeline))
     for test in tests:
         with TemporaryDirectory(prefix="cdc-test-") as folder:  # not among the letters of real runs
             result = finished(test.case, pipeline, dead_letters=folder)
-        yield Outcome(test.where, test.case.name, tuple(differences(test, result)))
+        yield CaseOutcome(test.where, test.case.name, tuple(differences(test, result)))

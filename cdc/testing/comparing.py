@@ -16,13 +16,13 @@ from cdc.evolution.apply import apply_changes
 from cdc.lines.format import Commit, RowImage, change_line, decoded, encoded, line_from_json, row_line
 from cdc.schema import Kind, TableId, TableSchema
 from cdc.schema_json import schema_from_json, schema_to_json
-from cdc.testing.case import Result
+from cdc.testing.case import CaseResult
 from cdc.testing.suite import ERROR_KEYS, PipelineTest
 
 Tables = Mapping[TableId, TableSchema]
 
 
-def differences(test: PipelineTest, result: Result) -> list[str]:
+def differences(test: PipelineTest, result: CaseResult) -> list[str]:
     """Lines that tell what came out otherwise; none when the test passes."""
     found = list(_error_differences(test, result))
     if test.output is not None:
@@ -41,7 +41,7 @@ def differences(test: PipelineTest, result: Result) -> list[str]:
     return found
 
 
-def _error_differences(test: PipelineTest, result: Result) -> Iterator[str]:
+def _error_differences(test: PipelineTest, result: CaseResult) -> Iterator[str]:
     error = result.error
     if error is None:
         if test.error is not None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Run:
+class MemoryRun:
     """The account of a run: batches, the events of the source, changes counted, counted reasons, its end."""
 
     batches: int = 0
@@ -65,7 +65,7 @@ def run_in_memory(
     rules: Rules | None = None,
     middle: Middle | None = None,
     now: datetime | None = None,
-) -> Run:
+) -> MemoryRun:
     """Read the source to its end, batch after batch: apply, prepare, decide, commit.
 
     A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it goes on as after a restart, with
@@ -165,14 +165,14 @@ class LocalPipeline:
         """Wait for the last commit."""
         self._runner.finish()
 
-    def finished(self, batches: int, offset: Offset) -> Run:
+    def finished(self, batches: int, offset: Offset) -> MemoryRun:
         """Wait for the last commit; what all batches did. Raises CdcError."""
         self.wait()
         if self._runner.error is not None:
             raise self._runner.error
         now = self._progress.snapshot()
         totals = now.tables.values()
-        return Run(
+        return MemoryRun(
             batches,
             self._events,
             sum(table.inserts for table in totals),

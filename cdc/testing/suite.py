@@ -26,7 +26,7 @@ from cdc.errors import Problem, SpecError
 from cdc.spec import reader, tree
 from cdc.spec.check import LARGEST_FILE
 from cdc.spec.files import read_regular
-from cdc.testing.case import Case, case_from
+from cdc.testing.case import PipelineCase, case_from
 
 VERSION = 1
 SUFFIX = ".test.yaml"
@@ -48,7 +48,7 @@ class PipelineTest:
     """
 
     where: str
-    case: Case
+    case: PipelineCase
     output: tuple[object, ...] | None
     schemas: Mapping[str, Any] | None
     error: Mapping[str, str] | None
@@ -141,7 +141,9 @@ class _Suite:
             test.get("schemas"), error,
         )  # fmt: skip
 
-    def _case(self, given: dict[str, Any], path: tree.Path, pipeline: str, variables: Mapping[str, str]) -> Case | None:
+    def _case(
+        self, given: dict[str, Any], path: tree.Path, pipeline: str, variables: Mapping[str, str]
+    ) -> PipelineCase | None:
         """The case, with the places of its lines in this file."""
         known = {key: value for key, value in given.items() if key in _TEST_KEYS}
         try:

@@ -22,7 +22,7 @@ from cdc.transform.left_out import without_failing
 from cdc.transform.limits import in_range
 from cdc.transform.models import refuse_deciding
 from cdc.transform.operators import condition
-from cdc.transform.outputs import Output, outputs, resulting_schema
+from cdc.transform.outputs import OutputColumn, outputs, resulting_schema
 from cdc.transform.rule import Rule
 from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import ExpressionError, Mistake
@@ -147,7 +147,7 @@ class Typing:
     """
 
     schema: TableSchema
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputColumn, ...]
     condition: Typed | None
 
 
@@ -167,7 +167,7 @@ def typing_of(rule: Rule, schema: TableSchema) -> Typing:
 def _typing_of(rule: Rule, schema: TableSchema) -> Typing:
     own = {name: function.callee for name, function in rule.own.items()}
     problems: list[Problem] = []
-    made: list[Output] = []
+    made: list[OutputColumn] = []
     wanted: Typed | None = None
     try:
         made = outputs(rule, Scope(schema, rule.metadata, own=own))
@@ -225,7 +225,7 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
     )  # fmt: skip
 
 
-def _filter(rule: Rule, schema: TableSchema, made: Sequence[Output], own: Mapping[str, object]) -> Typed | None:
+def _filter(rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], own: Mapping[str, object]) -> Typed | None:
     """The filter over source columns, and over computed columns by their names."""
     if rule.filter is None:
         return None
@@ -247,7 +247,7 @@ def _text(rule: Rule) -> SqlText:
     return rule.projection.text if rule.projection is not None else rule.masks[0].text
 
 
-def _sql(rule: Rule, output: Output, translator: Translator) -> str:
+def _sql(rule: Rule, output: OutputColumn, translator: Translator) -> str:
     try:
         sql = translator.sql(output.node)
         return sql if _chosen(output.node) else in_range(sql, output.node.type)
@@ -265,7 +265,9 @@ def _chosen(node: Typed) -> bool:
     return node.op in ("literal", "column") or (widened and _chosen(node.args[0]))
 
 
-def _whole(rule: Rule, computed: Sequence[Output], translator: Translator, names: Sequence[str]) -> dict[int, Whole]:
+def _whole(
+    rule: Rule, computed: Sequence[OutputColumn], translator: Translator, names: Sequence[str]
+) -> dict[int, Whole]:
     """Computed columns that are calls of functions on arrays, by their number; not those without any column in them."""
     found = {}
     for number, output in enumerate(computed):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cdc.transform.engine import Engine, ExpressionFailed, Statement
-from cdc.transform.outputs import Output
+from cdc.transform.engine import Engine, ExpressionFailed, PreparedStatement
+from cdc.transform.outputs import OutputColumn
 from cdc.transform.rule import Rule
 from cdc.transform.typed import Typed
 
@@ -79,12 +79,12 @@ class Computation:
     """
 
     rule: Rule
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputColumn, ...]
     condition: Typed | None
     engine: Engine
     expressions: tuple[Expression, ...]
     filter: Expression | None
-    statement: Statement | None
+    statement: PreparedStatement | None
     whole: dict[int, Whole]
 
     def run(self, batch: pa.RecordBatch) -> pa.Table:

@@ -14,7 +14,7 @@ from cdc.transform.types import (
     IntervalType,
     Map,
     NullType,
-    Row,
+    RowType,
     SqlType,
     is_exact,
     is_integer,
@@ -48,7 +48,7 @@ def engine_type(kind: SqlType) -> str:
         return f"{engine_type(kind.element)}[]"
     if isinstance(kind, Map):
         return f"MAP({engine_type(kind.key)}, {engine_type(kind.value)})"
-    if isinstance(kind, Row):
+    if isinstance(kind, RowType):
         fields = ", ".join(f"f{number} {engine_type(each)}" for number, each in enumerate(kind.fields))
         return f"STRUCT({fields})"
     if isinstance(kind, NullType):
@@ -74,11 +74,11 @@ def failing(message: str) -> str:
 
 def convertible(source: SqlType, to: SqlType) -> bool:
     """True when CAST(source AS to) exists."""
-    if isinstance(source, IntervalType) or isinstance(to, IntervalType | Map | Row):
+    if isinstance(source, IntervalType) or isinstance(to, IntervalType | Map | RowType):
         return False
     if isinstance(source, NullType) or source == to:
         return True
-    if isinstance(source, Array | Map | Row):
+    if isinstance(source, Array | Map | RowType):
         return kind_of(to) in (Kind.JSON, Kind.STRING)
     left, right = kind_of(source), kind_of(to)
     if left in (Kind.GEOMETRY,) or right in (Kind.GEOMETRY, Kind.VECTOR):
@@ -106,7 +106,7 @@ def cast_sql(sql: str, source: SqlType, to: SqlType, *, safe: bool) -> str:
     word = "TRY_CAST" if safe else "CAST"
     if isinstance(source, NullType):
         return f"CAST({sql} AS {engine_type(to)})"
-    if isinstance(source, Array | Map | Row) or kind_of(source) is Kind.VECTOR:
+    if isinstance(source, Array | Map | RowType) or kind_of(source) is Kind.VECTOR:
         return f"CAST(to_json({sql}) AS VARCHAR)" if not isinstance(to, Array) else f"CAST({sql} AS {engine_type(to)})"
     assert isinstance(source, DataType)
     if isinstance(to, Array):

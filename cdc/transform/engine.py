@@ -67,7 +67,7 @@ class Engine:
         self._connection = duckdb.connect(":memory:", config={"threads": "1", "python_enable_replacements": "false"})
         self._count = 0
         self._stopped = [function.stopped for function in functions]
-        self._shared: dict[tuple[tuple[str, ...], str | None, pa.Schema], Statement] = {}
+        self._shared: dict[tuple[tuple[str, ...], str | None, pa.Schema], PreparedStatement] = {}
         checks = (EngineFunction(name, (takes,), gives, call) for name, (takes, gives, call) in CHECKS.items())
         lacking = (EngineFunction(name, each.arguments, each.result, each.call) for name, each in LACKING.items())
         for function in (*functions, _FAIL, *checks, *lacking, *(_hashes(hash_key) if hash_key else ())):
@@ -84,7 +84,7 @@ class Engine:
         ):  # fmt: skip
             self._connection.execute(f"SET {setting}")
 
-    def shared(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> Statement:
+    def shared(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> PreparedStatement:
         """A statement as `prepare` makes it, shared by all that want the same texts until each has closed it."""
         key = (tuple(select), where, schema)
         found = self._shared.get(key)
@@ -95,7 +95,7 @@ class Engine:
             found.users += 1
         return found
 
-    def prepare(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> Statement:
+    def prepare(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> PreparedStatement:
         """A statement over batches of this Arrow schema; the table is called by nothing, columns by their names.
 
         Raises ExpressionFailed when the engine refuses it, such as for a bad regular expression.
@@ -109,10 +109,10 @@ class Engine:
             self._connection.execute(f"PREPARE run{self._count} AS {text}{f' WHERE {where}' if where else ''}")
         except duckdb.Error as error:
             raise ExpressionFailed(said(error)) from error
-        return Statement(self._connection, self._count, source, self._stopped)
+        return PreparedStatement(self._connection, self._count, source, self._stopped)
 
 
-class Statement:
+class PreparedStatement:
     """A prepared statement; usable in a `with` block when it is needed once."""
 
     def __init__(
@@ -126,7 +126,7 @@ class Statement:
         self.users = 1
         self.forget: Callable[[], object] = lambda: None
 
-    def __enter__(self) -> Statement:
+    def __enter__(self) -> PreparedStatement:
         return self
 
     def __exit__(self, *error: object) -> None:

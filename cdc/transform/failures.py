@@ -12,7 +12,7 @@ from cdc.dead_letters import DeadLetter
 from cdc.errors import TransformError
 from cdc.schema import TableId
 from cdc.transform.computation import Computation, Expression
-from cdc.transform.engine import Engine, ExpressionFailed, Statement
+from cdc.transform.engine import Engine, ExpressionFailed, PreparedStatement
 
 SECRET = "the engine's words are left out, as they could show a masked value"
 
@@ -77,7 +77,7 @@ def _named(compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, err
     return explain(compiled, block, None, "the rule", "", str(error))
 
 
-def _first(statement: Statement, batch: pa.RecordBatch) -> tuple[int | None, str]:
+def _first(statement: PreparedStatement, batch: pa.RecordBatch) -> tuple[int | None, str]:
     """The first row that fails, and what the engine says of it; (None, '') when none does."""
 
     def failure(start: int, count: int) -> str | None:

@@ -48,11 +48,11 @@ _IMAGES = {
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.IGNORECASE | re.DOTALL)
 
 
-class Refused(Exception):
+class InputRefused(Exception):
     """The server will not answer for this input; it may for others."""
 
 
-class Client:
+class ModelClient:
     """Asks one model, inside an `async with`; any number of requests at a time, which share connections."""
 
     def __init__(self, model: Model, patience: Patience = RETRY) -> None:
@@ -95,7 +95,7 @@ class Client:
         """The answer about an image. Raises as above; Refused for bytes that are no image."""
         kind = next((kind for kind, start in _IMAGES.items() if re.match(start, image, re.DOTALL)), None)
         if kind is None:
-            raise Refused(f"{self._where}: the bytes are no PNG, JPEG, GIF or WebP image")
+            raise InputRefused(f"{self._where}: the bytes are no PNG, JPEG, GIF or WebP image")
         url = f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
         return await self._answer(self._model.prompt, [{"type": "text", "text": prompt}, _image_part(url)])
 
@@ -106,7 +106,7 @@ class Client:
             json.loads(text, parse_constant=_no_json)
         except (ValueError, RecursionError) as error:
             shown = answer if len(answer) <= _SHOWN else f"{answer[:_SHOWN]}..."
-            raise Refused(f"{self._where}: the answer is no JSON: {shown}") from error
+            raise InputRefused(f"{self._where}: the answer is no JSON: {shown}") from error
         return text
 
     async def _answer(self, told: str, content: object) -> str:
@@ -120,7 +120,7 @@ class Client:
         except (LookupError, TypeError) as error:
             raise self._strange("choices[0].message.content") from error
         if answer is None:
-            raise Refused(f"{self._where}: the answer has no content")
+            raise InputRefused(f"{self._where}: the answer has no content")
         if not isinstance(answer, str):
             raise self._strange("text in choices[0].message.content")
         return answer
@@ -182,7 +182,7 @@ class Client:
         if status in _PASSING or status >= 500:
             return self._unavailable(text)
         if status in _ABOUT_THE_INPUT:
-            return Refused(f"{self._where}: {text}")
+            return InputRefused(f"{self._where}: {text}")
         if status in _KEY_REFUSED:
             hint = "give the model an API key that may use it"
             return TransformError(f"the server refuses the key: HTTP {status}", where=self._where, hint=hint)

@@ -20,7 +20,7 @@ from cdc.transform.answers import Answer, Answers
 from cdc.transform.conversions import engine_type
 from cdc.transform.convert import Arity
 from cdc.transform.engine import EngineFunction
-from cdc.transform.model_client import EMBEDDED, RETRY, Client, Refused
+from cdc.transform.model_client import EMBEDDED, RETRY, InputRefused, ModelClient
 from cdc.transform.model_functions import FORMS, Form
 from cdc.transform.rule import OwnFunction
 from cdc.transform.sqltext import SqlText
@@ -34,7 +34,7 @@ from cdc.types.kinds import BINARIES
 
 if TYPE_CHECKING:
     from cdc.schema import TableSchema
-    from cdc.transform.outputs import Output
+    from cdc.transform.outputs import OutputColumn
     from cdc.transform.rule import Rule
 
 _FORMS_OF_KINDS = {"chat": Form("chat", STRING), "embedding": Form("embedding", Array(FLOAT))}
@@ -139,35 +139,39 @@ class LoadedModel:
         """Ask so many parts at a time as the file says. The first that fails, in any way, ends all others."""
         waiting = iter(parts)
 
-        async def ask_next(client: Client) -> None:
+        async def ask_next(client: ModelClient) -> None:
             for part in waiting:
                 self._put(answers, keys, await self._answered(client, part))
                 answers.save_now_and_then()
 
         try:
-            async with Client(self.model, self._retry) as client, asyncio.TaskGroup() as group:
+            async with ModelClient(self.model, self._retry) as client, asyncio.TaskGroup() as group:
                 for _ in range(min(self.model.parallel, len(parts))):
                     group.create_task(ask_next(client))
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from failed
 
-    def _put(self, answers: Answers, keys: dict[Question, str], made: list[tuple[Question, Answer | Refused]]) -> None:
+    def _put(
+        self, answers: Answers, keys: dict[Question, str], made: list[tuple[Question, Answer | InputRefused]]
+    ) -> None:
         for question, answer in made:
-            if isinstance(answer, Refused):
+            if isinstance(answer, InputRefused):
                 self._refused[keys[question]] = str(answer)
             else:
                 answers.put(keys[question], answer)
 
-    async def _answered(self, client: Client, questions: Sequence[Question]) -> list[tuple[Question, Answer | Refused]]:
+    async def _answered(
+        self, client: ModelClient, questions: Sequence[Question]
+    ) -> list[tuple[Question, Answer | InputRefused]]:
         """Questions with their answers; of several that are refused together each is asked by itself."""
         try:
             return list(zip(questions, await self._asked(client, questions), strict=True))
-        except Refused as refused:
+        except InputRefused as refused:
             if len(questions) == 1:
                 return [(questions[0], refused)]
             return [each for question in questions for each in await self._answered(client, [question])]
 
-    async def _asked(self, client: Client, questions: Sequence[Question]) -> list[Answer]:
+    async def _asked(self, client: ModelClient, questions: Sequence[Question]) -> list[Answer]:
         if self.form.kind == "embedding":
             return list[Answer](await client.embeddings([text for text, *_ in questions]))
         ((first, *more),) = questions
@@ -224,7 +228,7 @@ def _question(values: tuple[Any, ...]) -> Question | None:
     return None if None in values or not values[0].strip() else values
 
 
-def refuse_deciding(rule: Rule, schema: TableSchema, made: Sequence[Output], condition: Typed | None) -> None:
+def refuse_deciding(rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], condition: Typed | None) -> None:
     """Refuse answers where another answer to the same text would leave rows in the sink that the source has not.
 
     `schema` is the resulting one. Raises SpecError.
@@ -238,7 +242,7 @@ def refuse_deciding(rule: Rule, schema: TableSchema, made: Sequence[Output], con
 
 
 def _deciding(
-    rule: Rule, schema: TableSchema, made: Sequence[Output], condition: Typed | None
+    rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], condition: Typed | None
 ) -> Iterator[tuple[SqlText, Span, str, str]]:
     start, hint = Span(0, 1), "a model may answer otherwise next time; put the answer into a column that is no key"
     if condition is not None and rule.filter is not None and asks(condition):

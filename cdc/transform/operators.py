@@ -23,7 +23,7 @@ from cdc.transform.types import (
     IntervalType,
     Map,
     NullType,
-    Row,
+    RowType,
     common_integer,
     common_number,
     common_type,
@@ -76,7 +76,7 @@ def _comparable(node: Typed, op: str) -> None:
     if is_wide(node.type):
         hint = "CAST it to a decimal of at most 38 digits, or to STRING"
         raise mistake(node.span, f"{node.type} has more digits than expressions compute with", hint)
-    if isinstance(node.type, Array | Map | Row | IntervalType) or kind_of(node.type) in (
+    if isinstance(node.type, Array | Map | RowType | IntervalType) or kind_of(node.type) in (
         Kind.JSON, Kind.GEOMETRY, Kind.VECTOR,
     ):  # fmt: skip
         raise mistake(node.span, f"{node.type} cannot be compared with {op}", "CAST it, or take a part of it")
@@ -241,7 +241,7 @@ def negative(args: list[Typed], span: Span) -> Typed:
     return arithmetic("-", literal(0, span), args[0], span)
 
 
-def one_of(what: str, args: list[Typed], span: Span) -> tuple[DataType | Array | Map | Row | NullType, list[Typed]]:
+def one_of(what: str, args: list[Typed], span: Span) -> tuple[DataType | Array | Map | RowType | NullType, list[Typed]]:
     """The common type of alternatives, and each converted to it."""
     known = [arg for arg in args if not isinstance(arg.type, NullType)]
     first = next((arg for arg in known if not (arg.op == "literal" and isinstance(arg.value, str))), None)

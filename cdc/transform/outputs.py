@@ -12,11 +12,11 @@ from cdc.transform.rule import Mask, Rule, masked_mistake, missing_key
 from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import ExpressionError, Item, Mistake, Name, Span, Star
 from cdc.transform.typed import NOWHERE, Typed, cast, columns, literal, mistake
-from cdc.transform.types import JSON, Array, IntervalType, Map, NullType, Row
+from cdc.transform.types import JSON, Array, IntervalType, Map, NullType, RowType
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputColumn:
     """One column of the result.
 
     Attributes:
@@ -42,13 +42,13 @@ class Output:
         return self.node.op == "column"
 
 
-def outputs(rule: Rule, scope: Scope) -> list[Output]:
+def outputs(rule: Rule, scope: Scope) -> list[OutputColumn]:
     """The result's columns in order. Raises SpecError with every problem."""
     masked = _masks(rule, scope)
     if rule.projection is None:
         return [_source(column, masked, rule) for column in scope.schema.columns]
     text = rule.projection.text
-    found: list[Output] = []
+    found: list[OutputColumn] = []
     mistakes: list[Mistake] = []
     for item in rule.projection.items:
         if isinstance(item, Star):
@@ -68,7 +68,7 @@ def outputs(rule: Rule, scope: Scope) -> list[Output]:
     return found
 
 
-def _put(found: list[Output], output: Output) -> None:
+def _put(found: list[OutputColumn], output: OutputColumn) -> None:
     """Append, or replace the column of that name at its place."""
     for number, each in enumerate(found):
         if each.column.name.casefold() == output.column.name.casefold():
@@ -77,12 +77,12 @@ def _put(found: list[Output], output: Output) -> None:
     found.append(output)
 
 
-def _source(column: Column, masked: dict[str, Typed], rule: Rule) -> Output:
+def _source(column: Column, masked: dict[str, Typed], rule: Rule) -> OutputColumn:
     plain = Typed("column", column.type, nullable=column.nullable, value=column.name)
     node = masked.get(column.name)
     if node is None:
-        return Output(column, plain, column.name, column.name)
-    return Output(_hidden(column, node), node, _written(rule, column.name), column.name)
+        return OutputColumn(column, plain, column.name, column.name)
+    return OutputColumn(_hidden(column, node), node, _written(rule, column.name), column.name)
 
 
 def _written(rule: Rule, column: str) -> str:
@@ -97,13 +97,13 @@ def _hidden(column: Column, node: Typed) -> Column:
     return replace(column, type=node.type, nullable=node.nullable, default=None)
 
 
-def _item(item: Item, scope: Scope, masked: dict[str, Typed], text: SqlText, *, fallible: bool) -> Output:
+def _item(item: Item, scope: Scope, masked: dict[str, Typed], text: SqlText, *, fallible: bool) -> OutputColumn:
     node = check(item.node, scope)
     sql = text.text[item.span.start : item.span.end]
     node = _with_masks(node, masked)
     if isinstance(item.node, Name) and node.op == "column" and node.value in scope.schema.names:
         column = scope.schema.column(node.value)
-        return Output(replace(column, name=item.name or column.name), node, sql)
+        return OutputColumn(replace(column, name=item.name or column.name), node, sql)
     name = item.name or (
         str(node.value) if node.op == "column" else item.node.name if isinstance(item.node, Name) else ""
     )
@@ -111,11 +111,11 @@ def _item(item: Item, scope: Scope, masked: dict[str, Typed], text: SqlText, *, 
     if kind is JSON and node.type != JSON:
         node = cast(node, JSON)
     nullable = node.nullable or (fallible and node.fails)
-    return Output(Column(name, kind, nullable), node, sql)
+    return OutputColumn(Column(name, kind, nullable), node, sql)
 
 
 def _column_type(node: Typed, name: str) -> DataType:
-    if isinstance(node.type, Array | Map | Row):
+    if isinstance(node.type, Array | Map | RowType):
         return JSON
     if isinstance(node.type, NullType):
         raise mistake(node.span, f"the column {name} has no type", "write CAST(NULL AS type)")
@@ -158,7 +158,7 @@ def _with_masks(node: Typed, masked: dict[str, Typed]) -> Typed:
     raise ExpressionError(masked_mistake(used[0], node.span))
 
 
-def resulting_schema(rule: Rule, source: TableSchema, found: Sequence[Output]) -> TableSchema:
+def resulting_schema(rule: Rule, source: TableSchema, found: Sequence[OutputColumn]) -> TableSchema:
     """The schema of the rule's rows, with its key. Raises SpecError when a key column is not among them."""
     by_name = {output.column.name.casefold(): output.column.name for output in found}
     if rule.primary_keys:
@@ -180,7 +180,7 @@ def _named(by_name: dict[str, str], key: str, text: SqlText | None) -> str:
     return by_name[key.casefold()]
 
 
-def _carried(key: str, found: Sequence[Output], by_name: dict[str, str], rule: Rule) -> str:
+def _carried(key: str, found: Sequence[OutputColumn], by_name: dict[str, str], rule: Rule) -> str:
     """The source's key column in the result: by its name, or renamed."""
     if key.casefold() in by_name:
         return by_name[key.casefold()]

@@ -19,9 +19,9 @@ from cdc.transform.compiled import typing_of
 from cdc.transform.inputs import OF_CHANGE, OF_TABLE
 from cdc.transform.models import asks, loaded_models
 from cdc.transform.rule import OwnFunction, Rule, parse_rule
-from cdc.transform.texts import RuleSource, Settings
+from cdc.transform.texts import RuleSettings, RuleSource
 from cdc.transform.typed import columns
-from cdc.transform.user import Loaded, load
+from cdc.transform.user import LoadedFunction, load
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Rules:
     Raises SpecError with the problems of all rules when made, FunctionError for a function that cannot be loaded.
     """
 
-    def __init__(self, sources: Sequence[RuleSource], settings: Settings) -> None:
+    def __init__(self, sources: Sequence[RuleSource], settings: RuleSettings) -> None:
         self.sources, self.settings = tuple(sources), settings
-        self.loaded: tuple[Loaded, ...] = tuple(map(load, settings.functions))
+        self.loaded: tuple[LoadedFunction, ...] = tuple(map(load, settings.functions))
         self.models, asking = loaded_models(settings.models)
         own = asking | {each.function.name.upper(): each.own() for each in self.loaded}
         self._rules = _parsed(self.sources, settings, own)
@@ -135,10 +135,10 @@ def _without_alias(item: str, name: str) -> str:
 
 
 _Parsed = list[tuple[TablePattern, Rule]]
-_last: tuple[tuple[RuleSource, ...], Settings, _Parsed] | None = None
+_last: tuple[tuple[RuleSource, ...], RuleSettings, _Parsed] | None = None
 
 
-def _parsed(sources: tuple[RuleSource, ...], settings: Settings, own: Mapping[str, OwnFunction]) -> _Parsed:
+def _parsed(sources: tuple[RuleSource, ...], settings: RuleSettings, own: Mapping[str, OwnFunction]) -> _Parsed:
     """The rules of these texts; those that were parsed last are not parsed again: a file is checked, then run.
 
     With functions of the user's they are, as each load of a function is another one. Raises SpecError with the

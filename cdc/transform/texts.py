@@ -94,7 +94,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Settings:
+class RuleSettings:
     """The settings that all rules share.
 
     Attributes:

@@ -35,7 +35,7 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowType:
     """Several values side by side."""
 
     fields: tuple[SqlType, ...]
@@ -60,7 +60,7 @@ class NullType:
         return "NULL"
 
 
-SqlType = DataType | Array | Map | Row | IntervalType | NullType
+SqlType = DataType | Array | Map | RowType | IntervalType | NullType
 
 BOOLEAN, INT, BIGINT = DataType(Kind.BOOLEAN), DataType(Kind.INT), DataType(Kind.BIGINT)
 FLOAT, DOUBLE, STRING = DataType(Kind.FLOAT), DataType(Kind.DOUBLE), DataType(Kind.STRING)

@@ -46,7 +46,7 @@ class FunctionError(ValueError):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class UserParameter:
     """One argument: its type, whether None is allowed, and its default (`...` when it must be given)."""
 
     name: str
@@ -55,7 +55,7 @@ class Parameter:
     default: Any = ...
 
 
-class Loaded:
+class LoadedFunction:
     """A loaded function: in the driver to type it, in each task to call it.
 
     Raises FunctionError when it is made of something that cannot be called.
@@ -150,14 +150,14 @@ class Loaded:
 
 
 _MOST_KEPT = 256
-_kept: OrderedDict[str, Loaded] = OrderedDict()
+_kept: OrderedDict[str, LoadedFunction] = OrderedDict()
 
 
-def load(function: UserFunction) -> Loaded:
+def load(function: UserFunction) -> LoadedFunction:
     """The function, whose code runs once in this process however often it is asked for. Raises FunctionError."""
     name = repr(function)
     _search(function)
-    found = _kept.pop(name, None) or Loaded(function)
+    found = _kept.pop(name, None) or LoadedFunction(function)
     _kept[name] = found
     while len(_kept) > _MOST_KEPT:
         _kept.popitem(last=False)
@@ -204,7 +204,7 @@ def _namespace(function: UserFunction) -> dict[str, Any]:
     return namespace
 
 
-def _signature(function: Callable[..., Any]) -> tuple[tuple[Parameter, ...], SqlType, bool, bool]:
+def _signature(function: Callable[..., Any]) -> tuple[tuple[UserParameter, ...], SqlType, bool, bool]:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
@@ -220,7 +220,7 @@ def _signature(function: Callable[..., Any]) -> tuple[tuple[Parameter, ...], Sql
         kind, nullable, array = _typed(hints[parameter.name], f"the argument {parameter.name}")
         arrow.append(array)
         default = ... if parameter.default is parameter.empty else parameter.default
-        parameters.append(Parameter(parameter.name, kind, nullable, default))
+        parameters.append(UserParameter(parameter.name, kind, nullable, default))
     result, nullable, array = _typed(hints["return"], "the result")
     if len({*arrow, array}) > 1:
         raise FunctionError("either all arguments and the result are Arrow arrays, or none is")
@@ -236,7 +236,7 @@ def _typed(hint: object, what: str) -> tuple[SqlType, bool, bool]:
         raise FunctionError(f"{what}: {error}") from error
 
 
-def _fitting(name: str, arg: Typed, parameter: Parameter) -> Typed:
+def _fitting(name: str, arg: Typed, parameter: UserParameter) -> Typed:
     source, to = arg.type, parameter.type
     fits = (
         isinstance(source, NullType)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class State(StrEnum):
+class TableVerdict(StrEnum):
     """The verdict on a table."""
 
     EQUAL = "equal"
@@ -19,7 +19,7 @@ class State(StrEnum):
     """It cannot be told at all: the sink need not have what the source has."""
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """How a row differs."""
 
     MISSING = "missing in the sink"
@@ -32,7 +32,7 @@ class RowReport:
     """One row that differs. `key`: the values of its key by column, as text; `columns`: those that differ, each with
     the source's and the sink's value, empty where values are not to be shown."""
 
-    kind: Kind
+    kind: DifferenceKind
     key: Mapping[str, str]
     columns: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -61,7 +61,7 @@ class TableReport:
 
     table: str
     sources: tuple[str, ...]
-    state: State
+    state: TableVerdict
     source_rows: int | None = None
     sink_rows: int | None = None
     missing: int = 0
@@ -87,9 +87,14 @@ class TableReport:
     def _counted(self) -> str:
         if self.source_rows is None:
             return ""
-        if self.state is State.EQUAL:
+        if self.state is TableVerdict.EQUAL:
             return f", {self.source_rows} rows"
-        numbers = {Kind.MISSING: self.missing, Kind.EXTRA: self.extra, Kind.OTHER: self.other, "not decided": self.open}
+        numbers = {
+            DifferenceKind.MISSING: self.missing,
+            DifferenceKind.EXTRA: self.extra,
+            DifferenceKind.OTHER: self.other,
+            "not decided": self.open,
+        }
         least = "" if self.all else "at least "
         found = ", ".join(f"{least}{number} {kind}" for kind, number in numbers.items() if number)
         return f", {self.source_rows} rows in the source and {self.sink_rows} in the sink; {found}"
@@ -107,7 +112,7 @@ class Verification:
     @property
     def equal(self) -> bool:
         """Whether every table is, and was compared."""
-        return all(table.state is State.EQUAL for table in self.tables)
+        return all(table.state is TableVerdict.EQUAL for table in self.tables)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with all there is."""
@@ -117,5 +122,5 @@ class Verification:
     def summary(self) -> str:
         """The last line for people."""
         count = len(self.tables)
-        equal = sum(table.state is State.EQUAL for table in self.tables)
+        equal = sum(table.state is TableVerdict.EQUAL for table in self.tables)
         return f"{equal} of {count} table{'' if count == 1 else 's'} equal"

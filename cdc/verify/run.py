@@ -25,7 +25,7 @@ from cdc.tables.log import TableLog
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.position import Committed
 from cdc.verify.recheck import Log
-from cdc.verify.report import Kind, State, TableReport, Verification
+from cdc.verify.report import DifferenceKind, TableReport, TableVerdict, Verification
 from cdc.verify.rows import Expected, Feed, sink_rows
 from cdc.verify.shown import kinds, shown_rows
 from cdc.verify.tables import Pair, keys_in_source, pairs
@@ -43,7 +43,7 @@ _LONGEST_S = 30.0
 
 
 @dataclass(frozen=True)
-class Settings:
+class VerifySettings:
     """How to compare.
 
     Attributes:
@@ -59,7 +59,7 @@ class Settings:
 
 
 def verify(
-    spec: PipelineSpec, state_dir: Path | None, settings: Settings, told: Callable[[TableReport], None]
+    spec: PipelineSpec, state_dir: Path | None, settings: VerifySettings, told: Callable[[TableReport], None]
 ) -> Verification:
     """Compare table by table; `told` gets each as soon as it is known. Changes nothing.
 
@@ -72,7 +72,7 @@ def verify(
 
 
 def _verified(
-    spec: PipelineSpec, state: StateDir, settings: Settings, told: Callable[[TableReport], None]
+    spec: PipelineSpec, state: StateDir, settings: VerifySettings, told: Callable[[TableReport], None]
 ) -> Verification:
     pipeline = state.ran_pipeline(source=spec.source.type)
     source = spec.source.build(Context(pipeline, state.source))
@@ -94,7 +94,7 @@ def _verified(
     return Verification(spec.label, decision.batch, committed.offset(), tuple(reports))
 
 
-def _wait_s(settings: Settings, state: StateDir) -> float:
+def _wait_s(settings: VerifySettings, state: StateDir) -> float:
     if settings.wait_s is not None:
         return settings.wait_s
     seen = read_status(state.root)
@@ -110,7 +110,7 @@ class _Work:
         sink: Sink,
         middle: Middle,
         committed: Committed,
-        settings: Settings,
+        settings: VerifySettings,
     ) -> None:
         self._now, self._sink, self._middle = now, sink, middle
         self._committed, self._settings = committed, settings
@@ -134,27 +134,31 @@ class _Work:
         own = [fed.table for fed in pair.fed]
         told = (str(pair.table), tuple(map(str, own)))
         if pair.schema is None:
-            return TableReport(*told, State.OPEN, note="the pipeline has not got to its creation yet")
+            return TableReport(*told, TableVerdict.OPEN, note="the pipeline has not got to its creation yet")
         if paused := [str(table) for table in own if table in self.held.paused]:
-            return TableReport(*told, State.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
+            return TableReport(
+                *told, TableVerdict.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)"
+            )
         if resumed := [str(table) for table in own if table in self.held.resumed]:
-            return TableReport(*told, State.OPEN, note=f"{', '.join(resumed)} was paused, and not re-snapshotted yet")
+            return TableReport(
+                *told, TableVerdict.OPEN, note=f"{', '.join(resumed)} was paused, and not re-snapshotted yet"
+            )
         if pair.why_not:
-            return TableReport(*told, State.SKIPPED, note=pair.why_not)
+            return TableReport(*told, TableVerdict.SKIPPED, note=pair.why_not)
         copied = [f"{table} is {self.copying[table]}" for table in own if table in self.copying]
         if copied:
-            return TableReport(*told, State.OPEN, note=f"it is being copied: {', '.join(copied)}")
+            return TableReport(*told, TableVerdict.OPEN, note=f"it is being copied: {', '.join(copied)}")
         stored = self._sink.read_back(pair.table, pair.schema)
         if stored is None:
-            return TableReport(*told, State.DIFFERENT, note="the sink has no such table")
+            return TableReport(*told, TableVerdict.DIFFERENT, note="the sink has no such table")
         if isinstance(stored, str):
-            return TableReport(*told, State.SKIPPED, note=stored)
+            return TableReport(*told, TableVerdict.SKIPPED, note=stored)
         try:
             compared = self._comparison(pair, pair.schema, stored)(self._shown)
         except SourceError as error:
             if error.retryable:
                 raise
-            return TableReport(*told, State.OPEN, note=f"it cannot be read: {error}")
+            return TableReport(*told, TableVerdict.OPEN, note=f"it cannot be read: {error}")
         return self._told(pair, compared, told)
 
     @property
@@ -196,23 +200,29 @@ class _Work:
         verdicts = compared.verdicts
         if verdicts is None:
             rows = compared.source_rows, compared.sink_rows
-            return TableReport(*told, State.EQUAL, *rows, left_out=pair.left_out)
+            return TableReport(*told, TableVerdict.EQUAL, *rows, left_out=pair.left_out)
         found, left = kinds(verdicts, keyed=bool(pair.key)), int(verdicts.open.sum())
         differing = sum(found.values())
-        state = State.DIFFERENT if differing else State.OPEN if left or not compared.all else State.EQUAL
+        state = (
+            TableVerdict.DIFFERENT
+            if differing
+            else TableVerdict.OPEN
+            if left or not compared.all
+            else TableVerdict.EQUAL
+        )
         note = ""
         if verdicts.waited:
             note = f"the pipeline has committed {_place(self._committed.offset())} only: run it until it has caught up"
         elif left:
             note = "some rows are written to all the time"
-        elif state is State.OPEN:
+        elif state is TableVerdict.OPEN:
             note = "more rows were being written to than are looked at: run it again"
         shown = shown_rows(
             verdicts, pair.columns, pair.key, pair.masked, most=self._shown, values=self._settings.deep
         )  # fmt: skip
         return TableReport(
-            *told, state, compared.source_rows, compared.sink_rows, found[Kind.MISSING], found[Kind.EXTRA],
-            found[Kind.OTHER], left, compared.all, tuple(shown), pair.left_out, note,
+            *told, state, compared.source_rows, compared.sink_rows, found[DifferenceKind.MISSING],
+            found[DifferenceKind.EXTRA], found[DifferenceKind.OTHER], left, compared.all, tuple(shown), pair.left_out, note,
         )  # fmt: skip
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.verify.recheck import Verdicts
-from cdc.verify.report import Kind, RowReport
+from cdc.verify.report import DifferenceKind, RowReport
 
 LONGEST = 80
 """Characters of a value."""
 MASKED = "(masked)"
 
 
-def kinds(verdicts: Verdicts, *, keyed: bool) -> dict[Kind, int]:
+def kinds(verdicts: Verdicts, *, keyed: bool) -> dict[DifferenceKind, int]:
     """How many rows differ in which way. Of a table without a key a row counts as often as one side has it more."""
     here, there = verdicts.source.counts, verdicts.sink.counts
     different = verdicts.different
@@ -25,9 +25,9 @@ def kinds(verdicts: Verdicts, *, keyed: bool) -> dict[Kind, int]:
     extra = different & ((here == 0) if keyed else (there > here))
     other = different & ~missing & ~extra
     return {
-        Kind.MISSING: int(more[missing].sum()),
-        Kind.EXTRA: int(more[extra].sum()),
-        Kind.OTHER: int(np.maximum(more[other], 1).sum()),
+        DifferenceKind.MISSING: int(more[missing].sum()),
+        DifferenceKind.EXTRA: int(more[extra].sum()),
+        DifferenceKind.OTHER: int(np.maximum(more[other], 1).sum()),
     }
 
 
@@ -42,9 +42,15 @@ def shown_rows(
             continue
         names = key or (columns if values else ())
         told = {name: _text(one.column(name)[0], name in masked) for name in names}
-        kind = Kind.MISSING if there is None else Kind.EXTRA if here is None else Kind.OTHER
+        kind = (
+            DifferenceKind.MISSING if there is None else DifferenceKind.EXTRA if here is None else DifferenceKind.OTHER
+        )
         if not key:
-            kind = Kind.MISSING if verdicts.source.counts[place] > verdicts.sink.counts[place] else Kind.EXTRA
+            kind = (
+                DifferenceKind.MISSING
+                if verdicts.source.counts[place] > verdicts.sink.counts[place]
+                else DifferenceKind.EXTRA
+            )
         found: dict[str, tuple[str, str]] = {}
         if here is not None and there is not None:
             found = {name: _both(here, there, name, name in masked, values) for name in _unequal(here, there)}

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cdc.serve.control import LogLine, PipelineView, RunTotals
-from cdc.status.model import Status
+from cdc.status.model import StatusDocument
 from cdc.web.drawing import data_path, legend, phase_bar
 from cdc.web.file_text import file_text
 from cdc.web.html import Child, Markup, el
 from cdc.web.layout import RUNNING, Visitor, action, badge, error_card, link, live, page, row, table, tile
 from cdc.web.plots import plots
 from cdc.web.tables import tables
-from cdc.web.verifying import Compared
+from cdc.web.verifying import VerifyProgress
 from cdc.web.views import Shown
 from cdc.web.words import ago, clock, count, lag, rate, seconds, size_text, when
 
@@ -29,7 +29,7 @@ def detail(
     number: int,
     log: Sequence[LogLine],
     said: str = "",
-    verified: Compared | None = None,
+    verified: VerifyProgress | None = None,
     span: str = "20min",
 ) -> str:
     """The whole page. `query` and `number` say which tables, `span` which range of the plots; `said` is what was asked
@@ -119,7 +119,7 @@ def _problems(shown: Shown, visitor: Visitor) -> list[Child]:
     return cards
 
 
-def _held(name: str, status: Status, visitor: Visitor) -> Markup:
+def _held(name: str, status: StatusDocument, visitor: Visitor) -> Markup:
     """Tables that are paused, with what ends that."""
 
     def resume(table: str) -> Child:
@@ -131,7 +131,7 @@ def _held(name: str, status: Status, visitor: Visitor) -> Markup:
     return el("article", lines, class_="card warn")
 
 
-def _verified(found: Compared | None) -> Child:
+def _verified(found: VerifyProgress | None) -> Child:
     if found is None:
         return None
     tone = {"running": "busy", "equal": "good"}.get(found.state, "bad")
@@ -166,7 +166,7 @@ def _rules(spec: Mapping[str, object], key: str) -> tuple[str, list[str]]:
     return f"{len(rules)} rule{'' if len(rules) == 1 else 's'}", [name for name in shown if name]
 
 
-def _tiles(shown: Shown, status: Status) -> list[Child]:
+def _tiles(shown: Shown, status: StatusDocument) -> list[Child]:
     behind, totals, live_now = status.lag, status.totals, shown.live
     waits = [] if behind.bytes is None else [size_text(behind.bytes)]
     waits += [] if behind.transactions is None else [f"{behind.transactions:,} transactions"]
@@ -194,14 +194,14 @@ def _runs_told(totals: RunTotals) -> str:
     return f"{totals.runs:,} run{'' if totals.runs == 1 else 's'}, {totals.failed:,} failed"
 
 
-def _last_batch(status: Status) -> str:
+def _last_batch(status: StatusDocument) -> str:
     if not status.batches:
         return "none yet"
     last = status.batches[-1]
     return f"last took {seconds(last.duration_s)}, {ago(last.committed_s)}"
 
 
-def _batches(status: Status) -> Markup:
+def _batches(status: StatusDocument) -> Markup:
     numbers = (1, 2, 3, 5)
     rows = [
         row(
@@ -216,7 +216,7 @@ def _batches(status: Status) -> Markup:
     )  # fmt: skip
 
 
-def _changes(status: Status) -> Markup:
+def _changes(status: StatusDocument) -> Markup:
     tones = {"applied": "good", "held-back": "warn", "refused": "warn", "failed": "bad"}
     rows = [
         row(each.table, each.change, el("span", each.outcome, class_=f"badge {tones.get(each.outcome, 'calm')}"),
@@ -226,7 +226,7 @@ def _changes(status: Status) -> Markup:
     return table("Schema changes", ("Table", "Change", "Outcome", "Batch", "When"), rows, numbers=(3,))
 
 
-def _notices(status: Status | None) -> Child:
+def _notices(status: StatusDocument | None) -> Child:
     if status is None or not status.notices:
         return None
     shown = [el("li", when(each.at_s), " ", each.text) for each in reversed(status.notices[-_BATCHES:])]

@@ -15,7 +15,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class QueryParameter:
     """A query parameter: a text where `default` is one, else a whole number from `least` to `most`."""
 
     name: str
@@ -42,14 +42,14 @@ class Endpoint:
 
     part: str
     text: str
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[QueryParameter, ...] = ()
 
     def query(self, request: Request) -> Mapping[str, str | int]:
         """The query parameters of a request, all of them. Raises BadRequest for unknown or wrong ones."""
         return read_query(request, self.parameters)
 
 
-def read_query(request: Request, parameters: tuple[Parameter, ...]) -> Mapping[str, str | int]:
+def read_query(request: Request, parameters: tuple[QueryParameter, ...]) -> Mapping[str, str | int]:
     """The query parameters of a request, with defaults. Raises BadRequest for unknown, doubled or wrong ones."""
     known, given = {each.name: each for each in parameters}, request.query_params.multi_items()
     names = [name for name, _ in given]
@@ -62,9 +62,9 @@ def read_query(request: Request, parameters: tuple[Parameter, ...]) -> Mapping[s
 
 
 _PAGE = (
-    Parameter("q", "Only names that contain this text, in upper or lower case."),
-    Parameter("page", "Number of the page, from 0.", 0),
-    Parameter("size", "Tables of a page.", 100, 1, MOST),
+    QueryParameter("q", "Only names that contain this text, in upper or lower case."),
+    QueryParameter("page", "Number of the page, from 0.", 0),
+    QueryParameter("size", "Tables of a page.", 100, 1, MOST),
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -73,10 +73,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("batches", "The last 50 batches with their phases, and the points of the plots"),
     Endpoint(
         "schemas", "The schemas of the sink's tables, with their versions",
-        (Parameter("table", "Only this table of the sink."),),
+        (QueryParameter("table", "Only this table of the sink."),),
     ),
     Endpoint("errors", "The last errors with hints, and schema changes that were not applied"),
     Endpoint("plan", "What a run would begin with, as text; connects to source and sink"),
-    Endpoint("log", "The last lines of its log", (Parameter("last", "How many lines.", 100, 1, MOST),)),
+    Endpoint("log", "The last lines of its log", (QueryParameter("last", "How many lines.", 100, 1, MOST),)),
     Endpoint("verify", "The last comparison with the source that was asked for here"),
 )  # fmt: skip

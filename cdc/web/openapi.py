@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from cdc.serve.control import LogLine, PipelineView
-from cdc.status.model import Status
+from cdc.status.model import StatusDocument
 from cdc.web.actions import ACTIONS, Action
-from cdc.web.endpoints import BASE, ENDPOINTS, Endpoint, Parameter
+from cdc.web.endpoints import BASE, ENDPOINTS, Endpoint, QueryParameter
 
 _REF = "#/components/schemas/{model}"
 _OBJECT = {"type": "object"}
@@ -48,7 +48,7 @@ def openapi() -> dict[str, Any]:
 def _schemas() -> dict[str, Any]:
     """The values that answers are made of."""
     found: dict[str, Any] = {}
-    for model in (PipelineView, LogLine, Status):
+    for model in (PipelineView, LogLine, StatusDocument):
         schema = TypeAdapter(model).json_schema(ref_template=_REF, mode="serialization")
         found |= schema.pop("$defs", {})
         found[model.__name__] = schema
@@ -82,7 +82,7 @@ def _operation(name: str, text: str, answer: dict[str, Any]) -> dict[str, Any]:
     return {"operationId": name, "summary": text, "responses": done | refusals}
 
 
-def _parameter(each: Parameter) -> dict[str, Any]:
+def _parameter(each: QueryParameter) -> dict[str, Any]:
     number = {"type": "integer", "minimum": each.least, "maximum": each.most, "default": each.default}
     schema = {"type": "string"} if isinstance(each.default, str) else number
     return {"name": each.name, "in": "query", "description": each.text, "schema": schema}

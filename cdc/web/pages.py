@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from cdc.errors import CdcError
-from cdc.status.schemas import ColumnView, Version
+from cdc.status.schemas import ColumnView, SchemaVersion
 from cdc.web.html import Child, Markup, el
 from cdc.web.layout import Visitor, link, page, row, table
 
@@ -14,7 +14,9 @@ _MOST_TABLES = 200
 """Tables in the list of schemas; a filter finds the others."""
 
 
-def schemas(name: str, visitor: Visitor, history: Mapping[str, Sequence[Version]], query: str, chosen: str) -> str:
+def schemas(
+    name: str, visitor: Visitor, history: Mapping[str, Sequence[SchemaVersion]], query: str, chosen: str
+) -> str:
     """All sink tables with their number of versions, or the versions of one."""
     crumbs = [(name, link(name)), ("schemas", link(name, "schemas"))]
     if chosen:
@@ -39,16 +41,16 @@ def _to(name: str, chosen: str) -> str:
     return f"{link(name, 'schemas')}?{urlencode({'table': chosen})}"
 
 
-def _about(version: Version) -> str:
+def _about(version: SchemaVersion) -> str:
     return "dropped" if version.dropped else f"{len(version.columns)} columns"
 
 
-def _pairs(versions: Sequence[Version]) -> list[tuple[Version, Version | None]]:
+def _pairs(versions: Sequence[SchemaVersion]) -> list[tuple[SchemaVersion, SchemaVersion | None]]:
     """Newest first, each with the one before."""
     return list(zip(reversed(versions), [*reversed(versions[:-1]), None], strict=True))
 
 
-def _version(version: Version, before: Version | None) -> Markup:
+def _version(version: SchemaVersion, before: SchemaVersion | None) -> Markup:
     old = {} if before is None else {column.name: column for column in before.columns}
     rows = [_column(column, old.get(column.name), first=before is None) for column in version.columns]
     gone = [el("li", el("del", name)) for name in old if name not in {column.name for column in version.columns}]

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from cdc.status.history import read_history, thinned
-from cdc.status.model import Point, Status
+from cdc.status.model import Point, StatusDocument
 from cdc.web.drawing import plot, rate_axis
 from cdc.web.html import Child, Markup, el
 from cdc.web.layout import live
@@ -20,7 +20,7 @@ _MOST = 360
 """Points of a line."""
 
 
-def plots(name: str, status: Status, root: Path, span: str, query: str) -> Markup:
+def plots(name: str, status: StatusDocument, root: Path, span: str, query: str) -> Markup:
     """Both plots, and links to the other ranges."""
     now_s = time.time()
     points, begin_s = _points(status, root, span, now_s)
@@ -42,7 +42,7 @@ def plots(name: str, status: Status, root: Path, span: str, query: str) -> Marku
     )  # fmt: skip
 
 
-def _points(status: Status, root: Path, span: str, now_s: float) -> tuple[Sequence[Point], float]:
+def _points(status: StatusDocument, root: Path, span: str, now_s: float) -> tuple[Sequence[Point], float]:
     """The shown points and their beginning. The shortest range has the points of the status document."""
     _, length_s = RANGES[span]
     begin_s = now_s - length_s

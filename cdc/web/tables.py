@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from cdc.status.model import Status, Table
+from cdc.status.model import StatusDocument, TableStatus
 from cdc.web.html import Child, Markup, el
 from cdc.web.layout import Visitor, action, link, live, row, table
 from cdc.web.words import count, percent, rate, seconds, when
@@ -15,7 +15,7 @@ PAGE_ROWS = 25
 _NUMBERS = (1, 2, 3, 4, 5, 6)
 
 
-def tables(name: str, status: Status, visitor: Visitor, query: str, number: int, span: str) -> Markup:
+def tables(name: str, status: StatusDocument, visitor: Visitor, query: str, number: int, span: str) -> Markup:
     """A page of them. `query` filters names, `span` is the range of the plots, which links keep."""
     found = [each for each in status.tables if query.casefold() in each.table.casefold()]
     last = max(0, (len(found) - 1) // PAGE_ROWS)
@@ -36,7 +36,7 @@ def tables(name: str, status: Status, visitor: Visitor, query: str, number: int,
     )
 
 
-def _row(name: str, each: Table, status: Status, visitor: Visitor, heads: Sequence[str]) -> Markup:
+def _row(name: str, each: TableStatus, status: StatusDocument, visitor: Visitor, heads: Sequence[str]) -> Markup:
     w = each.written
     cells: list[Child] = [
         each.table, count(each.read), count(w.rows), rate(each.written_per_s), count(w.inserts), count(w.updates),
@@ -47,7 +47,7 @@ def _row(name: str, each: Table, status: Status, visitor: Visitor, heads: Sequen
     return row(*cells, numbers=_NUMBERS, labels=heads)
 
 
-def _actions(name: str, each: Table, status: Status, visitor: Visitor) -> Child:
+def _actions(name: str, each: TableStatus, status: StatusDocument, visitor: Visitor) -> Child:
     """The actions of a table of the source; tables that only the sink has get none, as they cannot be named."""
     if not (each.read or each.copy is not None or each.table in status.paused):
         return None
@@ -64,7 +64,7 @@ def _actions(name: str, each: Table, status: Status, visitor: Visitor) -> Child:
     )  # fmt: skip
 
 
-def _copy(each: Table) -> Child:
+def _copy(each: TableStatus) -> Child:
     copy = each.copy
     if copy is None:
         return "–"

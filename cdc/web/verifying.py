@@ -24,7 +24,7 @@ Compare = Callable[[PipelineView, "Callable[[TableReport], None]"], "Verificatio
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class VerifyProgress:
     """A comparison: what it found so far, or at the end. `lines` are for people, without values of rows."""
 
     state: Literal["running", "equal", "different", "failed"]
@@ -37,9 +37,9 @@ class Compared:
 
 def compare_kept(control: Control, view: PipelineView, told: Callable[[TableReport], None]) -> Verification:
     """Compare as `cdc verify FILE` does, with the version of the file that is kept running."""
-    from cdc.verify.run import Settings, verify
+    from cdc.verify.run import VerifySettings, verify
 
-    return verify(control.spec(view.name), Path(view.state_dir), Settings(), told)
+    return verify(control.spec(view.name), Path(view.state_dir), VerifySettings(), told)
 
 
 class Verifications:
@@ -48,9 +48,9 @@ class Verifications:
     def __init__(self, control: Control, compare: Compare | None = None) -> None:
         self._control, self._compare = control, compare or partial(compare_kept, control)
         self._lock = threading.Lock()
-        self._found: dict[str, Compared] = {}
+        self._found: dict[str, VerifyProgress] = {}
 
-    def of(self, name: str) -> Compared | None:
+    def of(self, name: str) -> VerifyProgress | None:
         """The last comparison of a pipeline, None when there is none."""
         return self._found.get(name)
 
@@ -61,7 +61,7 @@ class Verifications:
             busy = next((other for other, found in self._found.items() if found.state == "running"), None)
             if busy is not None:
                 raise NotNow(f"{busy} is being verified", where=name, hint="wait for its end")
-            self._found[name] = Compared("running", time.time())
+            self._found[name] = VerifyProgress("running", time.time())
         threading.Thread(target=self._work, args=(view,), name=f"verify-{name}", daemon=True).start()
 
     def _work(self, view: PipelineView) -> None:

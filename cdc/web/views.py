@@ -11,7 +11,7 @@ from typing import Any
 from cdc.errors import StateError
 from cdc.serve.control import Control, PipelineView
 from cdc.status.file import FILE_NAME, Seen, alive, read_status
-from cdc.status.model import Error, Status, to_object
+from cdc.status.model import Error, StatusDocument, to_object
 from cdc.tables.requests import REQUESTS
 
 _Mark = tuple[int, int, int, int]
@@ -27,12 +27,12 @@ class Shown:
     unreadable: str = ""
 
     @property
-    def status(self) -> Status | None:
+    def status(self) -> StatusDocument | None:
         """The status document."""
         return None if self.seen is None else self.seen.status
 
     @property
-    def live(self) -> Status | None:
+    def live(self) -> StatusDocument | None:
         """The status document of a run that goes on."""
         return self.seen.status if self.seen is not None and self.seen.alive else None
 
@@ -104,7 +104,7 @@ class Views:
 def _measured(shown: Shown) -> Seen:
     """A document with what the server knows of the pipeline."""
     view = shown.view
-    none = Status("", view.name, view.source, view.sink, "ended", 0, "", 0.0, 0.0, file=view.file)
+    none = StatusDocument("", view.name, view.source, view.sink, "ended", 0, "", 0.0, 0.0, file=view.file)
     seen = shown.seen or Seen(none, alive=False)
     return replace(seen, life=view.state, attention=view.attention)
 

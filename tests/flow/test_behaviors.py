@@ -36,7 +36,7 @@ from cdc.tables.events import TableCreated
 from cdc.tables.machine import batch_outcome
 from cdc.tables.states import Tables
 from cdc.tables.table_map import Circumstances
-from cdc.testing import FailAt, ListSink, ListSource, Run, block, run_in_memory
+from cdc.testing import FailAt, ListSink, ListSource, MemoryRun, block, run_in_memory
 
 T = TableId("shop", "members")
 INT, DOUBLE, TINYINT, TEXT, BIGINT = (DataType.parse(text) for text in ("INT", "DOUBLE", "TINYINT", "STRING", "BIGINT"))
@@ -77,7 +77,7 @@ def routing(behavior: str, *rules: RouteRule, exclude: tuple[str, ...] | None = 
     return Middle(RouteTable(rules), Policy(Behavior(behavior), exclude=exclude), Coercion(lost))
 
 
-def run(items: list[Any], sink: ListSink, how: Middle, state: Path | None = None) -> Run:
+def run(items: list[Any], sink: ListSink, how: Middle, state: Path | None = None) -> MemoryRun:
     return run_in_memory(ListSource(items), sink, middle=how, state=state)
 
 

@@ -15,7 +15,7 @@ from cdc.tables.table_map import ExistingRows
 from cdc.testing.blocks import block
 from cdc.testing.list_sink import ListSink
 from cdc.testing.list_source import ListSource
-from cdc.testing.memory import Run, run_in_memory
+from cdc.testing.memory import MemoryRun, run_in_memory
 
 ID, NAME = Column("id", DataType(Kind.BIGINT), nullable=False), Column("name", DataType(Kind.VARCHAR, 64))
 KEYED, KEYLESS = TableSchema((ID, NAME), ("id",)), TableSchema((ID, NAME))
@@ -45,7 +45,7 @@ def filled(schema: TableSchema) -> AskedSink:
     return sink
 
 
-def run(sink: AskedSink, schema: TableSchema, existing: ExistingRows) -> Run:
+def run(sink: AskedSink, schema: TableSchema, existing: ExistingRows) -> MemoryRun:
     created = on.TableCreated(ORDERS, CreateTable(ORDERS, schema), by_snapshot=True)
     source = ListSource([created, rows(schema, "1 new", "3 new"), on.SnapshotDone(ORDERS)])
     return run_in_memory(source, sink, first_batch=10, middle=Middle(existing_rows=existing))

@@ -11,14 +11,14 @@ from cdc.flow.rule_steps import RuleSteps
 from cdc.state.store import LocalStore
 from cdc.transform.at_work import name_functions, prune
 from cdc.transform.rules import Rules
-from cdc.transform.texts import RuleSource, RuleTexts, Settings, UserFunction
+from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts, UserFunction
 from tests.transform_rules import text
 
 EVAL = "def eval(a: int) -> int:\n    return a\n"
 
 
 def steps(store: LocalStore, task: str, code: str = EVAL) -> RuleSteps:
-    settings = Settings(functions=(UserFunction("risky", code), UserFunction("tame", EVAL)))
+    settings = RuleSettings(functions=(UserFunction("risky", code), UserFunction("tame", EVAL)))
     source = RuleSource("transform[0]", "shop.t", RuleTexts(projection=text("id, risky(n) AS a")))
     return RuleSteps(Rules([source], settings), 0, lambda reason, number: None, task, 3, answers=store)
 

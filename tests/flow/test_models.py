@@ -21,11 +21,11 @@ from cdc.spec.check import check
 from cdc.spec.rules import made_rules
 from cdc.state.store import LocalStore
 from cdc.testing import FailAt, ListSink, ListSource, block, memory, run_cases, run_in_memory
-from cdc.testing.case import Result
+from cdc.testing.case import CaseResult
 from cdc.testing.cases import STAND_INS
 from cdc.transform import models
 from cdc.transform.answers import SAVED_S, Answers
-from cdc.transform.model_client import Client, Patience
+from cdc.transform.model_client import ModelClient, Patience
 from cdc.transform.rules import Rules
 from cdc.transform.runner import RuleRunner
 from cdc.transform.texts import Model
@@ -77,19 +77,19 @@ def rules(server: ModelServer) -> Rules:
     return made
 
 
-def run(server: ModelServer, texts: list[str | None], rule: dict[str, Any] | None = None, **options: Any) -> Result:
+def run(server: ModelServer, texts: list[str | None], rule: dict[str, Any] | None = None, **options: Any) -> CaseResult:
     lines = [{"op": "+I", "table": "shop.t", "row": {"id": id_, "a": text}} for id_, text in enumerate(texts)]
     text = pipeline(server, rule or {"projection": "id, chat(a) AS b"}, **options)
     (result,) = run_cases([{"name": "one", "pipeline": text, "input": [CREATE, *lines]}])
     return result
 
 
-def answers(result: Result, column: str = "b") -> list[Any]:
+def answers(result: CaseResult, column: str = "b") -> list[Any]:
     assert result.error is None, result.error
     return [line["row"][column] for line in map(json.loads, result.output) if "op" in line]
 
 
-def failure(result: Result) -> str:
+def failure(result: CaseResult) -> str:
     assert result.error is not None
     told = json.dumps(result.error)
     assert KEY not in told
@@ -187,7 +187,9 @@ def test_a_table_without_a_key_cannot_have_answers(server: ModelServer) -> None:
     assert "a model cannot be asked for a table without a key" in failure(result)
 
 
-def named(server: ModelServer, projection: str, texts: list[str | None], rule: Any = None, **options: Any) -> Result:
+def named(
+    server: ModelServer, projection: str, texts: list[str | None], rule: Any = None, **options: Any
+) -> CaseResult:
     """A run with one model by name, `Small`."""
     given = {"model": "small", "endpoint": f"http://127.0.0.1:{server.port}/x/v1", "api-key": KEY, **options}
     models = [{"name": "Small", "type": "openai-compatible", "options": given}]
@@ -322,7 +324,7 @@ def asked(model: Model, text: str = "a") -> str:
     """The answer to one text, asked for once."""
 
     async def ask() -> str:
-        async with Client(model, Patience(RetryPolicy(timeout_s=0))) as client:
+        async with ModelClient(model, Patience(RetryPolicy(timeout_s=0))) as client:
             return await client.chat("", text)
 
     return asyncio.run(ask())

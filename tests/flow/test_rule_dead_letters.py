@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdc.testing import run_cases
-from cdc.testing.case import Result
+from cdc.testing.case import CaseResult
 
 COLUMNS = [
     {"name": "id", "type": "INT", "nullable": False},
@@ -25,13 +25,13 @@ def image(op: str, id_: int, n: int | None = None, **values: Any) -> dict[str, A
     return {"op": op, "table": "shop.orders", "row": {"id": id_, "n": n, **values}}
 
 
-def run(folder: Path, *lines: dict[str, Any], rule: dict[str, Any] | None = None) -> Result:
+def run(folder: Path, *lines: dict[str, Any], rule: dict[str, Any] | None = None) -> CaseResult:
     pipeline = {"transform": [{**RULE, **(rule or {})}], "pipeline": {"dead-letter.path": str(folder)}}
     (result,) = run_cases([{"name": "one", "pipeline": json.dumps(pipeline), "input": [CREATE, *lines]}])
     return result
 
 
-def rows(result: Result) -> list[list[Any]]:
+def rows(result: CaseResult) -> list[list[Any]]:
     return [[line["op"], *line["row"].values()] for line in map(json.loads, result.output) if "op" in line]
 
 

@@ -32,10 +32,10 @@ from cdc.schema import (
 )
 from cdc.state.store import LocalStore
 from cdc.tables.log import TableLog
-from cdc.testing import FailAt, ListSink, ListSource, Run, block, images, run_in_memory
+from cdc.testing import FailAt, ListSink, ListSource, MemoryRun, block, images, run_in_memory
 from cdc.testing.memory import LocalPipeline
 from cdc.transform.rules import Rules
-from cdc.transform.texts import OnError, RuleSource, RuleTexts, Settings
+from cdc.transform.texts import OnError, RuleSettings, RuleSource, RuleTexts
 from tests.transform_rules import text
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
@@ -52,14 +52,14 @@ def rules(*sources: tuple[str, dict[str, str]], on_error: OnError = "fail") -> R
         RuleSource(f"transform[{n}]", tables, RuleTexts(**{key: text(value) for key, value in keys.items()}), on_error)
         for n, (tables, keys) in enumerate(sources)
     ]
-    return Rules(made, Settings())
+    return Rules(made, RuleSettings())
 
 
 def rows(table: TableId, schema: TableSchema, at: int, *changes: tuple[str, dict[str, Any]]) -> ChangeBlock:
     return block(table, schema, changes, sequence=at)
 
 
-def run(folder: Path, items: Sequence[Item], made: Rules | None, sink: ListSink, *cuts: int) -> Run:
+def run(folder: Path, items: Sequence[Item], made: Rules | None, sink: ListSink, *cuts: int) -> MemoryRun:
     """Run batches that end at these items, after those that the folder has seen; crashes are in the items."""
     source = ListSource(items)
     bounds = [numbered({"item": item}, batch) for batch, item in enumerate((0, *cuts))]
@@ -178,7 +178,7 @@ def test_rows_that_came_under_another_name_are_those_of_the_rule_of_the_new_one(
         **{key: text(value) for key, value in keys.items() if key not in ("mask", "tables")},
         mask={keys["mask"]: text("REDACT")} if "mask" in keys else {},
     )
-    made = Rules([RuleSource("transform[0]", keys.get("tables", "shop.t"), texts, "fail")], Settings())
+    made = Rules([RuleSource("transform[0]", keys.get("tables", "shop.t"), texts, "fail")], RuleSettings())
     now = [("+I", {"id": 1, "name": "a", "qty": 3}), ("+I", {"id": 2, "name": "b", "qty": 9})]
     swap = [RenameTable(T, OLD), RenameTable(GHOST, T)]
     items = [CREATED, rows(T, SCHEMA, 1, *now), CreateTable(GHOST, SCHEMA), rows(GHOST, SCHEMA, 2, *now), *swap]

@@ -19,7 +19,7 @@ from cdc.state.directory import StateDir
 from cdc.testing import ListSource, block, run_in_memory
 from cdc.transform.rules import Rules
 from cdc.transform.sqltext import SqlText
-from cdc.transform.texts import RuleSource, RuleTexts, Settings
+from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
@@ -34,7 +34,7 @@ SCHEMA = TableSchema(
 
 def rules(projection: str, condition: str = "") -> Rules:
     texts = RuleTexts(projection=SqlText(projection), filter=SqlText(condition) if condition else None)
-    return Rules([RuleSource("transform[0]", "shop.orders", texts)], Settings())
+    return Rules([RuleSource("transform[0]", "shop.orders", texts)], RuleSettings())
 
 
 class Life:

@@ -26,7 +26,7 @@ from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import ListSource, block, run_in_memory
 from cdc.testing.memory import LocalPipeline
 from cdc.transform.rules import Rules
-from cdc.transform.texts import RuleSource, RuleTexts, Settings
+from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
@@ -130,7 +130,7 @@ def test_it_is_created_as_its_rule_says(tmp_path: Path) -> None:
     sink = life.sink()
     sink.apply = lambda batch, changes: created.extend(changes)  # type: ignore[method-assign]
     texts = RuleTexts(table_options=text("replication_num=1,x=y"), partition_keys=text("id"))
-    rules = Rules([RuleSource("transform[0]", "shop.orders", texts)], Settings())
+    rules = Rules([RuleSource("transform[0]", "shop.orders", texts)], RuleSettings())
     found = DroppedTables(life.source, sink, life.state, life.file, Middle(rules=rules))
     found.check({ORDERS: [ORDERS]})
     assert created == [CreateTable(ORDERS, SMALL, (("replication_num", "1"), ("x", "y")), ("id",))]

@@ -6,7 +6,7 @@ import pytest
 
 import cdc
 from cdc.errors import EngineError, SourceUnavailable
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.report import Reporter
 from cdc.job.restarting import run_again
 from cdc.retry import RetryPolicy
@@ -19,9 +19,9 @@ class Attempts:
     """A run that fails with these errors, one after the other, and then ends well."""
 
     def __init__(self, *errors: Exception) -> None:
-        self.errors, self.controls = list(errors), list[Control]()
+        self.errors, self.controls = list(errors), list[RunControl]()
 
-    def __call__(self, control: Control) -> int:
+    def __call__(self, control: RunControl) -> int:
         self.controls.append(control)
         if self.errors:
             raise self.errors.pop(0)
@@ -61,7 +61,7 @@ def test_a_stop_that_is_asked_for_while_it_waits_for_the_next_run_is_not_lost(
 def test_a_run_that_was_asked_to_stop_is_not_started_again() -> None:
     attempts = Attempts()
 
-    def fail(control: Control) -> int:
+    def fail(control: RunControl) -> int:
         control.stop.set()
         attempts.controls.append(control)
         raise AWAY

@@ -14,7 +14,7 @@ import pytest
 
 from cdc.errors import EngineError, SinkError, SinkUnavailable, StateError, WorkerLost
 from cdc.job import several_sinks
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.log_records import log_records_here
 from cdc.job.notifying import RunNotifying
 from cdc.job.report import Reporter
@@ -31,7 +31,7 @@ TWO = (
 )
 WAIT_S = 60.0
 
-Work = Callable[[PipelineSpec, Control], object]
+Work = Callable[[PipelineSpec, RunControl], object]
 
 
 class NoSpark:
@@ -58,7 +58,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(folder: Path, work: Work, *, bounded: bool = False, log_format: str = "text") -> int:
     specs = check(str(folder / "p.yaml"), TWO.encode(), env={}).specs
 
-    def run_one(spec: PipelineSpec, notifying: RunNotifying, control: Control) -> int:
+    def run_one(spec: PipelineSpec, notifying: RunNotifying, control: RunControl) -> int:
         work(spec, control)
         return 0
 
@@ -84,7 +84,7 @@ def test_a_list_that_becomes_one_sink_is_refused_until_one_goes_on(tmp_path: Pat
 def test_a_sink_that_failed_for_good_fails_the_run_once_the_others_have_ended(tmp_path: Path) -> None:
     failed, done = threading.Event(), list[str]()
 
-    def work(spec: PipelineSpec, control: Control) -> None:
+    def work(spec: PipelineSpec, control: RunControl) -> None:
         if spec.sink_name == "lake":
             failed.set()
             raise SinkUnavailable("is away", where="sink values")
@@ -99,7 +99,7 @@ def test_a_sink_that_failed_for_good_fails_the_run_once_the_others_have_ended(tm
 def test_a_sink_that_was_away_is_started_again_while_the_others_go_on(tmp_path: Path) -> None:
     again, back = list[bool](), threading.Event()
 
-    def work(spec: PipelineSpec, control: Control) -> None:
+    def work(spec: PipelineSpec, control: RunControl) -> None:
         if spec.sink_name == "mart":
             assert back.wait(WAIT_S)
             return
@@ -115,7 +115,7 @@ def test_a_sink_that_was_away_is_started_again_while_the_others_go_on(tmp_path: 
 def test_one_sink_that_is_stopped_leaves_the_others_running(tmp_path: Path) -> None:
     stopped, seen = threading.Event(), list[bool]()
 
-    def work(spec: PipelineSpec, control: Control) -> None:
+    def work(spec: PipelineSpec, control: RunControl) -> None:
         if spec.sink_name == "lake":
             control.stop.set()  # as `cdc stop --sink lake` has it done
             stopped.set()
@@ -130,7 +130,7 @@ def test_one_sink_that_is_stopped_leaves_the_others_running(tmp_path: Path) -> N
 def test_a_signal_stops_every_sink(tmp_path: Path) -> None:
     running = threading.Barrier(2, action=lambda: signal.raise_signal(signal.SIGTERM))
 
-    def work(spec: PipelineSpec, control: Control) -> None:
+    def work(spec: PipelineSpec, control: RunControl) -> None:
         running.wait(WAIT_S)
         assert control.stop.wait(WAIT_S)
 
@@ -140,7 +140,7 @@ def test_a_signal_stops_every_sink(tmp_path: Path) -> None:
 def test_without_spark_no_sink_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = list[str]()
 
-    def work(spec: PipelineSpec, control: Control) -> None:
+    def work(spec: PipelineSpec, control: RunControl) -> None:
         runs.append(spec.sink_name)
         monkeypatch.setattr(NoSpark, "up", False)
         raise WorkerLost("a process of Spark's has ended")
@@ -168,7 +168,7 @@ def test_only_the_sink_that_failed_is_told_as_failing_and_at_once(
 
     monkeypatch.setattr(several_sinks, "RunNotifying", Notifying)
 
-    def work(spec: PipelineSpec, control: Control) -> None:
+    def work(spec: PipelineSpec, control: RunControl) -> None:
         if spec.sink_name == "lake":
             raise SinkError("is full", where="sink values")
         assert failing.wait(WAIT_S)
@@ -181,7 +181,7 @@ def test_only_the_sink_that_failed_is_told_as_failing_and_at_once(
 def test_lines_of_all_sinks_are_json_once_and_those_of_connectors_are_among_them(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def work(spec: PipelineSpec, control: Control) -> None:
+    def work(spec: PipelineSpec, control: RunControl) -> None:
         line = Reporter("json", out=control.log, err=control.log, sink=spec.sink_name).line
         with log_records_here(line):
             logging.getLogger("connectors.values").info("told by a connector")

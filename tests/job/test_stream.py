@@ -18,7 +18,7 @@ from cdc.flow.offsets import BATCH_KEY, source_offset
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.error_transport import CrossingError, recover
 from cdc.job.spark.alike import installed
-from cdc.job.stream import SealedParts, Side, SplitPartition, StreamParts, StreamReader, data_source
+from cdc.job.stream import SealedParts, SplitPartition, StreamParts, StreamReader, TaskParts, data_source
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset
 from cdc.state.directory import StateDir
@@ -55,7 +55,7 @@ def reader(folder: Path, source: ListSource, sink: ListSink | None = None) -> St
     state = StateDir(folder)
     state.open(name="p", source="list")
     task = PrepareTask(source, sink or ListSink(), Middle(), TableLog(state.store))
-    return StreamReader(SealedParts(StreamParts(source, state, Limits(1, 1), 2, Side(task, state.stop_file))))
+    return StreamReader(SealedParts(StreamParts(source, state, Limits(1, 1), 2, TaskParts(task, state.stop_file))))
 
 
 def test_offsets_number_the_batches_and_sources_never_see_it(tmp_path: Path) -> None:

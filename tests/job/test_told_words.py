@@ -9,7 +9,7 @@ import pytest
 
 from cdc.errors import SinkError
 from cdc.job import run as run_module
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.run import run
 from cdc.serve.hints import for_a_server
 from cdc.spec.check import check_file
@@ -25,7 +25,9 @@ def test_the_status_file_names_what_a_server_has(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(run_module.PipelineRun, "go", fail)
     with pytest.raises(SinkError) as failed:
-        run(check_file(str(file)).spec, state_dir=tmp_path / "state", control=Control(words=for_a_server, guest=True))
+        run(
+            check_file(str(file)).spec, state_dir=tmp_path / "state", control=RunControl(words=for_a_server, guest=True)
+        )
     seen = read_status(tmp_path / "state")
     assert seen is not None
     assert seen.status.errors[-1].hint == failed.value.hint

@@ -21,7 +21,7 @@ from cdc.job.copying import Copying
 from cdc.job.error_transport import CrossingError
 from cdc.job.monitor import Monitor
 from cdc.job.report import Reporter
-from cdc.job.watch import Query, Signals, Watch
+from cdc.job.watch import QueryStart, Signals, Watch
 from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
@@ -69,7 +69,7 @@ class Run:
         self.recording = Recording(first, folder, self.progress, lambda text: None)
         copying = Copying(list, self.state.store, reporter.line)
         monitor = Monitor(self.progress, reporter, self.recording, self.state, copying)
-        query = Query(self._start, lambda: None, self._start)  # type: ignore[arg-type]
+        query = QueryStart(self._start, lambda: None, self._start)  # type: ignore[arg-type]
         self.watch = Watch(query, self.runner, self.progress, monitor, self.state, self.signals, retry)
 
     def _sleep(self, seconds: float) -> None:

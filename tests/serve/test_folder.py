@@ -14,8 +14,8 @@ import pytest
 
 from cdc.serve.control import ErrorView, LogLine, RunView
 from cdc.serve.folder import Folder
-from cdc.serve.history import History
-from cdc.serve.log_file import LogFile, read_log
+from cdc.serve.history import RunHistory
+from cdc.serve.log_file import RunLog, read_log
 
 SOUND = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
 
@@ -132,11 +132,11 @@ def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
 
 def test_runs_and_the_wish_to_hold_are_kept_and_bounded(tmp_path: Path) -> None:
     error = ErrorView("SinkError", "no", "t", "look", 5.0, False)
-    history = History(tmp_path, kept=3)
+    history = RunHistory(tmp_path, kept=3)
     for number in range(5):
         history.add(RunView(float(number), number + 0.5, "failed", "start", rows=number, error=error))
     history.set_stopped(True)
-    again = History(tmp_path)
+    again = RunHistory(tmp_path)
     assert [run.rows for run in again.runs()] == [4, 3, 2]
     assert (again.runs()[0].error, again.stopped, again.last_begun_s()) == (error, True, 4.0)
     again.add(RunView(9.0, 9.0, "skipped", "schedule"))
@@ -145,7 +145,7 @@ def test_runs_and_the_wish_to_hold_are_kept_and_bounded(tmp_path: Path) -> None:
 
 def test_a_log_is_kept_in_two_files_of_bounded_size(tmp_path: Path) -> None:
     worrying: list[LogLine] = []
-    log = LogFile(tmp_path, worrying.append, largest=1_000)
+    log = RunLog(tmp_path, worrying.append, largest=1_000)
     for number in range(40):
         line = {"time": "2026-01-01T00:00:00.000+00:00", "level": "info", "message": "said", "number": number}
         log.write(json.dumps(line) + "\n")
@@ -171,7 +171,7 @@ def test_a_name_whose_folder_is_a_file_of_the_state_root_is_refused(tmp_path: Pa
 
 def test_a_log_on_a_full_disk_is_told_once_and_ends_nothing(tmp_path: Path) -> None:
     worrying: list[LogLine] = []
-    log = LogFile(tmp_path, worrying.append)
+    log = RunLog(tmp_path, worrying.append)
 
     class Full(io.FileIO):
         def write(self, data: Any) -> int:
@@ -200,9 +200,9 @@ def test_a_line_of_which_the_disk_takes_a_part_is_told_as_lost_and_spoils_no_oth
             room[0] -= written
             return written
 
-    monkeypatch.setattr(LogFile, "_open", lambda log: Full(tmp_path / "run.log", "a"))
+    monkeypatch.setattr(RunLog, "_open", lambda log: Full(tmp_path / "run.log", "a"))
     told = list[LogLine]()
-    log = LogFile(tmp_path, told.append)
+    log = RunLog(tmp_path, told.append)
     for number in range(40):
         room[0] = 1000 if number == 30 else room[0]
         line = {"time": "2026-01-01T00:00:00+00:00", "level": "info", "message": f"line {number}"}

@@ -17,7 +17,7 @@ from cdc.job.notifying import RunNotifying
 from cdc.serve.control import ErrorView, PipelineView
 from cdc.serve.notifying import Notifying
 from cdc.spec.notify import EVENTS
-from cdc.status.notify import Target
+from cdc.status.notify import NotificationTarget
 
 FILE = "source: {type: values, rows: []}\nsink: {type: values}\n"
 
@@ -63,7 +63,7 @@ def test_files_and_the_server_have_targets_of_their_own_and_an_invalid_file_is_t
     tmp_path: Path,
 ) -> None:
     control, warned = Control(tmp_path), list[str]()
-    everything = Target(command=command(tmp_path, "all"), events=frozenset(EVENTS))
+    everything = NotificationTarget(command=command(tmp_path, "all"), events=frozenset(EVENTS))
     notifying = Notifying(control, everything, warned.append)  # type: ignore[arg-type]
     for state, attention in (("running", ""), ("failed", "failed"), ("running", "")):
         control.put("a", state, attention)

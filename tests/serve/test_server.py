@@ -12,7 +12,7 @@ from cdc.errors import EngineError, NotNow, PipelineUnknown, StateError
 from cdc.job.lock import RunLock
 from cdc.serve import server as module
 from cdc.serve.control import PipelineView
-from cdc.serve.server import Server, Settings
+from cdc.serve.server import Server, ServerSettings
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 
@@ -56,7 +56,7 @@ class Folder:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.lines = folder, list[str]()
-        self.server = Server(Settings(folder, folder / ".cdc"), self.lines.append)
+        self.server = Server(ServerSettings(folder, folder / ".cdc"), self.lines.append)
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)

@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 
 import cdc
 from cdc.cli import app
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.lock import RunLock
 from cdc.job.seen import last_run, show_requests
 from cdc.job.state_location import changing, reading, state_location
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
-from cdc.serve.server import Server, Settings
+from cdc.serve.server import Server, ServerSettings
 from cdc.status.file import read_status, write_status
 from cdc.status.recording import first_status
 from cdc.tables.requests import Mailbox, RequestKind
@@ -39,7 +39,7 @@ class Runs:
     def __init__(self) -> None:
         self.begun: list[int] = []
 
-    def __call__(self, spec: Any, *, state_dir: Path, control: Control, **options: Any) -> None:
+    def __call__(self, spec: Any, *, state_dir: Path, control: RunControl, **options: Any) -> None:
         found, lock = state_location(state_dir, spec), RunLock(state_location(state_dir, spec).root)
         lock.acquire()
         try:
@@ -69,7 +69,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
 
 @contextmanager
 def serving(folder: Path, root: Path, url: str) -> Iterator[Server]:
-    server = Server(Settings(folder, root, state_store=url), lambda line: None)
+    server = Server(ServerSettings(folder, root, state_store=url), lambda line: None)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -15,13 +15,13 @@ from cdc_process import wait_for
 
 import cdc
 from cdc.errors import CdcError, EditRefused, NotNow, SourceUnavailable, StateError, TransformError, WorkerLost
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.serve import follow_up
 from cdc.serve import supervisor as module
 from cdc.serve.control import LogLine, PipelineView, RunView
-from cdc.serve.history import History
+from cdc.serve.history import RunHistory
 from cdc.serve.supervisor import Supervisor
-from cdc.serve.turns import Turns
+from cdc.serve.turns import RunTurns
 
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
 WAIT_S = 60.0
@@ -33,12 +33,12 @@ class Runs:
     def __init__(self) -> None:
         self.begun: queue.Queue[dict[str, Any]] = queue.Queue()
         self.ends: queue.Queue[CdcError | None] = queue.Queue()
-        self.turns = Turns(4)
+        self.turns = RunTurns(4)
         self.alive, self.told = True, list[LogLine]()
         self.asked, self.spark_up = queue.Queue[None](), threading.Event()
         self.spark_up.set()
 
-    def __call__(self, spec: Any, *, control: Control, **options: Any) -> None:
+    def __call__(self, spec: Any, *, control: RunControl, **options: Any) -> None:
         self.begun.put({"spec": spec, "control": control, **options})
         while not (control.stop.is_set() or control.drain.is_set()):
             try:
@@ -165,7 +165,7 @@ def test_a_start_while_a_run_is_under_way_is_refused_and_one_behind_a_stop_is_no
 
 
 def test_a_run_waits_for_its_turn_to_start_and_gives_it_back_when_it_reads(kept: Kept) -> None:
-    kept.runs.turns = Turns(1, longest_s=1000)
+    kept.runs.turns = RunTurns(1, longest_s=1000)
     kept.keep()
     first = kept.begun()["control"]
     second = kept.keep()
@@ -179,7 +179,7 @@ def test_after_a_restart_what_was_live_begins_before_all_others(kept: Kept) -> N
     kept.keep("name: live")
     kept.begun()
     kept.close()
-    kept.runs.turns = Turns(1, longest_s=1000)
+    kept.runs.turns = RunTurns(1, longest_s=1000)
     kept.runs.spark_up.clear()
     while not kept.runs.asked.empty():
         kept.runs.asked.get()
@@ -216,7 +216,7 @@ def test_after_a_restart_a_source_that_was_read_to_its_end_is_not_read_again_unl
 
 
 def test_a_run_that_a_killed_server_leaves_is_in_the_history(kept: Kept) -> None:
-    history = History(kept.folder / "state")
+    history = RunHistory(kept.folder / "state")
     history.begun(RunView(1_000.0, None, None, "start"))
     (kept.folder / "state" / "status.json").write_text("{}")
     os.utime(kept.folder / "state" / "status.json", (1_500.0, 1_500.0))
@@ -246,7 +246,7 @@ def test_a_pipeline_that_fails_again_and_again_needs_attention_though_it_waits_f
 
 
 def test_a_stop_and_work_between_runs_wait_for_no_turn(kept: Kept) -> None:
-    kept.runs.turns = Turns(1, longest_s=1000)
+    kept.runs.turns = RunTurns(1, longest_s=1000)
     kept.keep()
     kept.begun()
     second = kept.keep()
@@ -449,7 +449,7 @@ def test_without_room_for_its_history_a_pipeline_is_kept_all_the_same(
 ) -> None:
     supervisor = kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 1 ms")
     kept.begun()
-    monkeypatch.setattr(History, "_write", no_room)
+    monkeypatch.setattr(RunHistory, "_write", no_room)
     kept.runs.ends.put(SourceUnavailable("gone"))
     kept.begun()
     with pytest.raises(StateError, match="No space left"):

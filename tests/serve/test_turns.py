@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from cdc_process import wait_for
 
-from cdc.serve.turns import Turns
+from cdc.serve.turns import RunTurns
 
 
 class Starts:
@@ -19,13 +19,13 @@ class Starts:
         self.asked, self.gone = set[int](), set[int]()
         self.threads: list[threading.Thread] = []
 
-    def want(self, turns: Turns, *numbers: int) -> None:
+    def want(self, turns: RunTurns, *numbers: int) -> None:
         for number in numbers:
             self.threads.append(threading.Thread(target=self._start, args=(turns, number)))
             self.threads[-1].start()
             wait_for("its place in the row", lambda number=number: number in self.asked)
 
-    def _start(self, turns: Turns, number: int) -> None:
+    def _start(self, turns: RunTurns, number: int) -> None:
         self.begun[number] = turns.wait_turn(lambda: self._wants(number))
 
     def _wants(self, number: int) -> bool:
@@ -48,7 +48,7 @@ def starts() -> Iterator[Starts]:
 
 
 def test_so_many_start_at_a_time_and_the_others_in_the_order_in_which_they_came(starts: Starts) -> None:
-    turns = Turns(2, longest_s=1000)
+    turns = RunTurns(2, longest_s=1000)
     for number in (-1, 0):
         starts.begun[number] = turns.wait_turn(lambda: True)
     starts.want(turns, 1, 2, 3)
@@ -61,7 +61,7 @@ def test_so_many_start_at_a_time_and_the_others_in_the_order_in_which_they_came(
 
 
 def test_one_that_is_not_to_start_any_more_leaves_its_place_to_the_next(starts: Starts) -> None:
-    turns = Turns(1, longest_s=1000)
+    turns = RunTurns(1, longest_s=1000)
     starts.begun[0] = turns.wait_turn(lambda: True)
     starts.want(turns, 1, 2)
     starts.gone.add(1)
@@ -71,7 +71,7 @@ def test_one_that_is_not_to_start_any_more_leaves_its_place_to_the_next(starts: 
 
 
 def test_what_waits_for_its_server_holds_the_others_up_for_a_while_only(starts: Starts) -> None:
-    turns = Turns(1, longest_s=0.01)
+    turns = RunTurns(1, longest_s=0.01)
     starts.begun[0] = turns.wait_turn(lambda: True)
     starts.want(turns, 1)
     starts.have_begun(0, 1)

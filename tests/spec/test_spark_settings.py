@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import EngineError, SpecError
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.run import run
 from cdc.job.spark.session import session_settings
 from cdc.job.spark.shared import SharedSpark
@@ -56,5 +56,5 @@ def test_a_pipeline_that_shares_its_spark_with_others_is_refused_with_the_keys(t
     shared = SharedSpark(tmp_path / "server", "local[1]", (), lambda text, level: None)
     spec = with_settings("spark.executor.memory: 2g")
     with pytest.raises(EngineError, match=r"cannot have its spark\.executor\.memory"):
-        run(spec, state_dir=tmp_path / "state", control=Control(shared=shared))
+        run(spec, state_dir=tmp_path / "state", control=RunControl(shared=shared))
     assert not (tmp_path / "state").exists()

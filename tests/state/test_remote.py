@@ -25,7 +25,7 @@ from cdc.retry import RetryPolicy
 from cdc.state.remote import run as run_module
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import compact
-from cdc.state.remote.entry import Change, Entry
+from cdc.state.remote.entry import DocumentChange, Entry
 from cdc.state.remote.held import note_held
 from cdc.state.remote.lease import Lease, holder, of_this_process
 from cdc.state.remote.run import STATUS, _Run, held
@@ -345,7 +345,7 @@ def test_a_step_of_a_process_that_died_behind_its_put_is_carried_out_by_the_next
     with run(url, tmp_path / "a") as store:
         with store.copy.joinpath(".store", "next").open() as file:
             number = json.load(file)["number"]
-        step = Entry("write", store.session.owner, number, "x", (Change("split", b"1"),), {"waited": 0})
+        step = Entry("write", store.session.owner, number, "x", (DocumentChange("split", b"1"),), {"waited": 0})
         assert put_entry(Bucket(url, RETRY), step) is None
         store.write("decision", b"2")
         assert store.read("split") == b"1"

@@ -32,7 +32,7 @@ from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.run import STATUS
 from cdc.status.file import write_status
-from cdc.status.model import Status
+from cdc.status.model import StatusDocument
 from cdc.status.recording import first_status
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CDC_STATE_CACHE", str(tmp_path / "other"))
 
 
-def status(state: StateDir) -> Status:
+def status(state: StateDir) -> StatusDocument:
     return first_status(
         state.root, "shop-1", name="shop", source="values", sink="duckdb", file="", behavior="", bounded=False
     )

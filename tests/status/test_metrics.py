@@ -17,17 +17,18 @@ from cdc.errors import EngineError
 from cdc.status.families import ALIASES, FAMILIES, TABLE_FAMILIES, Family
 from cdc.status.file import Seen
 from cdc.status.metrics import OTHERS, Collected, MetricsServer, metrics_text
-from cdc.status.model import Batch, Changes, Copy, Lag, SchemaTotals, Status, Table
+from cdc.status.model import Batch, ChangeCounts, Copy, SchemaTotals, SinkLag, StatusDocument, TableStatus
 from cdc.status.reference import page_with_tables
 
 ROOT = Path(__file__).parent.parent.parent
-SHOP = Status(
-    "shop-1", "shop", "mysql", "duckdb", "running", 1, "here", 1000.0, 1001.0, lag=Lag(2.5, 700, 3, 0.2), read=9,
-    totals=Changes(3, 2, 1), batches_total=4, phases={"read": 1.5, "commit": 0.5}, runs=3, restarts=2, dead_letters=7,
-    schema=SchemaTotals("try_evolve", 5, 2, 1, 1), counts={"too-long-truncated a.b": 2, "too-long-truncated a.c": 3},
+SHOP = StatusDocument(
+    "shop-1", "shop", "mysql", "duckdb", "running", 1, "here", 1000.0, 1001.0, lag=SinkLag(2.5, 700, 3, 0.2), read=9,
+    totals=ChangeCounts(3, 2, 1), batches_total=4, phases={"read": 1.5, "commit": 0.5}, runs=3, restarts=2,
+    dead_letters=7, schema=SchemaTotals("try_evolve", 5, 2, 1, 1),
+    counts={"too-long-truncated a.b": 2, "too-long-truncated a.c": 3},
     tables=(
-        Table("shop.orders", Changes(3, 2, 1), 9, copy=Copy("copying", 10, 40, 1, 4)),
-        Table("shop.users", copy=Copy("done", 5, 5, 1, 1, started_s=7.0, updated_s=9.0)),
+        TableStatus("shop.orders", ChangeCounts(3, 2, 1), 9, copy=Copy("copying", 10, 40, 1, 4)),
+        TableStatus("shop.users", copy=Copy("done", 5, 5, 1, 1, started_s=7.0, updated_s=9.0)),
     ),
     batches=(Batch(3, 1000.5, 0.75, 6, 1),),
 )  # fmt: skip
@@ -77,7 +78,7 @@ def test_what_has_not_changed_is_not_written_again_and_the_text_is_as_the_librar
         read.append(family.name)
         return reading(collected, family, seen)
 
-    odd = replace(SHOP, name='a "b"\nc\\', tables=(Table('x"y.z'),), batches=())
+    odd = replace(SHOP, name='a "b"\nc\\', tables=(TableStatus('x"y.z'),), batches=())
     seen = [Seen(SHOP, True), Seen(odd, False), *(Seen(replace(odd, name=f"p-{n}"), True) for n in range(9))]
     monkeypatch.setattr("cdc.status.families.time.time", lambda: 5000.0)
     monkeypatch.setattr(Collected, "samples", samples)
@@ -108,7 +109,7 @@ def test_flinks_names_have_flinks_meaning() -> None:
 
 
 def test_what_nobody_knows_has_no_sample() -> None:
-    unknown = Status("x-1", "x", "values", "values", "starting", 1, "here", 1.0, 1.0)
+    unknown = StatusDocument("x-1", "x", "values", "values", "starting", 1, "here", 1.0, 1.0)
     found = scraped(Seen(unknown, True))
     assert ("cdc_lag_seconds", "x") not in found
     assert ("cdc_last_commit_timestamp_seconds", "x") not in found
@@ -116,8 +117,8 @@ def test_what_nobody_knows_has_no_sample() -> None:
 
 def test_tables_beyond_the_bound_are_one_series_and_stay_it() -> None:
     def status(names: list[str]) -> Seen:
-        tables = tuple(Table(name, Changes(inserts=1), copy=Copy("done", 2, 2)) for name in sorted(names))
-        return Seen(Status("m-1", "m", "mysql", "duckdb", "running", 1, "here", 1.0, 1.0, tables=tables), True)
+        tables = tuple(TableStatus(name, ChangeCounts(inserts=1), copy=Copy("done", 2, 2)) for name in sorted(names))
+        return Seen(StatusDocument("m-1", "m", "mysql", "duckdb", "running", 1, "here", 1.0, 1.0, tables=tables), True)
 
     seen = [status(["t5", "t6", "t7"])]
     text = metrics_text(lambda: seen, 4)
@@ -134,7 +135,9 @@ def test_tables_beyond_the_bound_are_one_series_and_stay_it() -> None:
 
 def test_hostile_names_stay_label_values() -> None:
     name = 'a"} 1\ncdc_up{pipeline="forged'
-    hostile = Status("h", name, "mysql", "duckdb", "running", 1, "here", 1.0, 1.0, tables=(Table(name, read=4),))
+    hostile = StatusDocument(
+        "h", name, "mysql", "duckdb", "running", 1, "here", 1.0, 1.0, tables=(TableStatus(name, read=4),)
+    )
     found = scraped(Seen(hostile, True))
     assert found[("cdc_up", name)] == 1
     assert not any(label == "forged" for _, label, *_ in found)

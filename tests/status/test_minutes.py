@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from cdc.status.history import FILE_NAME, HistoryFile, read_history, thinned
-from cdc.status.model import Changes, Lag, Point, Status
+from cdc.status.model import ChangeCounts, Point, SinkLag, StatusDocument
 
-NOW = Status("s-1", "s", "mysql", "duckdb", "running", 1, "here", 1.0, 1.0)
+NOW = StatusDocument("s-1", "s", "mysql", "duckdb", "running", 1, "here", 1.0, 1.0)
 
 
-def at(lag_s: float | None, read: int, written: int) -> Status:
-    return replace(NOW, lag=Lag(lag_s), read=read, totals=Changes(written))
+def at(lag_s: float | None, read: int, written: int) -> StatusDocument:
+    return replace(NOW, lag=SinkLag(lag_s), read=read, totals=ChangeCounts(written))
 
 
 def test_a_minute_has_its_largest_lag_and_its_mean_rates(tmp_path: Path) -> None:

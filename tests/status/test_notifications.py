@@ -18,7 +18,7 @@ from cdc_process import wait_for
 from cdc.spec.notify import EVENTS, NotifyOptions
 from cdc.status.model import Error, SchemaEvent
 from cdc.status.notifications import Look, Notification, Watched
-from cdc.status.notify import Notifier, Target, body_for, run_command
+from cdc.status.notify import NotificationTarget, Notifier, body_for, run_command
 
 ERROR = Error(90.0, "SinkUnavailable", "no connection", "fe:9030", "start it, or wait", True)
 GOOD = Look("shop", lag_s=1.0, run_s=50.0)
@@ -125,8 +125,8 @@ def sent(hook: Hook, *, close: bool = True, pauses_s: tuple[float, ...] = (0.0, 
     """What was warned of while a failure was sent."""
     warned: list[str] = []
     notifier = Notifier(warned.append, pauses_s)
-    notifier.look(BAD, Target(hook.url, events=frozenset(EVENTS)), 5.0)
-    notifier.look(GOOD, Target(hook.url, events=frozenset(EVENTS)), 10.0)
+    notifier.look(BAD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 5.0)
+    notifier.look(GOOD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 10.0)
     wait_for("both", lambda: hook.got.qsize() >= 2)
     notifier.close()
     return warned
@@ -146,8 +146,8 @@ def test_a_webhook_that_cannot_now_is_tried_again_and_keeps_the_order(hook: Hook
     hook.codes = [503, 429]
     warned: list[str] = []
     notifier = Notifier(warned.append, (0.0, 0.0))
-    notifier.look(BAD, Target(hook.url, events=frozenset(EVENTS)), 5.0)
-    notifier.look(GOOD, Target(hook.url, events=frozenset(EVENTS)), 10.0)
+    notifier.look(BAD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 5.0)
+    notifier.look(GOOD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 10.0)
     events = [hook.got.get(timeout=60)[2]["event"] for _ in range(4)]
     notifier.close()
     assert (events, warned) == (["failing"] * 3 + ["recovered"], [])
@@ -164,11 +164,11 @@ def test_a_webhook_that_refuses_is_warned_of_without_its_address(hook: Hook, cod
 def test_a_webhook_that_is_away_is_given_up_and_its_address_is_secret() -> None:
     warned: list[str] = []
     notifier = Notifier(warned.append, ())
-    notifier.look(BAD, Target("http://127.0.0.1:1/secret-part", events=frozenset(EVENTS)), 5.0)
+    notifier.look(BAD, NotificationTarget("http://127.0.0.1:1/secret-part", events=frozenset(EVENTS)), 5.0)
     notifier.close()
     assert "Connection refused" in warned[0]
     assert "secret-part" not in str(warned)
-    assert "secret-part" not in repr(Target("http://127.0.0.1:1/secret-part"))
+    assert "secret-part" not in repr(NotificationTarget("http://127.0.0.1:1/secret-part"))
 
 
 def test_a_command_gets_it_as_its_input_and_its_end_is_looked_at(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.flow.progress import BatchReport, Snapshot, TableTotals
 from cdc.schema import TableId
 from cdc.source import TableProgress
-from cdc.status.model import Batch, Changes, SchemaTotals, Status
+from cdc.status.model import Batch, ChangeCounts, SchemaTotals, StatusDocument
 from cdc.status.recorder import BATCHES, Recorder
 
 ORDERS, USERS = TableId("shop", "orders"), TableId("shop", "users")
-FIRST = Status(
+FIRST = StatusDocument(
     "shop-1", "shop", "mysql", "duckdb", "starting", 1, "here", 1000.0, 1000.0, schema=SchemaTotals("evolve")
 )
 
@@ -50,9 +50,9 @@ def test_a_batch_is_in_the_totals_in_its_tables_and_in_the_ring(recorder: Record
     recorder.batch(report(0))
     recorder.batch(report(1))
     status = recorder.status(Snapshot(lag_s=0.5), None)
-    assert (status.totals, status.read, status.batches_total) == (Changes(6, 4, 2), 16, 2)
+    assert (status.totals, status.read, status.batches_total) == (ChangeCounts(6, 4, 2), 16, 2)
     (orders,) = status.tables
-    assert (orders.table, orders.written, orders.read) == ("shop.orders", Changes(6, 4, 2), 16)
+    assert (orders.table, orders.written, orders.read) == ("shop.orders", ChangeCounts(6, 4, 2), 16)
     assert orders.last_change_s == 1000.0
     assert status.phases == {"read": 0.4, "commit": 0.2}
     assert [batch.batch for batch in status.batches] == [0, 1]

@@ -13,7 +13,7 @@ from cdc.transform.compiled import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.rules import Rules
 from cdc.transform.runner import RuleRunner
-from cdc.transform.texts import RuleSource, RuleTexts, Settings, UserFunction
+from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts, UserFunction
 from tests.transform_rules import NOW, TABLE, rule, text
 
 SCHEMA = TableSchema((Column("id", DataType.parse("INT")),), ("id",))
@@ -30,7 +30,7 @@ def _nothing_kept() -> Iterator[None]:
 
 def rules(projection: str, *functions: UserFunction) -> Rules:
     source = RuleSource("transform[0]", TABLE.database + r".\.*", RuleTexts(projection=text(projection)))
-    return Rules((source,), Settings(functions=functions))
+    return Rules((source,), RuleSettings(functions=functions))
 
 
 def one(made: Rules, schema: TableSchema = SCHEMA) -> dict[str, object]:

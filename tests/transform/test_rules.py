@@ -12,7 +12,7 @@ from cdc.schema import AddColumn, Column, CreateTable, DataType, DropTable, Tabl
 from cdc.testing.blocks import images
 from cdc.transform.rules import Rules
 from cdc.transform.runner import RuleRunner
-from cdc.transform.texts import RuleSource, RuleTexts, Settings, UserFunction
+from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts, UserFunction
 from tests.transform_rules import NOW, SCHEMA, TABLE, changes, text
 
 OTHER = TableId("shop", "items")
@@ -28,7 +28,7 @@ def source(number: int, tables: str, **texts: str) -> RuleSource:
     return RuleSource(f"transform[{number}]", tables, RuleTexts(**{key: text(value) for key, value in texts.items()}))
 
 
-SETTINGS = Settings(
+SETTINGS = RuleSettings(
     zone="Asia/Shanghai", functions=(UserFunction("own", CODE, options={"word": "x"}),), hash_key=b"secret key"
 )
 RULES = [
@@ -62,7 +62,7 @@ def test_a_task_applies_them_from_a_pickle_and_opens_functions_once() -> None:
 
 def test_a_new_schema_of_a_table_is_compiled_anew() -> None:
     wider = TableSchema((*SCHEMA.columns, Column("extra", DataType.parse("INT"))), SCHEMA.primary_key)
-    rules = Rules([source(0, "shop.orders", projection=r"\*, n + 1 AS m")], Settings())
+    rules = Rules([source(0, "shop.orders", projection=r"\*, n + 1 AS m")], RuleSettings())
     with RuleRunner(rules) as runner:
         assert runner.apply(changes(("+I", {"id": 1})), NOW).schema.names == (*SCHEMA.names, "m")
         block = changes(("+I", {"id": 1, "extra": 5}), schema=wider)
@@ -71,7 +71,7 @@ def test_a_new_schema_of_a_table_is_compiled_anew() -> None:
 
 def test_problems_of_all_rules_are_told_at_once() -> None:
     with pytest.raises(SpecError) as caught:
-        Rules([source(0, "a.b", filter="n >"), source(1, "a.c", projection="UPPR(x) AS y")], Settings())
+        Rules([source(0, "a.b", filter="n >"), source(1, "a.c", projection="UPPR(x) AS y")], RuleSettings())
     assert len(caught.value.problems) == 2
 
 

@@ -18,7 +18,7 @@ from cdc.testing.cases import STAND_INS
 from cdc.transform.engine import Engine
 from cdc.transform.failures import Counts
 from cdc.transform.texts import UserFunction
-from cdc.transform.user import FunctionError, Loaded, forget_functions
+from cdc.transform.user import FunctionError, LoadedFunction, forget_functions
 from tests.transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 HEAD = """\
@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 
 
 def called(code: str, expression: str, *, options: dict[str, str] | None = None, kind: str | None = None) -> list[Any]:
-    function = Loaded(UserFunction("own", HEAD + code, options=options or {}))
+    function = LoadedFunction(UserFunction("own", HEAD + code, options=options or {}))
     function.open()
     made = compiled(
         engine=Engine(zone=ZONE, functions=[function.engine()]),
@@ -100,7 +100,7 @@ def eval(a: int) -> str: return state["word"] + str(a)
 
 
 def test_a_function_shadows_a_built_in_one_and_is_guarded_like_any_other() -> None:
-    function = Loaded(UserFunction("upper", "def eval(a: str) -> str:\n    return a[2]"))
+    function = LoadedFunction(UserFunction("upper", "def eval(a: str) -> str:\n    return a[2]"))
     made = compiled(
         engine=Engine(functions=[function.engine()]), own={"UPPER": function.own()},
         projection="id, CASE WHEN CHAR_LENGTH(s) > 2 THEN UPPER(s) END AS a",
@@ -110,7 +110,7 @@ def test_a_function_shadows_a_built_in_one_and_is_guarded_like_any_other() -> No
 
 
 def test_an_error_in_a_function_names_the_row_and_the_reason() -> None:
-    function = Loaded(UserFunction("own", "def eval(a: int) -> int:\n    return 1 // (a - 7)"))
+    function = LoadedFunction(UserFunction("own", "def eval(a: int) -> int:\n    return 1 // (a - 7)"))
     made = compiled(
         engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, projection="id, own(n) AS a"
     )
@@ -119,7 +119,7 @@ def test_an_error_in_a_function_names_the_row_and_the_reason() -> None:
 
 
 def test_a_function_of_a_module() -> None:
-    function = Loaded(UserFunction("own", module="tests.transform.test_user_functions:twice"))
+    function = LoadedFunction(UserFunction("own", module="tests.transform.test_user_functions:twice"))
     made = compiled(
         engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, projection="id, own(n) AS a"
     )
@@ -146,17 +146,17 @@ def twice(a: int) -> int:
 )
 def test_code_that_cannot_be_used_is_explained(code: str, message: str) -> None:
     with pytest.raises(FunctionError, match=message):
-        Loaded(UserFunction("own", code))
+        LoadedFunction(UserFunction("own", code))
 
 
 def test_a_syntax_error_has_its_line() -> None:
     with pytest.raises(FunctionError) as caught:
-        Loaded(UserFunction("own", "x = 1\ndef eval(a: int) -> int\n  return a"))
+        LoadedFunction(UserFunction("own", "x = 1\ndef eval(a: int) -> int\n  return a"))
     assert caught.value.line == 2
 
 
 def test_arguments_are_not_read_from_text() -> None:
-    function = Loaded(UserFunction("own", "def eval(a: int) -> int: return a"))
+    function = LoadedFunction(UserFunction("own", "def eval(a: int) -> int: return a"))
     for expression, message in (("own(s)", "takes BIGINT as a, got STRING"), ("own(n, n)", "takes 1 argument, got 2")):
         with pytest.raises(SpecError, match=message):
             compiled(engine=Engine(functions=[function.engine()]), own={"OWN": function.own()},
@@ -230,7 +230,7 @@ BY_LENGTH = "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, '
 
 
 def test_a_vectorised_function_gets_all_rows_of_a_block_at_once() -> None:
-    function = Loaded(UserFunction("own", HEAD + BY_LENGTH))
+    function = LoadedFunction(UserFunction("own", HEAD + BY_LENGTH))
     made = compiled(
         engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, filter="id >= 1000",
         projection="id, own(n) AS a, own(n + 1) AS b, OWN(n) + 0 AS c",
@@ -243,7 +243,7 @@ def test_a_vectorised_function_gets_all_rows_of_a_block_at_once() -> None:
 
 def test_a_vectorised_function_is_not_called_for_no_row() -> None:
     code = "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, 'BIGINT']: return pc.add(a, 1 // len(a))"
-    function = Loaded(UserFunction("own", HEAD + code))
+    function = LoadedFunction(UserFunction("own", HEAD + code))
     made = compiled(
         engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, filter="id > 5",
         projection="id, own(n) AS a",
@@ -254,7 +254,7 @@ def test_a_vectorised_function_is_not_called_for_no_row() -> None:
 @pytest.mark.parametrize(("on_error", "answers"), [("null", [7, None]), ("dead-letter", [7])])
 def test_rows_that_a_vectorised_function_fails_on_are_null_or_left_out(on_error: Any, answers: list[Any]) -> None:
     code = "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, 'BIGINT']: return pc.divide(7, a)"
-    function = Loaded(UserFunction("own", HEAD + code))
+    function = LoadedFunction(UserFunction("own", HEAD + code))
     made = compiled(
         engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, on_error=on_error,
         projection="id, own(n) AS a",

@@ -20,7 +20,7 @@ from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.testing.memory import LocalPipeline
 from cdc.verify.report import TableReport, Verification
-from cdc.verify.run import Settings, verify
+from cdc.verify.run import VerifySettings, verify
 from cdc_services.server import MySqlServer
 
 SOURCE = """source:
@@ -113,7 +113,7 @@ class ShortPipeline:
 
     def verify(self, **settings: Any) -> Verification:
         """What `cdc verify` finds."""
-        return verify(self.spec, None, Settings(**settings), lambda report: None)
+        return verify(self.spec, None, VerifySettings(**settings), lambda report: None)
 
     def report(self, table: str = "", **settings: Any) -> TableReport:
         """The same of one sink table, or of the only one."""

@@ -15,9 +15,9 @@ from cdc.flow.offsets import source_offset
 from cdc.flow.progress import Snapshot
 from cdc.source import Context, Lag, Source
 from cdc.state.decisions import CommitLog
-from cdc.status.model import Status
+from cdc.status.model import StatusDocument
 from cdc.status.recorder import Recorder
-from cdc.verify.report import State
+from cdc.verify.report import TableVerdict
 from cdc_services.server import StartedServer
 
 pytestmark = pytest.mark.mysql
@@ -77,11 +77,11 @@ def what_they_say(pipeline: ShortPipeline) -> dict[str, bool]:
     assert decision is not None
     at = source_offset(decision.end)
     lag = lag_at(source_of(pipeline), at)
-    first = Status("p", "p", "mysql", "duckdb", "running", 1, "here", 0.0, 0.0, batches_total=1)
+    first = StatusDocument("p", "p", "mysql", "duckdb", "running", 1, "here", 0.0, 0.0, batches_total=1)
     seen = Recorder(first).status(Snapshot(lag_bytes=lag.bytes, lag_transactions=lag.transactions), None)
     return {
         "run": not deliveries(source_of(pipeline), at),
-        "verify": pipeline.report().state is State.DIFFERENT,
+        "verify": pipeline.report().state is TableVerdict.DIFFERENT,
         "lag": lag.bytes == 0 and not lag.transactions,
         "status": seen.lag.seconds == 0.0,
     }

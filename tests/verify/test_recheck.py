@@ -14,7 +14,7 @@ from cdc.verify.buckets import BITS, Buckets, differing
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.hashing import RowHasher
 from cdc.verify.recheck import Log
-from cdc.verify.report import Kind
+from cdc.verify.report import DifferenceKind
 from cdc.verify.shown import kinds, shown_rows
 
 Row = tuple[Any, ...]
@@ -60,7 +60,7 @@ def test_a_row_that_the_pipeline_brings_meanwhile_is_no_difference() -> None:
 def test_a_row_that_differs_while_the_log_is_quiet_differs() -> None:
     found = compared(Moments(CHANGED), Moments(A)).verdicts
     assert found is not None
-    assert kinds(found, keyed=True) == {Kind.MISSING: 0, Kind.EXTRA: 0, Kind.OTHER: 1}
+    assert kinds(found, keyed=True) == {DifferenceKind.MISSING: 0, DifferenceKind.EXTRA: 0, DifferenceKind.OTHER: 1}
     (row,) = shown_rows(found, ("id", "a"), ("id",), (), most=5, values=True)
     assert (row.key, row.columns) == ({"id": "2"}, {"a": ("z", "y")})
 
@@ -95,7 +95,7 @@ def test_nothing_differs_before_the_pipeline_has_come_as_far_as_the_source_was_r
 def test_rows_without_a_key_count_as_often_as_they_are_there() -> None:
     found = compared(Moments([(1, "x"), (1, "x"), (3, "q")]), Moments([(1, "x"), (4, None)]), key=()).verdicts
     assert found is not None
-    assert kinds(found, keyed=False) == {Kind.MISSING: 2, Kind.EXTRA: 1, Kind.OTHER: 0}
+    assert kinds(found, keyed=False) == {DifferenceKind.MISSING: 2, DifferenceKind.EXTRA: 1, DifferenceKind.OTHER: 0}
 
 
 @pytest.mark.slow

@@ -20,16 +20,16 @@ from cdc.state.store import LocalStore
 from cdc.status.file import write_status
 from cdc.status.model import (
     Batch,
-    Changes,
+    ChangeCounts,
     Copy,
     Error,
-    Lag,
-    Notice,
     Point,
     SchemaEvent,
     SchemaTotals,
-    Status,
-    Table,
+    SinkLag,
+    SourceNotice,
+    StatusDocument,
+    TableStatus,
 )
 from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
@@ -107,14 +107,14 @@ def view(name: str, root: Path, state: str = "running", **fields: object) -> Pip
     return replace(made, state=state, **fields)  # type: ignore[arg-type]
 
 
-def status(name: str, count: int = 12, **fields: object) -> Status:
+def status(name: str, count: int = 12, **fields: object) -> StatusDocument:
     """A document of a busy run with so many tables."""
     now = time.time()
-    made = Status(
+    made = StatusDocument(
         f"{name}-1", name, "mysql", "duckdb", "running", os.getpid(), socket.gethostname(), now - 4000, now,
-        lag=Lag(1.4, 2_400_000, 812, 0.4), position={"file": "binlog.000042", "position": 19_234_871}, read=1_402_311,
-        batches_total=1820, totals=Changes(900_120, 401_002, 91_889), read_per_s=5210.0, written_per_s=4871.0,
-        phases=PHASES, schema=SchemaTotals("evolve", 14, 1), runs=4, restarts=1, dead_letters=3,
+        lag=SinkLag(1.4, 2_400_000, 812, 0.4), position={"file": "binlog.000042", "position": 19_234_871},
+        read=1_402_311, batches_total=1820, totals=ChangeCounts(900_120, 401_002, 91_889),
+        read_per_s=5210.0, written_per_s=4871.0, phases=PHASES, schema=SchemaTotals("evolve", 14, 1), runs=4, restarts=1, dead_letters=3,
         tables=tuple(_table(number) for number in range(count)),
         batches=tuple(_batch(number, now) for number in range(50)),
         points=tuple(_point(number, now) for number in range(240)),
@@ -122,7 +122,7 @@ def status(name: str, count: int = 12, **fields: object) -> Status:
                         SchemaEvent(now - 300, 1500, "shop.users", "drop.column", "held-back")),
         errors=(Error(now - 700, "SinkUnavailable", "no connection", "fe:9030", "start it, or wait", True),),
         paused=("shop.archive",),
-        notices=(Notice(now - 90, "shop.users is re-snapshotted: it was altered"),),
+        notices=(SourceNotice(now - 90, "shop.users is re-snapshotted: it was altered"),),
     )  # fmt: skip
     return replace(made, **fields)  # type: ignore[arg-type]
 
@@ -136,11 +136,11 @@ def _point(number: int, now: float) -> Point:
     return Point(now - 1200 + 5 * number, abs(number % 40 - 20) / 10, read, written)
 
 
-def _table(number: int) -> Table:
+def _table(number: int) -> TableStatus:
     copy = Copy("copying", 420_000, 1_000_000, 42, 100, 9000, 64, "it was altered") if number == 1 else None
-    return Table(
+    return TableStatus(
         f"shop.table_{number:03}",
-        Changes(1000 * number, 300, 20),
+        ChangeCounts(1000 * number, 300, 20),
         1400 * number,
         210.5,
         230.5,
@@ -156,7 +156,7 @@ def form(page: str, action: str) -> dict[str, str]:
     return dict(re.findall(r'name="(\w+)" value="([^"]*)"', found))
 
 
-def told(control: FakeControl, name: str, document: Status) -> None:
+def told(control: FakeControl, name: str, document: StatusDocument) -> None:
     """Put a document in a pipeline's folder."""
     write_status(Path(control.pipeline(name).state_dir), document)
 
@@ -181,13 +181,13 @@ def shop(root: Path) -> FakeControl:
     return control
 
 
-def _hostile() -> Status:
+def _hostile() -> StatusDocument:
     now = time.time()
     return status(
         HOSTILE,
-        tables=(Table(HOSTILE, Changes(1, 1, 1)),),
+        tables=(TableStatus(HOSTILE, ChangeCounts(1, 1, 1)),),
         errors=(Error(now, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
-        notices=(Notice(now, HOSTILE),),
+        notices=(SourceNotice(now, HOSTILE),),
         paused=(HOSTILE,),
         resumed=(HOSTILE,),
         schema_changes=(SchemaEvent(now, 1, HOSTILE, HOSTILE, "applied"),),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from fake_control import HOSTILE, FakeControl, shop, status, told, view
 
-from cdc.status.model import Lag
+from cdc.status.model import SinkLag
 from cdc.web.server import WebServer
 from cdc.web.settings import WebSettings
 
@@ -132,7 +132,7 @@ def test_the_list_is_filtered_and_sorted_and_the_address_keeps_it(
 ) -> None:
     for name, lag_s in (("slow", 700.0), ("quick", 0.2)):
         control.put(view(name, tmp_path))
-        told(control, name, status(name, 3, lag=Lag(lag_s, 1, 1, lag_s)))
+        told(control, name, status(name, 3, lag=SinkLag(lag_s, 1, 1, lag_s)))
     page.goto(address)
     page.get_by_label("Filter pipelines by state").select_option("attention")
     assert rows(page) == ["billing"]

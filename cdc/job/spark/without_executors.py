@@ -30,7 +30,7 @@ _LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class SparkWork:
     """Spark's work: whether there is any, and how many executors there are for it."""
 
     waits: bool
@@ -50,7 +50,7 @@ class WithoutExecutors:
         self._warn, self._waiting, self._cancel = warn, waiting, cancel
         self._waited_s, self._told = 0.0, False
 
-    def look(self, work: Work, passed_s: float, *, stopping: bool) -> None:
+    def look(self, work: SparkWork, passed_s: float, *, stopping: bool) -> None:
         """`passed_s` seconds after the last look."""
         if not work.waits or work.executors:
             if self._told:
@@ -97,7 +97,7 @@ def told_without_executors(
         thread.join()
 
 
-def _work(spark: SparkSession) -> Work:
+def _work(spark: SparkSession) -> SparkWork:
     context: Any = spark.sparkContext._jsc.sc()
     waits = bool(spark.sparkContext.statusTracker().getActiveJobsIds())
-    return Work(waits, int(context.getExecutorMemoryStatus().size()) - 1)  # the driver is one of them
+    return SparkWork(waits, int(context.getExecutorMemoryStatus().size()) - 1)  # the driver is one of them

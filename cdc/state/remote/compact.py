@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cdc.state.durable import state_error
-from cdc.state.remote.entry import BASE, Change, Entry
-from cdc.state.remote.writer import FOLDER, Writer, entry_name
+from cdc.state.remote.entry import BASE, DocumentChange, Entry
+from cdc.state.remote.writer import FOLDER, StateWriter, entry_name
 
 OF_THIS_MACHINE = frozenset({
     FOLDER, ".bulk", "control", "history.jsonl", "lock", "run.log", "run.log.1", "runs.json", "status.json",
@@ -20,13 +20,13 @@ MOST_STEPS, MOST_BYTES = 200, 4 << 20
 """Steps behind a base: how many a restart has to read."""
 
 
-def due(writer: Writer, base: int) -> bool:
+def due(writer: StateWriter, base: int) -> bool:
     """Whether there are many steps behind the base of this number."""
     with writer.still() as (number, size):
         return number - base > MOST_STEPS or size > MOST_BYTES
 
 
-def compact(writer: Writer, openings: Sequence[int], *, closed: bool = False) -> int:
+def compact(writer: StateWriter, openings: Sequence[int], *, closed: bool = False) -> int:
     """Put a base and remove what is not needed with it; the number of its step. Raises StateError.
 
     The first steps of runs after one that ended without a word (`openings`) stay: such a run may only be paused, and
@@ -50,10 +50,10 @@ def base_name(number: int) -> str:
     return f"{BASE}/{number:012}"
 
 
-def documents(copy: Path) -> Iterator[Change]:
+def documents(copy: Path) -> Iterator[DocumentChange]:
     """All documents of a working copy to which nobody puts a step. Raises StateError.
 
-    What is removed meanwhile, by who need not wait for that (`Writer.later`) or by Spark, is no part of the state.
+    What is removed meanwhile, by who need not wait for that (`StateWriter.later`) or by Spark, is no part of the state.
     """
     try:
         for folder, folders, files in os.walk(copy, onerror=_unlistable):
@@ -65,7 +65,7 @@ def documents(copy: Path) -> Iterator[Change]:
                 path = (within / name).as_posix()
                 if not name.startswith(".") and (not path.startswith("checkpoint/") or _kept(path)):
                     with contextlib.suppress(FileNotFoundError):
-                        yield Change(path, (copy / path).read_bytes())
+                        yield DocumentChange(path, (copy / path).read_bytes())
     except OSError as error:
         raise state_error(copy, error, "read") from error
 

@@ -24,7 +24,7 @@ WRITE, OPEN, CLOSE, BASE = "write", "open", "close", "base"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DocumentChange:
     """A document is put (`offset` None), appended to at a byte, or removed (`data` None). Names have `/`."""
 
     name: str
@@ -60,7 +60,7 @@ class Entry:
     owner: str
     number: int
     id: str = ""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[DocumentChange, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -93,7 +93,7 @@ class Entry:
             raise StateError(f"cannot be read: {error!r}", where=where, hint=hint) from error
 
 
-def _head(change: Change) -> list[Any]:
+def _head(change: DocumentChange) -> list[Any]:
     if change.data is None:
         return ["remove", change.name]
     if change.offset is None:
@@ -101,19 +101,19 @@ def _head(change: Change) -> list[Any]:
     return ["append", change.name, change.offset, len(change.data)]
 
 
-def _changes(heads: Sequence[Sequence[Any]], rest: bytes) -> Sequence[Change]:
+def _changes(heads: Sequence[Sequence[Any]], rest: bytes) -> Sequence[DocumentChange]:
     found, at = [], 0
     for verb, name, *numbers in heads:
         _check(name)
         if verb == "remove":
-            found.append(Change(name, None))
+            found.append(DocumentChange(name, None))
             continue
         length = numbers[-1]
         data = rest[at : at + length]
         if len(data) != length:
             raise ValueError("it ends too early")
         at += length
-        found.append(Change(name, data, numbers[0] if verb == "append" else None))
+        found.append(DocumentChange(name, data, numbers[0] if verb == "append" else None))
     return found
 
 

@@ -21,7 +21,7 @@ from cdc.state.remote.lease import Lease, holder, in_use, of_this_process
 from cdc.state.remote.restore import Restored, extend, restore, restore_bulk
 from cdc.state.remote.store import RemoteStore, writer_of
 from cdc.state.remote.stores import bucket_at
-from cdc.state.remote.writer import FOLDER, WorkingCopy, Writer, entry_name, taken_over
+from cdc.state.remote.writer import FOLDER, StateWriter, WorkingCopy, entry_name, taken_over
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class _Run:
         self._once = bucket_at(url, RetryPolicy(timeout_s=0.0))
         self._over, self._ending = threading.Event(), threading.Event()
         self._openings, self._base = list[int](), -1
-        self._writer: Writer | None = None
+        self._writer: StateWriter | None = None
         self._lost: CdcError | None = None
         self._status = self._changed()  # what an earlier run has left here may be older than what is in the store
 
@@ -159,7 +159,7 @@ class _Run:
                 self._lose(error)
                 return
 
-    def _tidy_up(self, writer: Writer) -> None:
+    def _tidy_up(self, writer: StateWriter) -> None:
         """The thread that puts the status document and bases, which may be large, for as long as the lease is ours."""
         while not self._ending.wait(self._ttl_s / 3) and self._lost is None:
             try:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from cdc.state.append_log import AppendLog
-from cdc.state.remote.entry import Change
+from cdc.state.remote.entry import DocumentChange
 from cdc.state.remote.held import check_held
 from cdc.state.remote.restore import BULK
-from cdc.state.remote.writer import WorkingCopy, Writer
+from cdc.state.remote.writer import StateWriter, WorkingCopy
 from cdc.state.store import LocalStore
 
 
@@ -40,16 +40,16 @@ class RemoteStore(LocalStore):
 
     def write(self, name: str, data: bytes) -> None:
         """Put one step."""
-        self._writer.write(Change(self._name(name), data))
+        self._writer.write(DocumentChange(self._name(name), data))
 
     def write_later(self, name: str, data: bytes) -> None:
         """Write into the working copy; it is in the store with the next step of this process."""
-        self._writer.later(Change(self._name(name), data))
+        self._writer.later(DocumentChange(self._name(name), data))
 
     def remove(self, name: str) -> None:
         """Remove it from the working copy; it is gone from the store with the next step of this process."""
         if (self.root / name).exists():
-            self._writer.later(Change(self._name(name), None))
+            self._writer.later(DocumentChange(self._name(name), None))
 
     def adopt(self, name: str) -> None:
         """Take in a file that somebody else has written; it is in the store with the next step of this process."""
@@ -96,10 +96,10 @@ class RemoteStore(LocalStore):
 
     def change(self, name: str, data: bytes, offset: int | None = None) -> None:
         """Put a document, or write behind a byte of it. For `RemoteLog`."""
-        self._writer.write(Change(self._name(name), data, offset))
+        self._writer.write(DocumentChange(self._name(name), data, offset))
 
     @property
-    def _writer(self) -> Writer:
+    def _writer(self) -> StateWriter:
         return _writer(self.copy, self.session, os.getpid())
 
     def _name(self, name: str) -> str:
@@ -107,12 +107,12 @@ class RemoteStore(LocalStore):
 
 
 @cache
-def _writer(copy: Path, session: WorkingCopy, process: int) -> Writer:
+def _writer(copy: Path, session: WorkingCopy, process: int) -> StateWriter:
     """One for each process, as it holds what waits for the next step."""
-    return Writer(copy, session)
+    return StateWriter(copy, session)
 
 
-def writer_of(store: RemoteStore) -> Writer:
+def writer_of(store: RemoteStore) -> StateWriter:
     """The writer that puts the steps of a store in this process."""
     return _writer(store.copy, store.session, os.getpid())
 

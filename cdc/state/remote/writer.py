@@ -25,7 +25,7 @@ from cdc.errors import CdcError, StateError, from_json
 from cdc.retry import RetryPolicy
 from cdc.state.durable import private, state_error, write_file
 from cdc.state.remote.bucket import Bucket
-from cdc.state.remote.entry import WRITE, Change, Entry
+from cdc.state.remote.entry import WRITE, DocumentChange, Entry
 from cdc.state.remote.stores import bucket_at
 
 FOLDER = ".store"
@@ -74,7 +74,7 @@ class WorkingCopy:
         return RetryPolicy(self.timeout_s, stopping=stop.exists)
 
 
-class Writer:
+class StateWriter:
     """Puts steps. One object for each working copy and process; threads share it."""
 
     def __init__(self, copy: Path, session: WorkingCopy) -> None:
@@ -84,7 +84,7 @@ class Writer:
         self._later = set[str]()
         self._later_lock = threading.Lock()
 
-    def write(self, *changes: Change) -> None:
+    def write(self, *changes: DocumentChange) -> None:
         """Put changes as one step, with those that wait in this process. In the store when it returns.
 
         Raises StateError; it may be there or not then, and the run is over.
@@ -92,7 +92,7 @@ class Writer:
         with self._locked() as file:
             self._put(file, WRITE, changes)
 
-    def later(self, change: Change) -> None:
+    def later(self, change: DocumentChange) -> None:
         """Carry a change out on the working copy now; it is in the store with this process's next step."""
         self.check()
         try:
@@ -151,7 +151,7 @@ class Writer:
         except OSError as error:
             raise state_error(self._folder / _NEXT, error) from error
 
-    def _put(self, file: IO[str], kind: str, changes: Sequence[Change]) -> None:
+    def _put(self, file: IO[str], kind: str, changes: Sequence[DocumentChange]) -> None:
         try:
             with self._later_lock:
                 names, self._later = self._later, set()
@@ -169,11 +169,11 @@ class Writer:
             self.fail(_known(error, self.copy))
             raise
 
-    def _as_it_is(self, name: str) -> Change:
+    def _as_it_is(self, name: str) -> DocumentChange:
         try:
-            return Change(name, (self.copy / name).read_bytes())
+            return DocumentChange(name, (self.copy / name).read_bytes())
         except FileNotFoundError:
-            return Change(name, None)
+            return DocumentChange(name, None)
 
     def _done(self, file: IO[str], entry: Entry, size: int) -> int:
         """The step is in the store: the working copy follows, where it has not gone ahead. The bytes since the base."""

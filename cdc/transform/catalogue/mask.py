@@ -7,7 +7,7 @@ from cdc.transform.catalogue.text import limited
 from cdc.transform.conversions import convertible
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, cast, mistake
-from cdc.transform.types import BYTES, STRING, Array, Map, Row, is_text, kind_of
+from cdc.transform.types import BYTES, STRING, Array, Map, RowType, is_text, kind_of
 from cdc.types.kinds import BINARIES
 
 _G = "Masking"
@@ -18,7 +18,7 @@ MASKS = ("MASK", "HASH", "TRUNCATE_TEXT", "REDACT")
 
 def _as_text(name: str, arg: Typed) -> Typed:
     binary = kind_of(arg.type) in BINARIES
-    nested = isinstance(arg.type, Array | Map | Row)
+    nested = isinstance(arg.type, Array | Map | RowType)
     if nested or (name != "HASH" and binary) or not (binary or convertible(arg.type, STRING)):
         raise mistake(arg.span, f"{name} takes text or what can be text, got {arg.type}", "REDACT takes everything")
     if binary:

@@ -20,7 +20,7 @@ from cdc.transform.types import (
     Array,
     Map,
     NullType,
-    Row,
+    RowType,
     SqlType,
     is_integer,
     is_text,
@@ -46,7 +46,7 @@ def index(args: list[Typed], span: Span) -> Typed:
         fitting = operators.compare("=", cast(key, base.type.key) if isinstance(key.type, NullType) else key, Typed(
             "column", base.type.key, value="key", span=key.span), span).args[0]  # fmt: skip
         return call("[]", base.type.value, [base, cast(fitting, base.type.key)], span, nullable=True)
-    if isinstance(base.type, Row):
+    if isinstance(base.type, RowType):
         if not isinstance(key.value, int) or not 1 <= key.value <= len(base.type.fields):
             raise mistake(key.span, f"a row's index is a constant from 1 to {len(base.type.fields)}", "")
         return call("[]", base.type.fields[key.value - 1], [base, key], span, nullable=True)
@@ -65,7 +65,7 @@ def index_sql(args: list[str], node: Typed) -> str:
     base, key = node.args
     if isinstance(base.type, Map):
         return f"map_extract_value({args[0]}, {args[1]})"
-    if isinstance(base.type, Row):
+    if isinstance(base.type, RowType):
         return f"struct_extract({args[0]}, 'f{int(key.value) - 1}')"
     if kind_of(base.type) is Kind.JSON:
         if isinstance(key.value, str):
@@ -126,7 +126,7 @@ def _map_sql(args: list[str], node: Typed) -> str:
 def _row(args: list[Typed], span: Span) -> Typed:
     kinds = tuple(STRING if isinstance(arg.type, NullType) else arg.type for arg in args)
     values = [cast(arg, kind) for arg, kind in zip(args, kinds, strict=True)]
-    return call("ROW", Row(kinds), values, span, nullable=False)
+    return call("ROW", RowType(kinds), values, span, nullable=False)
 
 
 def _row_sql(args: list[str], node: Typed) -> str:

@@ -7,7 +7,7 @@ import pytest
 from printed_steps import Query, printed
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.steps import Remark, Statement
+from cdc.evolution.steps import ChangeRemark, Statement
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import (
     AddColumn,
@@ -33,7 +33,7 @@ from connectors.doris.types import read_type
 from connectors.shared.streamload.sql_types import SqlType
 
 T = TableId("shop", "t")
-Printed = Statement | Query | Remark
+Printed = Statement | Query | ChangeRemark
 
 
 def col(text: str, **more: object) -> Column:
@@ -148,7 +148,7 @@ def test_a_default_is_written_as_every_release_reads_it_or_left_out(kind: str, d
     change = AddColumn(T, col(f"x {kind}", default=default))
     (sql,) = plan(change, HERE)
     assert sql.partition(" NULL")[2] == written
-    remarks = [step for step in steps_of(change, Layout([HERE]), {}) if isinstance(step, Remark)]
+    remarks = [step for step in steps_of(change, Layout([HERE]), {}) if isinstance(step, ChangeRemark)]
     assert len(remarks) == (not written)
 
 

@@ -28,7 +28,7 @@ from cdc.schema import AddColumn, TableId
 from cdc.source import Context, Limits
 from cdc.state.store import LocalStore
 from cdc.testing import FailAt, run_in_memory
-from cdc.testing.memory import LocalPipeline, Run
+from cdc.testing.memory import LocalPipeline, MemoryRun
 from cdc.testing.source_conformance import ReadBatch, all_images, drain
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
@@ -59,7 +59,7 @@ class Topics:
         options = DuckDbSinkOptions.model_validate({"type": "duckdb", "path": str(self.folder / "out.duckdb")})
         return DuckDbSink(options, Context("pipeline-1", LocalStore(self.folder / "sink")))
 
-    def run(self, source: KafkaSource, before: Run | None = None, **more: Any) -> Run:
+    def run(self, source: KafkaSource, before: MemoryRun | None = None, **more: Any) -> MemoryRun:
         """Read what there is now into the database, going on where a run before has ended."""
         start = source.initial_offset() if before is None else before.offset
         source.stop_at_current()

@@ -6,7 +6,7 @@ import pytest
 from printed_steps import Query, printed
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.steps import Remark, Statement
+from cdc.evolution.steps import ChangeRemark, Statement
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import (
     AddColumn,
@@ -37,7 +37,7 @@ KEYED = TableSchema((NOTE, ID), ("id",))
 COPY = "`shop`.`__cdc_copy_orders`"
 
 Made = ActualColumn[SqlType]
-Printed = Statement | Query | Remark
+Printed = Statement | Query | ChangeRemark
 
 
 def column(name: str, type_: str, length: int | None = None, scale: int | None = None, **more: object) -> Made:
@@ -307,7 +307,7 @@ def test_what_cannot_be_done_is_refused_with_the_reason(change: SchemaChange, re
 def test_a_default_that_is_no_constant_is_said() -> None:
     added = AddColumn(ORDERS, Column("at", DataType.parse("TIMESTAMP"), default="CURRENT_TIMESTAMP"))
     remark, statement = steps(layout(orders()), added)
-    assert isinstance(remark, Remark)
+    assert isinstance(remark, ChangeRemark)
     assert "get NULL in at" in remark.text
     assert isinstance(statement, Statement)
     assert statement.sql.endswith("ADD COLUMN `at` DATETIME NULL")

@@ -12,7 +12,7 @@ import pytest
 
 from cdc.block import arrow_type
 from cdc.errors import SinkError, SourceError, SourceUnavailable, SpecError
-from cdc.job.control import Control
+from cdc.job.control import RunControl
 from cdc.job.run import run
 from cdc.lines.format import decoded, encoded
 from cdc.schema import CreateTable, DataType, TableId
@@ -301,5 +301,5 @@ def test_rules_are_held_against_the_tables_that_the_lines_begin_with_before_anyt
     sink = f"{{type: values, path: {tmp_path / 'out.jsonl'}}}"
     file.write_text(f"source: {{type: values, rows: {rows}}}\nsink: {sink}\ntransform:\n  - {rule}\n")
     with pytest.raises(SpecError, match=r"p\.yaml:4:\d+: .*no column nmae in shop\.orders \(did you mean name\?\)"):
-        run(check_file(str(file)).spec, state_dir=tmp_path / "state", control=Control(guest=True))
+        run(check_file(str(file)).spec, state_dir=tmp_path / "state", control=RunControl(guest=True))
     assert list((tmp_path / "state" / "commits").iterdir()) == []

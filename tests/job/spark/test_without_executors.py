@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cdc.job.spark.without_executors import TOLD, TOLD_AFTER_S, WAITING, WithoutExecutors, Work
+from cdc.job.spark.without_executors import TOLD, TOLD_AFTER_S, WAITING, SparkWork, WithoutExecutors
 
-NONE, SOME, IDLE = Work(waits=True, executors=0), Work(waits=True, executors=2), Work(waits=False, executors=0)
+NONE, SOME, IDLE = (
+    SparkWork(waits=True, executors=0),
+    SparkWork(waits=True, executors=2),
+    SparkWork(waits=False, executors=0),
+)
 
 
 class Seen:
@@ -22,7 +26,7 @@ class Seen:
     def _cancel(self) -> None:
         self.cancelled += 1
 
-    def look(self, *works: Work, stopping: bool = False) -> None:
+    def look(self, *works: SparkWork, stopping: bool = False) -> None:
         for work in works:
             self.looking.look(work, TOLD_AFTER_S / 3, stopping=stopping)
 

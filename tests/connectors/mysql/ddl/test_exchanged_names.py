@@ -23,7 +23,7 @@ from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, ListSource, block, run_in_memory
 from cdc.transform.rules import Rules
-from cdc.transform.texts import RuleSource, RuleTexts, Settings
+from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 from connectors.mysql.table import table_schema
@@ -84,7 +84,7 @@ def run(items: list[Any], sink: Sink, how: Middle, rules: Rules | None = None) -
 
 def made(**keys: Any) -> Rules:
     texts = {k: text(v) if isinstance(v, str) else {c: text(m) for c, m in v.items()} for k, v in keys.items()}
-    return Rules([RuleSource("transform[0]", "shop.t", RuleTexts(**texts), "fail")], Settings())
+    return Rules([RuleSource("transform[0]", "shop.t", RuleTexts(**texts), "fail")], RuleSettings())
 
 
 def listed(items: list[Any], how: Middle, folder: Path) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from cdc.schema import TableId
 from cdc.source import Context, Limits, Offset, Order, Snapshots
 from cdc.state.store import LocalStore
 from cdc.tables.requests import Mailbox, RequestKind
-from cdc.testing import ListSink, Run, run_in_memory
+from cdc.testing import ListSink, MemoryRun, run_in_memory
 from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
@@ -43,7 +43,7 @@ class Shop:
         options = MySqlSourceOptions.model_validate(fields)
         return MySqlSource(options, Context("copy-1", LocalStore(self.folder)))
 
-    def catch_up(self, limits: Limits | None = LIMITS, parallelism: int = 3, *, confirms: bool = True) -> Run:
+    def catch_up(self, limits: Limits | None = LIMITS, parallelism: int = 3, *, confirms: bool = True) -> MemoryRun:
         source = self.source()
         if not confirms:  # the last batch of a run is confirmed by the run after it
             source.commit = lambda end: None  # type: ignore[method-assign]
