@@ -19,7 +19,7 @@ from connectors.doris.replies import LoadReply, State, load_reply, refusal, show
 from connectors.doris.targets import Targets
 from connectors.doris.transactions import Handle, Transactions
 from connectors.shared.streamload.dialect import DORIS
-from connectors.shared.streamload.flush import Encoded, FlushEncoder, RowRules
+from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder, RowRules
 from connectors.shared.streamload.http import Upload
 from connectors.shared.streamload.label_record import LabelWriter
 from connectors.shared.streamload.labels import MOST_LABELS, LabelSpace
@@ -81,7 +81,7 @@ class DorisLoad(TableLoad[Upload]):
         # A load that is cancelled waits no more.
         self._transactions = Transactions(loader.transactions.client, self._retry)
 
-    def _open(self, encoded: Encoded) -> Upload:
+    def _open(self, encoded: EncodedFlush) -> Upload:
         """Begin the request whose body the rows are, with a label that is free."""
         for label in self._labels:
             upload = self._begin(label, encoded)
@@ -91,7 +91,7 @@ class DorisLoad(TableLoad[Upload]):
         hint = "set another sink.label-prefix"
         raise SinkError(f"{MOST_LABELS} labels of this load are used up", where=self._where, hint=hint)
 
-    def _begin(self, label: str, encoded: Encoded) -> Upload | None:
+    def _begin(self, label: str, encoded: EncodedFlush) -> Upload | None:
         """None when the label is that of a committed load, whose rows may be loaded again."""
         rules, transactions = self._loader.rules, self._transactions
         phases = {"two_phase_commit": "true"} if rules.two_phase else {}

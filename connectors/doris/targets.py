@@ -11,7 +11,7 @@ from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
 from connectors.doris.catalog import read_table
 from connectors.shared.conversion.target import TargetTable
-from connectors.shared.sql.client import Refused, SqlClient
+from connectors.shared.sql.client import SqlClient, StatementRefused
 
 _MOST_KNOWN = 20_000
 
@@ -32,7 +32,7 @@ class Targets:
             return found
         try:
             found = self._sql.retry_query(lambda session: read_table(session, table)).target(self._longest_string)
-        except Refused as error:
+        except StatementRefused as error:
             hint = "it was dropped or renamed in Doris, or the user lacks SELECT on it"
             raise SinkError(f"its columns cannot be read: {error.message}", where=str(table), hint=hint) from None
         with self._lock:

@@ -26,7 +26,7 @@ from cdc.sink import Prepared, TaskAttempt
 from cdc.state.durable import new_file
 from connectors.elasticsearch.documents import Place, document_ids, lines
 from connectors.elasticsearch.lookup import looked_for
-from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
+from connectors.shared.last_image.last_image import KeylessChanges, LastImages, every_insert, images, joined
 from connectors.shared.staging.stage import batch_folder, refuse_null_keys
 
 _FLUSH_ROWS, _FLUSH_BYTES, _TOTAL_BYTES = 100_000, 32 << 20, 64 << 20
@@ -130,7 +130,7 @@ class BodyWriter:
             table.flushes.append(self._written(asked, None))
         return rest
 
-    def _ids(self, table: _Table, found: Images) -> pa.Array:
+    def _ids(self, table: _Table, found: LastImages) -> pa.Array:
         if table.key:
             return document_ids(found.rows, found.schema, table.key)
         first = table.numbered

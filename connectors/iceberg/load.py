@@ -25,7 +25,7 @@ from connectors.iceberg.tables import LakeTable, Tables
 from connectors.shared.lake.columns import as_stored
 from connectors.shared.lake.two_phase import another_past, check_source, last_images
 from connectors.shared.last_image.last_image import KeylessChanges
-from connectors.shared.sending.sender import Written
+from connectors.shared.sending.sender import FlushResult
 
 _INLINE_BYTES = 16 << 10
 """Keys of a flush up to this size are part of the handle: one file less for each table of a small batch."""
@@ -66,7 +66,7 @@ class Load:
         self._flushes: list[Flush] = []
         self._cancelled = threading.Event()
 
-    def write(self, blocks: Sequence[ChangeBlock]) -> Written:
+    def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult:
         """Write a flush as files. Raises SinkError."""
         left = last_images(blocks, self._table.key, self._loader.keyless)
         rows = as_stored(self._table.id, left.rows, self._table.columns)
@@ -77,7 +77,7 @@ class Load:
         with self._loader.tables.catalog.guard(str(self._table.id)):
             flush, size = self._write(there, rows.filter(pa.array(delete)))
         self._flushes.append(flush)
-        return Written(size, left.inserts, left.updates, left.deletes, dict(left.counts))
+        return FlushResult(size, left.inserts, left.updates, left.deletes, dict(left.counts))
 
     def finish(self) -> Any:
         """The handle `{"id": the table's UUID}`, and the flushes as its payload."""

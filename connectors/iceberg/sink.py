@@ -23,7 +23,7 @@ from connectors.iceberg.session import IcebergSession
 from connectors.iceberg.snapshots import delete_quietly
 from connectors.iceberg.tables import Tables
 from connectors.iceberg.upkeep import Upkeep
-from connectors.shared.lake.turns import Turns
+from connectors.shared.lake.turns import UpkeepTurns
 from connectors.shared.lake.two_phase import prepare
 from connectors.shared.last_image.last_image import KeylessChanges
 
@@ -43,7 +43,7 @@ class IcebergSink(TableSink[str]):
         folder = context.store.bulk("keys")
         self._commits = Commits(self._tables, self._pipeline, options.threads, retry, folder)
         files, kept = options.compact_files, ExpiredFiles(context.store.bulk("expired"), options.snapshot_age_s)
-        self._upkeep = Upkeep(self._tables, self._pipeline, files, options.snapshots, folder, kept, Turns(files))
+        self._upkeep = Upkeep(self._tables, self._pipeline, files, options.snapshots, folder, kept, UpkeepTurns(files))
 
     def check(self) -> None:
         """The library is there, and the catalog answers. Driver."""

@@ -14,7 +14,7 @@ from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.iceberg.library import Catalog
 from connectors.iceberg.types import VECTOR, arrow_type
-from connectors.shared.lake.columns import Column
+from connectors.shared.lake.columns import LakeColumn
 from connectors.shared.lake.errors import existing
 
 BATCH = "cdc.batch."
@@ -33,10 +33,10 @@ class LakeTable:
         return self.library.metadata
 
     @cached_property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[LakeColumn, ...]:
         """In the table's order."""
         found = ((field, spelled(field.field_type)) for field in self.library.schema().fields)
-        return tuple(Column(field.name, kind, not field.required, arrow_type(kind)) for field, kind in found)
+        return tuple(LakeColumn(field.name, kind, not field.required, arrow_type(kind)) for field, kind in found)
 
     @property
     def key(self) -> tuple[str, ...]:

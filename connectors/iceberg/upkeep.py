@@ -22,7 +22,7 @@ from connectors.iceberg.places import Files
 from connectors.iceberg.rewrite import rewritten
 from connectors.iceberg.snapshots import Change, commit, publish
 from connectors.iceberg.tables import LakeTable, Tables
-from connectors.shared.lake.turns import Turns
+from connectors.shared.lake.turns import UpkeepTurns
 
 _SMALL_BYTES = 32 << 20
 """A data file below this size is small; at most four times as much becomes one file."""
@@ -62,7 +62,7 @@ class Upkeep:
     snapshots: int
     folder: Path
     expired: ExpiredFiles
-    turns: Turns
+    turns: UpkeepTurns
 
     def after_commit(self, committed: Sequence[TableId]) -> None:
         """Look after those of the tables whose turn it is; never raises for a table."""

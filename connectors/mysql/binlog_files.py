@@ -28,11 +28,11 @@ from connectors.mysql.log.segment import LogRange, Segment, SegmentQueue, end_of
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schema_files import define_from
-from connectors.mysql.schema.schemas import Known, Schemas, of_captured, shown_schema
+from connectors.mysql.schema.schemas import Schemas, StartingDefinitions, of_captured, shown_schema
 from connectors.mysql.server.positions import LogPosition, file_number
 from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.mysql.snapshot.plan.payloads import opened, stored
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 
 _FIRST_BYTES = 1 << 12
 
@@ -198,13 +198,13 @@ class BinlogFilesSource(Source):
         schemas.begin(self._declared(dialect), self._wanted, first, dialect)
         return MySqlOffset(first)
 
-    def _declared(self, dialect: Dialect) -> Known:
+    def _declared(self, dialect: DdlDialect) -> StartingDefinitions:
         """The captured tables of `schema-files`."""
         with tempfile.TemporaryDirectory() as folder:
             catalog = Schemas(LocalStore(Path(folder)), self._options).catalog(0, self._wanted, dialect, 0)
         for path in _matching(self._options.schema_paths, "schema-files"):
             define_from(path, catalog)
-        return Known(tuple(catalog.captured.values()), dict(catalog.databases))
+        return StartingDefinitions(tuple(catalog.captured.values()), dict(catalog.databases))
 
     def _plan(
         self, schemas: Schemas, start: MySqlOffset, files: Mapping[str, Path], limits: Limits | None, notices: list[str]
@@ -274,9 +274,9 @@ def _file(files: Mapping[str, Path], name: str) -> Path:
     return files[name]
 
 
-def _dialect(path: Path) -> Dialect:
+def _dialect(path: Path) -> DdlDialect:
     """How the server that wrote the file reads statements: the version text of its format description."""
     from connectors.mysql.log.log_file import read_buffers
 
     first = next(read_buffers(path, buffer_bytes=_FIRST_BYTES))
-    return Dialect.of(first.body(0)[2:52].rstrip(b"\0").decode("latin-1"))
+    return DdlDialect.of(first.body(0)[2:52].rstrip(b"\0").decode("latin-1"))

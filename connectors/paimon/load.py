@@ -25,7 +25,7 @@ from connectors.shared.lake.columns import as_stored
 from connectors.shared.lake.durable import synced
 from connectors.shared.lake.two_phase import check_source, last_images
 from connectors.shared.last_image.last_image import KeylessChanges
-from connectors.shared.sending.sender import Written
+from connectors.shared.sending.sender import FlushResult
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Load:
         self._folders = set[str]()
         self._cancelled = threading.Event()
 
-    def write(self, blocks: Sequence[ChangeBlock]) -> Written:
+    def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult:
         """Write a flush as files. Raises SinkError."""
         left = last_images(blocks, self._table.keys, self._keyless)
         rows = as_stored(self._table.id, left.rows, self._columns)
@@ -88,7 +88,7 @@ class Load:
             some = rows if group.rows is None else rows.take(group.rows)
             gone = delete if group.rows is None else delete[group.rows.to_numpy()]
             size += self._write(group.partition, group.bucket, some, gone, sequence)
-        return Written(size, left.inserts, left.updates, left.deletes, dict(left.counts))
+        return FlushResult(size, left.inserts, left.updates, left.deletes, dict(left.counts))
 
     def finish(self) -> Any:
         """The handle and its payload, see `connectors.paimon.handles`."""

@@ -25,7 +25,7 @@ from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.schemas import PaimonSchemas
 from connectors.paimon.tables import Tables
 from connectors.paimon.upkeep.upkeep import Upkeep
-from connectors.shared.lake.turns import Turns
+from connectors.shared.lake.turns import UpkeepTurns
 from connectors.shared.lake.two_phase import prepare
 from connectors.shared.last_image.last_image import KeylessChanges
 
@@ -48,7 +48,7 @@ class PaimonSink(TableSink[str]):
         self._commits = Commits(self._tables, self._user, options.threads, retry)
         self._attempts = Attempts(context.store)
         files = options.compact_files
-        self._upkeep = Upkeep(self._tables, self._pipeline, self._user, files, Turns(files))
+        self._upkeep = Upkeep(self._tables, self._pipeline, self._user, files, UpkeepTurns(files))
 
     def check(self) -> None:
         """The packages are there, and the catalog answers. Driver."""

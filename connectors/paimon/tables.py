@@ -21,7 +21,7 @@ from cdc.schema import TableId
 from connectors.paimon.library import Catalog, identifier
 from connectors.paimon.options import property_problems
 from connectors.paimon.types import arrow_type, spelled
-from connectors.shared.lake.columns import Column
+from connectors.shared.lake.columns import LakeColumn
 from connectors.shared.lake.errors import existing
 
 TABLE_ID, SEQUENCE_BASE, FILL, SWAP = "cdc.table-id", "cdc.sequence-base.", "cdc.fill.", "cdc.swap"
@@ -35,10 +35,10 @@ class LakeTable:
     library: Any
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[LakeColumn, ...]:
         """In the table's order."""
         fields = ((field.name, spelled(str(field.type)), field.type.nullable) for field in self.library.fields)
-        return tuple(Column(name, kind, nullable, arrow_type(kind)) for name, kind, nullable in fields)
+        return tuple(LakeColumn(name, kind, nullable, arrow_type(kind)) for name, kind, nullable in fields)
 
     @property
     def options(self) -> dict[str, str]:

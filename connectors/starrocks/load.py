@@ -18,7 +18,7 @@ from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from connectors.shared.streamload.dialect import STARROCKS
-from connectors.shared.streamload.flush import Encoded, FlushEncoder, RowRules
+from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder, RowRules
 from connectors.shared.streamload.http import Upload
 from connectors.shared.streamload.label_record import LabelWriter
 from connectors.shared.streamload.labels import LabelSpace
@@ -79,7 +79,7 @@ class StarRocksLoad(TableLoad[Upload]):
         self._loader, self._labels, self._upserts = loader, labels if upserts else labels[:1], upserts
         self._transaction: int | None = None
 
-    def _open(self, encoded: Encoded) -> Upload:
+    def _open(self, encoded: EncodedFlush) -> Upload:
         """Begin the transaction and the request whose body the rows are."""
         self._transaction = self._begin()
         try:

@@ -21,7 +21,7 @@ from cdc.sink import TaskAttempt
 from cdc.state.durable import close_synced, open_new, state_error
 from cdc.state.store import Store
 from connectors.shared.streamload.dialect import STARROCKS
-from connectors.shared.streamload.flush import Encoded, FlushEncoder, RowRules
+from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder, RowRules
 from connectors.shared.streamload.labels import LabelSpace
 from connectors.shared.streamload.table_load import TableLoad
 from connectors.starrocks import replies
@@ -93,7 +93,7 @@ class StagedLoad(TableLoad[_StagedFile]):
         super().__init__(table, label, encoder, dead_letters, RetryPolicy(timeout_s=0))
         self._store, self._path = store, path
 
-    def _open(self, encoded: Encoded) -> _StagedFile:
+    def _open(self, encoded: EncodedFlush) -> _StagedFile:
         return _StagedFile(self._path, encoded.headers)
 
     def _refused(self, body: _StagedFile) -> NoReturn:

@@ -13,7 +13,7 @@ from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
 from cdc.state.store import Store
 from connectors.shared.conversion.target import TargetTable
-from connectors.shared.sql.client import Refused, SqlClient
+from connectors.shared.sql.client import SqlClient, StatementRefused
 from connectors.starrocks.catalog import StarRocksTable, read_database, read_table
 
 _SINGLE_READS = 8
@@ -64,7 +64,7 @@ class Targets:
             self._whole[database] = {
                 table.id: table for table in self._sql.retry_query(lambda session: read_database(session, database))
             }
-        except Refused as error:
+        except StatementRefused as error:
             hint = "GRANT SELECT on the table to the user"
             raise SinkError(f"its columns cannot be read: {error.message}", where=str(table), hint=hint) from error
         return self._whole[database].get(table)

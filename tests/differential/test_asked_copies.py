@@ -19,7 +19,7 @@ from cdc.schema import TableId
 from cdc.source import Limits
 from cdc_services.server import MySqlServer
 from connectors.mysql.ddl import catalog as catalog_module
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import Statement, Unparsed
 
 pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
@@ -112,7 +112,7 @@ def not_understood(monkeypatch: pytest.MonkeyPatch, *, named: bool) -> None:
     """From here on no statement with the word STRANGE in it is understood."""
     understood = catalog_module.parse
 
-    def parse(sql: str, *, database: str = "", dialect: Dialect | None = None) -> tuple[Statement, ...]:
+    def parse(sql: str, *, database: str = "", dialect: DdlDialect | None = None) -> tuple[Statement, ...]:
         if "STRANGE" not in sql:
             return understood(sql, database=database, dialect=dialect)
         return (Unparsed("STRANGE is strange", (TableId(database, "t"),) if named else ()),)

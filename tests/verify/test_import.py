@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cdc.cli import app
 from cdc.errors import SourceError
 from cdc_services.server import MySqlServer
-from connectors.mysql.follow.foreign import ForeignPosition, Inside, parse_position
+from connectors.mysql.follow.foreign import DeliveredPart, ForeignPosition, parse_position
 from connectors.mysql.server.positions import LogPosition
 
 AT = LogPosition("binlog.000012", 4711)
@@ -46,8 +46,8 @@ BY_GTID = '{"server_id":1,"gtid_set":"a:1-9","binlog_file":null,"client_id":"m"}
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        (CONNECT, ForeignPosition("Debezium", AT, inside=Inside(1, 2))),
-        (MESSAGES, ForeignPosition("Debezium", AT, inside=Inside(3, begin=4711, gtid="a:4711"))),
+        (CONNECT, ForeignPosition("Debezium", AT, inside=DeliveredPart(1, 2))),
+        (MESSAGES, ForeignPosition("Debezium", AT, inside=DeliveredPart(3, begin=4711, gtid="a:4711"))),
         (RECORD, ForeignPosition("Debezium", AT, "a:1-5")),
         (STORED, ForeignPosition("Debezium", AT)),
         (FLINK, ForeignPosition("Flink CDC", AT, "a:1-5,b:7")),

@@ -14,11 +14,11 @@ from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats.added import COMPUTED, Added, added
 from connectors.shared.ddl import statements as ddl
 from connectors.shared.ddl.cursor import Cursor
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
 from connectors.shared.ddl.tokens import Unreadable
 
-_DIALECT = Dialect()
+_DIALECT = DdlDialect()
 _OTHERS = {
     '"': replace(_DIALECT, ansi_quotes=True), "\\": replace(_DIALECT, backslash_escapes=False),
 }  # fmt: skip
@@ -134,7 +134,7 @@ def _common(one: Changes, other: Changes) -> Changes:
     return ()
 
 
-def _read(sql: str, database: str, dialect: Dialect) -> Changes | None:
+def _read(sql: str, database: str, dialect: DdlDialect) -> Changes | None:
     """The changes in one dialect; None when a server of this dialect would not have run the statement."""
     match parse(sql, database=database, dialect=dialect):
         case (ddl.Unparsed(),):

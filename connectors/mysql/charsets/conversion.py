@@ -37,7 +37,7 @@ KNOWN: Final = IDENTITY | _UNITS.keys() | CODECS.keys()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class DecodeTables:
     """The tables of `kernels.charset_text.decode_table`."""
 
     single: Any
@@ -120,12 +120,12 @@ def _undefined(value: bytes, charset: str) -> UnsupportedChange:
 
 
 @cache
-def table_of(charset: str) -> Table:
+def table_of(charset: str) -> DecodeTables:
     """The tables of a set with a codec, built once per process in a few ten milliseconds."""
     codec = CODECS[charset]
     single = np.full(256, charset_text.UNDEFINED, np.uint32)
     empty = np.empty(0, np.uint16)
-    table = Table(single, empty, empty, empty)
+    table = DecodeTables(single, empty, empty, empty)
     for byte in range(256):
         text = _decoded(bytes([byte]), codec)
         single[byte] = ord(text) if text else charset_text.UNDEFINED
@@ -150,7 +150,7 @@ def table_of(charset: str) -> Table:
 _MULTIBYTE: Final = frozenset({"big5", "cp932", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "sjis", "ujis"})
 
 
-def _multibyte(charset: str, codec: str, single: Any) -> Table:
+def _multibyte(charset: str, codec: str, single: Any) -> DecodeTables:
     double, triple, quad = np.zeros(1 << 16, np.uint16), np.empty(0, np.uint16), np.empty(0, np.uint16)
     for number in range(0x8000, 0x10000):
         double[number] = ord(_decoded(number.to_bytes(2), codec) or "\0")
@@ -162,7 +162,7 @@ def _multibyte(charset: str, codec: str, single: Any) -> Table:
         quad = np.zeros(_GB_FOUR, np.uint16)
         for rank in range(_GB_FOUR):
             quad[rank] = ord(_decoded(_four_bytes(rank), codec) or "\0")
-    return Table(single, double, triple, quad)
+    return DecodeTables(single, double, triple, quad)
 
 
 def _four_bytes(rank: int) -> bytes:
@@ -182,7 +182,7 @@ def _decoded(data: bytes, codec: str) -> str:
     return text if len(text) == 1 else ""
 
 
-def _set(table: Table, sequence: int, char: str) -> None:
+def _set(table: DecodeTables, sequence: int, char: str) -> None:
     if sequence < 0x100:
         table.single[sequence] = charset_text.UNDEFINED if char == _NONE else ord(char)
     elif sequence < 0x10000:

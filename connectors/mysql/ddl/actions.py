@@ -9,7 +9,7 @@ from cdc.schema import DropTable as DropTableChange
 from cdc.schema import TableId, TruncateTable
 from connectors.mysql.ddl.definition import altered, created
 from connectors.mysql.ddl.renames import rename_tables
-from connectors.mysql.ddl.work import COPY_IT, Work
+from connectors.mysql.ddl.work import COPY_IT, StatementWork
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.statements import (
     AlterDatabase,
@@ -32,7 +32,7 @@ _MISSING_HINT = (
 )
 
 
-def carry_out(statement: Statement, work: Work) -> None:
+def carry_out(statement: Statement, work: StatementWork) -> None:
     """Do what the statement says. Raises UnsupportedChange or SchemaUnknown; kinds without effect do nothing."""
     match statement:
         case CreateTable():
@@ -61,7 +61,7 @@ def carry_out(statement: Statement, work: Work) -> None:
             pass
 
 
-def _create_table(statement: CreateTable, work: Work) -> None:
+def _create_table(statement: CreateTable, work: StatementWork) -> None:
     table = work.known.known_name(statement.table)
     old = work.table(table)
     # A table that is not captured may have been there all along without being known.
@@ -81,7 +81,7 @@ def _create_table(statement: CreateTable, work: Work) -> None:
     work.emit(old, new)
 
 
-def _created(statement: CreateTable, work: Work) -> MySqlTable | None:
+def _created(statement: CreateTable, work: StatementWork) -> MySqlTable | None:
     """The new definition; None when it cannot be told and nobody asks for it."""
     if statement.like is not None:
         source = work.table(work.known.known_name(statement.like))
@@ -104,7 +104,7 @@ def _created(statement: CreateTable, work: Work) -> MySqlTable | None:
     return created(statement, database_charset=charset, dialect=work.dialect)
 
 
-def _alter_table(statement: AlterTable, work: Work) -> None:
+def _alter_table(statement: AlterTable, work: StatementWork) -> None:
     table = work.known.known_name(statement.table)
     old = work.table(table)
     _rows_moved(table, statement, work)
@@ -135,7 +135,7 @@ def _alter_table(statement: AlterTable, work: Work) -> None:
         rename_tables([(table, work.known.known_name(target))], work)
 
 
-def _check_versioning(table: TableId, statement: AlterTable, work: Work) -> None:
+def _check_versioning(table: TableId, statement: AlterTable, work: StatementWork) -> None:
     turned = any(isinstance(clause, VersioningClause) for clause in statement.clauses)
     if turned and work.wanted(table) and not work.known.copied_when_uncertain(table):
         raise UnsupportedChange(
@@ -145,13 +145,13 @@ def _check_versioning(table: TableId, statement: AlterTable, work: Work) -> None
         )
 
 
-def _alter_unknown(table: TableId, statement: AlterTable, work: Work) -> None:
+def _alter_unknown(table: TableId, statement: AlterTable, work: StatementWork) -> None:
     changing = [clause for clause in statement.clauses if not isinstance(clause, (RenameToClause, MoveRowsClause))]
     if changing and work.wanted(table) and not statement.if_exists and work.mark(table) != "sequence":
         raise SchemaUnknown("the log alters it, but its definition is not known", where=str(table), hint=_MISSING_HINT)
 
 
-def _rows_moved(table: TableId, statement: AlterTable, work: Work) -> None:
+def _rows_moved(table: TableId, statement: AlterTable, work: StatementWork) -> None:
     for clause in statement.clauses:
         if not isinstance(clause, MoveRowsClause):
             continue
@@ -175,19 +175,19 @@ def _rows_moved(table: TableId, statement: AlterTable, work: Work) -> None:
             work.notices.append(f"{table}: {clause.what} removed rows that the log does not name; the sink keeps them")
 
 
-def _made_from_rows(table: TableId, other: TableId, what: str, work: Work) -> None:
+def _made_from_rows(table: TableId, other: TableId, what: str, work: StatementWork) -> None:
     """A new table with the columns of this one and rows that it had."""
     _create_table(CreateTable(other, like=table), work)
     if work.wanted(other) and not _copied(other, what, work):
         work.notices.append(f"{other}: {what} made it with rows that the log does not hold; the sink has none of them")
 
 
-def _copied(table: TableId, what: str, work: Work) -> bool:
+def _copied(table: TableId, what: str, work: StatementWork) -> bool:
     """The table is re-snapshotted, with rows that the log does not hold."""
     return work.leave_uncertain(table, f"{what} brought or removed rows that the log does not hold", same_rows=False)
 
 
-def _drop_table(table: TableId, work: Work) -> None:
+def _drop_table(table: TableId, work: StatementWork) -> None:
     if work.table(table) is not None and work.wanted(table):
         work.changes.append(DropTableChange(table))
     work.put(table, None)
@@ -195,7 +195,7 @@ def _drop_table(table: TableId, work: Work) -> None:
         work.put_mark(table, None)
 
 
-def _create_database(statement: CreateDatabase, work: Work) -> None:
+def _create_database(statement: CreateDatabase, work: StatementWork) -> None:
     database = _database(statement.database, work)
     if statement.or_replace:
         _drop_database(database, work)
@@ -204,12 +204,12 @@ def _create_database(statement: CreateDatabase, work: Work) -> None:
         work.databases[database] = statement.charset or work.charset
 
 
-def _drop_database(database: str, work: Work) -> None:
+def _drop_database(database: str, work: StatementWork) -> None:
     for table in work.tables_of(database):
         _drop_table(table, work)
     if database in work.known.databases or database in work.databases:
         work.databases[database] = None
 
 
-def _database(name: str, work: Work) -> str:
+def _database(name: str, work: StatementWork) -> str:
     return work.known.known_name(TableId(name, "")).database

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from connectors.mysql.ddl.names import has_name
 from connectors.shared.ddl.cursor import Cursor
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.tokens import Unreadable
 
 
-def called(sql: str, dialect: Dialect, databases: Iterable[str]) -> frozenset[str]:
+def called(sql: str, dialect: DdlDialect, databases: Iterable[str]) -> frozenset[str]:
     """The databases among these, folded, of which a statement calls a function, as `shop.f()`.
 
     A long statement is taken apart only where it has such a name somewhere. All that it names count where it cannot be

@@ -22,9 +22,9 @@ from connectors.mysql.ddl.calls import called
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
-from connectors.mysql.ddl.work import Work
+from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlTable
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
 from connectors.shared.ddl.statements import StatementDml, Unparsed
 
@@ -60,7 +60,7 @@ class DdlResult:
         return bool(self.changes or self.touched or self.dml or self.unparsed or self.delta.uncertain)
 
 
-class Catalog:
+class TableDefinitions:
     """Definitions at one point of the log. Mutable; not for use by two threads.
 
     Args:
@@ -77,14 +77,14 @@ class Catalog:
         self,
         *,
         wanted: Callable[[TableId], bool],
-        dialect: Dialect | None = None,
+        dialect: DdlDialect | None = None,
         lower_case_table_names: int = 0,
         tinyint1_as_boolean: bool = False,
         online_schema_changes: bool = False,
         copied: Callable[[TableId], bool] = lambda table: False,
         copied_when_uncertain: Callable[[TableId], bool] = lambda table: False,
     ) -> None:
-        self.wanted, self.dialect = wanted, dialect or Dialect()
+        self.wanted, self.dialect = wanted, dialect or DdlDialect()
         self.lower_case_table_names = lower_case_table_names
         self.tinyint1_as_boolean, self.online_schema_changes = tinyint1_as_boolean, online_schema_changes
         self.copied, self.copied_when_uncertain = copied, copied_when_uncertain
@@ -130,7 +130,7 @@ class Catalog:
         Raises UnsupportedChange or SchemaUnknown, and then nothing has changed here.
         """
         dialect = self.dialect.with_mode(sql_mode, explicit_timestamps=explicit_timestamps)
-        work = Work(self, dialect, charset, executed_at)
+        work = StatementWork(self, dialect, charset, executed_at)
         dml: list[StatementDml] = []
         unparsed: list[Unparsed] = []
         for statement in parse(sql, database=database, dialect=dialect):
@@ -153,7 +153,7 @@ class Catalog:
 
     def define(self, tables: Iterable[MySqlTable], *, databases: Mapping[str, str] | None = None) -> DdlResult:
         """Take over definitions read from `information_schema`: at the start, or after an unparsed statement."""
-        work = Work(self, self.dialect, "utf8mb4", None)
+        work = StatementWork(self, self.dialect, "utf8mb4", None)
         work.databases.update(databases or {})
         for table in tables:
             old = work.table(table.id)
@@ -168,7 +168,7 @@ class Catalog:
 
         `leftover` are tables that the sink has from an earlier time: those go first, as nobody followed them since.
         """
-        work = Work(self, self.dialect, "utf8mb4", None)
+        work = StatementWork(self, self.dialect, "utf8mb4", None)
         work.changes += [DropTable(table) for table in sorted(leftover)]
         for table in tables:
             work.put(table.id, table)
@@ -178,7 +178,7 @@ class Catalog:
 
     def ignore_sequences(self, sequences: Iterable[TableId]) -> DdlResult:
         """Take over the names of MariaDB sequences that are there at the start."""
-        work = Work(self, self.dialect, "utf8mb4", None)
+        work = StatementWork(self, self.dialect, "utf8mb4", None)
         for sequence in sequences:
             work.put_mark(sequence, "sequence")
         return self._result(work, (), ())
@@ -190,7 +190,7 @@ class Catalog:
     def _concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)
 
-    def _written(self, dml: StatementDml, sql: str, dialect: Dialect) -> frozenset[TableId]:
+    def _written(self, dml: StatementDml, sql: str, dialect: DdlDialect) -> frozenset[TableId]:
         """The captured tables whose rows a statement may have changed: all, as a name may be a view, and a trigger or a
         function may write to tables of any database. None when it names tables, and neither they nor a function that
         it calls are in a database with captured tables."""
@@ -200,7 +200,7 @@ class Catalog:
         named = not dml.tables or any(table.database.casefold() in databases for table in captured)
         return captured if named else frozenset()
 
-    def _result(self, work: Work, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
+    def _result(self, work: StatementWork, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
         delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain))
         touched = frozenset(
             table for table, new in delta.tables.items() if self.wanted(table) and new != self.tables.get(table)

@@ -12,7 +12,7 @@ import re
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from connectors.mysql.table import MySqlColumn
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import Default, DefaultKind
 from connectors.shared.ddl.tokens import TokenKind
 from connectors.shared.ddl.types import literal_bytes
@@ -30,7 +30,7 @@ _COMPACT = re.compile(r"(\d{4}|\d{2})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})(\.\d
 _CLOCK = re.compile(r"(\d{1,3})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?")
 
 
-def default_text(default: Default | None, column: MySqlColumn, dialect: Dialect) -> str | None:
+def default_text(default: Default | None, column: MySqlColumn, dialect: DdlDialect) -> str | None:
     """The default's text, None when there is none or it is NULL or computed."""
     if default is None or (default.bracketed and not dialect.mariadb):
         return None

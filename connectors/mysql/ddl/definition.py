@@ -23,7 +23,7 @@ from connectors.mysql.ddl.same_column import with_added_columns_defined
 from connectors.mysql.ddl.versions import NEVER, ROW_VERSIONS, with_versions, without_versions
 from connectors.mysql.table import MySqlColumn, MySqlTable
 from connectors.shared.ddl.charsets import charset_of
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import (
     AddColumnClause,
     AddPrimaryKeyClause,
@@ -65,7 +65,7 @@ class UncertainValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Altered:
+class AlteredTable:
     """An altered table.
 
     Attributes:
@@ -82,7 +82,7 @@ class Altered:
     uncertain_key: bool = False
 
 
-def created(statement: CreateTable, *, database_charset: str, dialect: Dialect) -> MySqlTable:
+def created(statement: CreateTable, *, database_charset: str, dialect: DdlDialect) -> MySqlTable:
     """The table that CREATE TABLE with written columns makes."""
     options = statement.options
     charset = _option_charset(options, database_charset) or database_charset
@@ -102,10 +102,10 @@ def altered(
     statement: AlterTable,
     *,
     database_charset: str,
-    dialect: Dialect,
+    dialect: DdlDialect,
     executed_at: datetime | None = None,
     tinyint1_as_boolean: bool = False,
-) -> Altered:
+) -> AlteredTable:
     """The table after ALTER TABLE, under its old name. Raises SchemaUnknown when it does not fit the definition.
 
     `executed_at` is what CURRENT_TIMESTAMP was; it gives an added TIMESTAMP column its value in rows already there.
@@ -122,7 +122,7 @@ class _Alteration:
         table: MySqlTable,
         clauses: tuple[Clause, ...],
         database_charset: str,
-        dialect: Dialect,
+        dialect: DdlDialect,
         executed_at: datetime | None,
         tinyint1_as_boolean: bool,
     ) -> None:
@@ -139,7 +139,7 @@ class _Alteration:
         self.uncertain: dict[str, UncertainValues] = {}
         self._options(database_charset)
 
-    def result(self) -> Altered:
+    def result(self) -> AlteredTable:
         self._in_place()
         self._placed()
         key = self._primary_key()
@@ -151,7 +151,7 @@ class _Alteration:
         if self.versioned:
             table = self._with_versions(table)
         old_key = {name.lower() for name in self.table.primary_key}
-        return Altered(
+        return AlteredTable(
             table, self.origins, self.fills, tuple(self.uncertain.values()),
             uncertain_key=self.turned or key != self.table.primary_key or not old_key.isdisjoint(self.uncertain),
         )  # fmt: skip
@@ -356,7 +356,7 @@ def _option_charset(options: TableOptions, database_charset: str) -> str | None:
 
 
 def _automatic_timestamps(
-    columns: list[MySqlColumn], written: tuple[ColumnDefinition, ...], dialect: Dialect
+    columns: list[MySqlColumn], written: tuple[ColumnDefinition, ...], dialect: DdlDialect
 ) -> list[MySqlColumn]:
     """Without explicit_defaults_for_timestamp the first TIMESTAMP defaults to now, the others to the zero date."""
     result, first = [], True

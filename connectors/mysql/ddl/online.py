@@ -17,7 +17,7 @@ from cdc.schema import TableId
 from cdc.types.kinds import RANGES
 from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.ddl.computed import computed_from, defined_anew, is_retyped
-from connectors.mysql.ddl.work import Work
+from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlColumn, MySqlTable, data_type
 from connectors.shared.ddl.statements import (
     AddColumnClause,
@@ -56,7 +56,7 @@ def is_copy(table: TableId, of: TableId) -> bool:
     return table in _copy_names(of)
 
 
-def follow_copies(statement: Statement, sql: str, work: Work) -> None:
+def follow_copies(statement: Statement, sql: str, work: StatementWork) -> None:
     """Mark what a statement says about copies of captured tables; after it was carried out."""
     if not work.known.online_schema_changes:
         return
@@ -83,7 +83,7 @@ def follow_copies(statement: Statement, sql: str, work: Work) -> None:
             _trigger(sql, work)
 
 
-def why_uncertain(old: MySqlTable, copy: MySqlTable, work: Work) -> list[str]:
+def why_uncertain(old: MySqlTable, copy: MySqlTable, work: StatementWork) -> list[str]:
     """Why the rows of a copy that takes its table's place may be others than the table's, but for added columns."""
     if work.mark(copy.id) != "filled":
         return ["the log does not show that the copy which took its place has the same rows"]
@@ -99,7 +99,7 @@ def why_uncertain(old: MySqlTable, copy: MySqlTable, work: Work) -> list[str]:
     return [*reasons, *(reason for _, reason in computed_from(copy.columns, retyped))]
 
 
-def may_rename(old: MySqlTable, copy: MySqlTable, work: Work) -> bool:
+def may_rename(old: MySqlTable, copy: MySqlTable, work: StatementWork) -> bool:
     """Whether a column that only the copy has may hold the values of one that only the table has."""
     names = [{column.name.lower() for column in table.columns} for table in (old, copy)]
     return work.mark(copy.id) not in ("copy", "filled") and bool(names[0] - names[1] and names[1] - names[0])
@@ -122,7 +122,7 @@ def _originals(copy: TableId) -> Iterator[TableId]:
         yield TableId(copy.database, name)
 
 
-def _made(table: TableId, statement: CreateTable, sql: str, work: Work) -> None:
+def _made(table: TableId, statement: CreateTable, sql: str, work: StatementWork) -> None:
     _unmark(table, work)
     _moved_on(table, work)
     copy = work.table(table)
@@ -153,14 +153,14 @@ def _clause_told(clause: Clause) -> bool:
     return True
 
 
-def _moved_on(table: TableId, work: Work) -> None:
+def _moved_on(table: TableId, work: StatementWork) -> None:
     """The table was changed in a way that the tool does not carry over to its copy."""
     if work.wanted(table):
         for copy in _copy_names(table):
             _unmark(copy, work)
 
 
-def _trigger(sql: str, work: Work) -> None:
+def _trigger(sql: str, work: StatementWork) -> None:
     match = _PT_TRIGGER.search(sql) if "pt_osc_" in sql else None
     if match is not None:
         copy = work.known.known_name(TableId(match["database"], match["table"]))
@@ -168,12 +168,12 @@ def _trigger(sql: str, work: Work) -> None:
             work.put_mark(copy, "filled")
 
 
-def _unmark(table: TableId, work: Work) -> None:
+def _unmark(table: TableId, work: StatementWork) -> None:
     if work.mark(table) in ("copy", "filled"):
         work.put_mark(table, None)
 
 
-def _why_converted(old: MySqlColumn, new: MySqlColumn, work: Work) -> str:
+def _why_converted(old: MySqlColumn, new: MySqlColumn, work: StatementWork) -> str:
     """Empty when every value stays what it is, and two values that differ go on to differ."""
     boolean = work.known.tinyint1_as_boolean
     before, after = (data_type(column, tinyint1_as_boolean=boolean) for column in (old, new))

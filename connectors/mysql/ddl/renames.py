@@ -12,13 +12,13 @@ from dataclasses import replace
 from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, RenameTable, TableId
 from connectors.mysql.ddl.online import is_copy, may_rename, why_uncertain
-from connectors.mysql.ddl.work import COPY_IT, Work
+from connectors.mysql.ddl.work import COPY_IT, StatementWork
 from connectors.mysql.table import MySqlTable
 
 Pair = tuple[TableId, TableId]
 
 
-def rename_tables(pairs: Sequence[Pair], work: Work) -> None:
+def rename_tables(pairs: Sequence[Pair], work: StatementWork) -> None:
     """Carry out the pairs left to right. Raises UnsupportedChange when rows come in that were not followed."""
     finals = _finals(pairs)
     definitions = {origin: work.table(origin) for origin in finals}
@@ -54,7 +54,7 @@ def _finals(pairs: Sequence[Pair]) -> dict[TableId, TableId]:
     return {origin: target for target, origin in origins.items()}
 
 
-def _judge(origin: TableId, target: TableId, replaced: bool, work: Work) -> None:
+def _judge(origin: TableId, target: TableId, replaced: bool, work: StatementWork) -> None:
     """A table that leaves, or enters, the captured ones."""
     if origin == target or work.wanted(origin) == work.wanted(target):
         return
@@ -68,11 +68,11 @@ def _judge(origin: TableId, target: TableId, replaced: bool, work: Work) -> None
         )
 
 
-def _comes_in(origin: TableId, target: TableId, work: Work) -> bool:
+def _comes_in(origin: TableId, target: TableId, work: StatementWork) -> bool:
     return work.wanted(target) and not work.wanted(origin)
 
 
-def _check_known(origin: TableId, target: TableId, work: Work) -> None:
+def _check_known(origin: TableId, target: TableId, work: StatementWork) -> None:
     """Raises UnsupportedChange for a table that comes in and cannot be copied."""
     what = f"{origin}, which is not captured, was renamed to this captured table"
     if not work.known.copied(target):
@@ -96,7 +96,7 @@ def _online_copy(
     target: TableId,
     finals: dict[TableId, TableId],
     definitions: dict[TableId, MySqlTable | None],
-    work: Work,
+    work: StatementWork,
 ) -> MySqlTable | None:
     """The copy that takes a captured table's place at the end of an online schema change; None when it is no such."""
     if not work.known.online_schema_changes or not work.wanted(target) or definitions.get(target) is None:
@@ -107,7 +107,7 @@ def _online_copy(
     return None
 
 
-def _take_over(old: MySqlTable | None, copy: MySqlTable | None, work: Work) -> None:
+def _take_over(old: MySqlTable | None, copy: MySqlTable | None, work: StatementWork) -> None:
     """The copy's definition is the table's. Its rows are too, where that is certain; else they are re-snapshotted.
 
     Raises UnsupportedChange where they cannot be, and values would be lost.
@@ -131,7 +131,7 @@ def _emit_steps(
     pairs: Sequence[Pair],
     finals: dict[TableId, TableId],
     definitions: dict[TableId, MySqlTable | None],
-    work: Work,
+    work: StatementWork,
 ) -> None:
     """The statement's own steps, of the tables that stay captured; through the same temporary names."""
     staying = {

@@ -11,7 +11,7 @@ from dataclasses import replace
 from connectors.mysql.ddl.defaults import decoded, default_text
 from connectors.mysql.table import MySqlColumn
 from connectors.shared.ddl.charsets import charset_of, max_bytes
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import ColumnDefinition, TypeSpec
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
@@ -30,7 +30,7 @@ _COMMENT_CHARS = 1024
 """What a server keeps of a longer comment of a column, in sessions that are not strict."""
 
 
-def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: Dialect) -> MySqlColumn:
+def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: DdlDialect) -> MySqlColumn:
     """The column as the server keeps it in a table whose default character set is `table_charset`."""
     written = definition.type.charset or (charset_of(definition.collation) if definition.collation else None)
     column = _typed(definition.name, definition.type, written or table_charset, dialect)
@@ -44,7 +44,7 @@ def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: Di
     return replace(column, default=default_text(definition.default, column, dialect))
 
 
-def in_charset(column: MySqlColumn, charset: str, dialect: Dialect) -> MySqlColumn:
+def in_charset(column: MySqlColumn, charset: str, dialect: DdlDialect) -> MySqlColumn:
     """The column after CONVERT TO CHARACTER SET: text keeps its room in characters, so it may take a wider type."""
     if column.charset in (None, "binary"):
         return column
@@ -55,7 +55,7 @@ def in_charset(column: MySqlColumn, charset: str, dialect: Dialect) -> MySqlColu
     return replace(column, type=typed.type, length=typed.length, charset=typed.charset)
 
 
-def _typed(name: str, spec: TypeSpec, charset: str, dialect: Dialect) -> MySqlColumn:
+def _typed(name: str, spec: TypeSpec, charset: str, dialect: DdlDialect) -> MySqlColumn:
     column = MySqlColumn(name, spec.name, spec.length, spec.scale, spec.unsigned)
     kind = spec.name
     if kind in _INTEGERS:
@@ -102,7 +102,7 @@ def _text(column: MySqlColumn, charset: str, dialect: Dialect) -> MySqlColumn:
     return column
 
 
-def _sized_lob(column: MySqlColumn, spec: TypeSpec, charset: str, dialect: Dialect) -> MySqlColumn:
+def _sized_lob(column: MySqlColumn, spec: TypeSpec, charset: str, dialect: DdlDialect) -> MySqlColumn:
     text = spec.name.endswith("text")
     family = "text" if text and charset != "binary" else "blob"
     name = spec.name[:-4] + family
@@ -116,7 +116,7 @@ def _lob(family: str, size: int) -> str:
     return _CLASSES[sum(size > limit for limit in _LIMITS)] + family
 
 
-def _nullable(definition: ColumnDefinition, dialect: Dialect) -> bool:
+def _nullable(definition: ColumnDefinition, dialect: DdlDialect) -> bool:
     if definition.auto_increment or definition.primary_key:
         return False
     if definition.nullable is None and definition.type.name == "timestamp" and not dialect.explicit_timestamps:

@@ -11,10 +11,10 @@ from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.delta import Mark
 from connectors.mysql.ddl.diff import Origins, diff
 from connectors.mysql.table import MySqlTable
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 
 
-class Known(Protocol):
+class DefinitionsBefore(Protocol):
     """The catalog as it is before the statement."""
 
     tables: dict[TableId, MySqlTable]
@@ -38,13 +38,15 @@ COPY_IT = (
 """The way out of a change to a table whose rows the log does not tell: a snapshot that was asked for does."""
 
 
-class Work:
+class StatementWork:
     """The catalog as the statement has left it so far: `known` below, changed names on top.
 
     `charset` is the server's default character set; `changes` are for the sink, `notices` for the user.
     """
 
-    def __init__(self, known: Known, dialect: Dialect, charset: str, executed_at: datetime | None) -> None:
+    def __init__(
+        self, known: DefinitionsBefore, dialect: DdlDialect, charset: str, executed_at: datetime | None
+    ) -> None:
         self.known, self.dialect, self.charset, self.executed_at = known, dialect, charset, executed_at
         self.tables: dict[TableId, MySqlTable | None] = {}
         self.databases: dict[str, str | None] = {}

@@ -16,7 +16,7 @@ from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql import events
 from connectors.mysql.follow.follower import OpenStream
-from connectors.mysql.follow.foreign import Inside
+from connectors.mysql.follow.foreign import DeliveredPart
 from connectors.mysql.follow.startup import whole_log
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
 from connectors.mysql.log.offset import MySqlOffset
@@ -46,7 +46,7 @@ class Transaction:
     last: int | None
 
 
-def transaction_at(open_stream: OpenStream, begin: LogPosition, inside: Inside) -> Transaction | None:
+def transaction_at(open_stream: OpenStream, begin: LogPosition, inside: DeliveredPart) -> Transaction | None:
     """The transaction that begins there; None where none with rows does. Reads it. Raises SourceUnavailable."""
     gtid, runs, last, number = "", list[tuple[object, ...]](), None, -1
     for buffer, index in _events(open_stream, begin):
@@ -80,7 +80,7 @@ def _events(open_stream: OpenStream, begin: LogPosition) -> Iterator[tuple[Recei
                 yield buffer, index
 
 
-def _is_meant(buffer: ReceiveBuffer, index: int, number: int, inside: Inside) -> bool:
+def _is_meant(buffer: ReceiveBuffer, index: int, number: int, inside: DeliveredPart) -> bool:
     if inside.begin is not None:
         return begin_of(buffer, index).position == inside.begin
     return number == inside.events
@@ -94,7 +94,7 @@ class Rest:
     missing: Counter[TableId]
 
 
-def rest_of(blocks: Iterable[ChangeBlock], last: int, inside: Inside) -> Rest:
+def rest_of(blocks: Iterable[ChangeBlock], last: int, inside: DeliveredPart) -> Rest:
     """Rows of captured tables before and behind the last that was delivered; `last` is its event's sequence."""
     delivered, missing, of_event = Counter[TableId](), Counter[TableId](), 0
     for block in blocks:
@@ -110,7 +110,7 @@ def rest_of(blocks: Iterable[ChangeBlock], last: int, inside: Inside) -> Rest:
 
 def behind_delivered(
     begin: MySqlOffset,
-    inside: Inside,
+    inside: DeliveredPart,
     open_stream: OpenStream,
     read: Callable[[MySqlOffset, MySqlOffset], Iterable[ChangeBlock]],
 ) -> tuple[MySqlOffset, str]:

@@ -33,7 +33,7 @@ _HINT = "docs/migrate.md has the text that each tool's position is taken from"
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class DeliveredPart:
     """The part that a tool has delivered of the transaction that its position is in.
 
     Attributes:
@@ -63,7 +63,7 @@ class ForeignPosition:
     tool: str
     at: LogPosition | None
     gtids: str = ""
-    inside: Inside | None = None
+    inside: DeliveredPart | None = None
 
     @property
     def is_message(self) -> bool:
@@ -114,7 +114,7 @@ def _position(fields: Mapping[str, Any]) -> ForeignPosition | None:
         raise SourceError(f"a position of {tool} lacks a number: {error}", where="cdc import", hint=_HINT) from None
     named = "Flink CDC" if tool == "Debezium" and "kind" in fields else tool
     events, rows = (_count(fields.get(name)) if tool == "Debezium" else 0 for name in ("event", "row"))
-    inside = Inside(rows, events) if rows else None
+    inside = DeliveredPart(rows, events) if rows else None
     return ForeignPosition(named, at, gtids, inside) if at is not None or gtids else None
 
 
@@ -126,7 +126,10 @@ def _of_message(source: Mapping[str, Any]) -> ForeignPosition | None:
     gtid = str(source["gtid"]) if _given(source.get("gtid")) else ""
     begin = _count(source["pos"])
     return ForeignPosition(
-        "Debezium", LogPosition(str(source["file"]), begin), "", Inside(_count(source.get("row")) + 1, 0, begin, gtid)
+        "Debezium",
+        LogPosition(str(source["file"]), begin),
+        "",
+        DeliveredPart(_count(source.get("row")) + 1, 0, begin, gtid),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdc.errors import PositionLost, SourceError
 from connectors.mysql.follow.aligned import aligned
-from connectors.mysql.follow.foreign import Inside, parse_position
+from connectors.mysql.follow.foreign import DeliveredPart, parse_position
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition, check_file_position, check_had
@@ -33,7 +33,7 @@ class Imported:
     tool: str
     options: Mapping[str, object]
     notes: str
-    inside: Inside | None = None
+    inside: DeliveredPart | None = None
 
 
 def imported(position: str, streams: Streams) -> Imported:

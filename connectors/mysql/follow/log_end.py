@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cdc.errors import SourceError
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.positions import FIRST_POSITION, LogFile, LogPosition, file_number, list_logs
+from connectors.mysql.server.positions import FIRST_POSITION, BinlogFile, LogPosition, file_number, list_logs
 from connectors.mysql.server.server_info import end_of_log
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ ASK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class ServerLogEnd:
     """The end of a server's log at one moment.
 
     Attributes:
@@ -30,7 +30,7 @@ class End:
 
     at: LogPosition
     executed: str = ""
-    files: tuple[LogFile, ...] = ()
+    files: tuple[BinlogFile, ...] = ()
 
     def bytes_behind(self, here: LogPosition) -> int:
         """Bytes of the log from there to the end."""
@@ -56,7 +56,7 @@ class LogEnd:
     def __init__(self, session: Callable[[], MySqlConnection], clock: Callable[[], float] = time.monotonic) -> None:
         self._session, self._clock = session, clock
         self._next_s = clock() + ASK_S
-        self.found: End | None = None
+        self.found: ServerLogEnd | None = None
 
     def look(self, here: LogPosition) -> None:
         """Ask, when it is time to. `here` is how far the log was read.
@@ -72,8 +72,8 @@ class LogEnd:
             log.debug("the end of the log is not known: %s", error)
         self._next_s = self._clock() + ASK_S
 
-    def _ask(self, here: LogPosition) -> End:
+    def _ask(self, here: LogPosition) -> ServerLogEnd:
         with self._session() as connection:
             file, position, executed = end_of_log(connection)
             files = list_logs(connection) if file_number(file) != file_number(here.file) else ()
-        return End(LogPosition(file, position), executed, files)
+        return ServerLogEnd(LogPosition(file, position), executed, files)

@@ -22,8 +22,8 @@ from cdc.source import Siblings
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import Cut
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.sharing.plans import Plan, Plans
-from connectors.mysql.sharing.runs import Run, Runs
+from connectors.mysql.sharing.plans import Plans, SharedPlan
+from connectors.mysql.sharing.runs import Runs, SharingRun
 
 _LOOK_S = 0.05
 
@@ -60,29 +60,29 @@ class SiblingRuns:
         self.clear = False
         """Whether the run that follows has read all of the log, and nothing of a captured table waits."""
 
-    def next(self, start: MySqlOffset, until: LogPosition | None, wait_s: float, own: Own) -> Plan | Next:
+    def next(self, start: MySqlOffset, until: LogPosition | None, wait_s: float, own: Own) -> SharedPlan | Next:
         """The next batch, or how to come by one. A run that goes `until` a place never gets NOTHING."""
         deadline = self._clock() + wait_s
         self.clear = False
-        self._runs.report(Run(start.sequence, own.follows, own.clear))
+        self._runs.report(SharingRun(start.sequence, own.follows, own.clear))
         while True:
             found = self._plans.at(start, self._digest(start.schemas))
             if found is not None and (until is None or found.end.position <= until):
                 return found
             leader = None if own.follows else self._leader(start)
             if leader is None or (until is not None and start.position >= until):
-                self._runs.report(Run(start.sequence, True, own.clear))
+                self._runs.report(SharingRun(start.sequence, True, own.clear))
                 return Next.FOLLOW
             self.clear = leader.clear
             if until is None and self._clock() >= deadline:
                 return Next.NOTHING
             self._sleep(_LOOK_S)
 
-    def _leader(self, start: MySqlOffset) -> Run | None:
+    def _leader(self, start: MySqlOffset) -> SharingRun | None:
         """A run that follows and is at the same place. One that is further has not planned the way there for us."""
         return next((run for run in self._runs.others() if run.follows and run.at == start.sequence), None)
 
     def planned(self, start: MySqlOffset, end: MySqlOffset, cuts: list[Cut], opened_s: int | None) -> None:
         """Tell the others of a batch, unless each has to plan it for itself."""
         if start.schemas == end.schemas and not start.moved_to(end) and start.position != end.position:
-            self._plans.publish(Plan(start, end, tuple(cuts), self._digest(start.schemas), opened_s))
+            self._plans.publish(SharedPlan(start, end, tuple(cuts), self._digest(start.schemas), opened_s))

@@ -27,7 +27,7 @@ from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.sieve import begin_of
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schema.schemas import Known
+from connectors.mysql.schema.schemas import StartingDefinitions
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.engines import check_engines
@@ -41,7 +41,7 @@ from connectors.mysql.server.positions import (
 )
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import ServerInfo, where_of
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
 from connectors.shared.ddl.statements import (
     AlterTable,
@@ -72,7 +72,7 @@ class Start:
 
     position: LogPosition
     gtids: str | None
-    known: Known
+    known: StartingDefinitions
     info: ServerInfo
 
 
@@ -116,7 +116,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
         unchanged = {table: definition for table, definition in tables.items() if table not in changed}
         if not at_end or not changed:
             gtids = gtids_at(open_stream, position) if info.gtid else None
-            return Start(position, gtids, Known(tuple(unchanged.values()), databases, sequences), info)
+            return Start(position, gtids, StartingDefinitions(tuple(unchanged.values()), databases, sequences), info)
         going_on = backoff.pause("a table was altered while all were looked at")
     raise SourceError(
         "the captured tables are altered again and again while their definitions are read",
@@ -230,7 +230,7 @@ class ChangedTables:
         self,
         wanted: Callable[[TableId], bool],
         known: Iterable[TableId],
-        dialect: Dialect,
+        dialect: DdlDialect,
         lower_case_table_names: int,
     ) -> None:
         self._wanted, self._known, self._dialect = wanted, tuple(known), dialect
@@ -296,7 +296,7 @@ def changed_between(
     end: LogPosition,
     wanted: Callable[[TableId], bool],
     known: Iterable[TableId],
-    dialect: Dialect,
+    dialect: DdlDialect,
     lower_case_table_names: int,
 ) -> set[TableId]:
     """Captured tables that a statement between two positions redefines."""

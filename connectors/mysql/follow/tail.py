@@ -30,7 +30,7 @@ from connectors.mysql.server.same_server import (
 )
 from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import ServerInfo
-from connectors.mysql.sharing.plans import Plan
+from connectors.mysql.sharing.plans import SharedPlan
 
 if TYPE_CHECKING:
     from connectors.mysql.follow.follower import Follower, OpenStream
@@ -74,7 +74,7 @@ class Tail:
         self._notices = notices
         self._schemas = Schemas(store, options)
         self._siblings = None if siblings is None else SiblingRuns(siblings, self._schemas.digest)
-        self._taken: Plan | None = None
+        self._taken: SharedPlan | None = None
         self._opened: int | None = None
         self._follower: Follower | None = None
         self._planned: tuple[MySqlOffset, list[Segment]] | None = None
@@ -142,7 +142,7 @@ class Tail:
         if follower is not None:
             self.stop()
         self._end.look(start.position)
-        if not isinstance(found, Plan):
+        if not isinstance(found, SharedPlan):
             return start
         self._taken = found
         if found.opened_s is not None:

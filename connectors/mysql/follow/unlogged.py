@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from cdc.schema import TableId
-from connectors.mysql.follow.log_end import End
+from connectors.mysql.follow.log_end import ServerLogEnd
 from connectors.mysql.follow.startup import changed_between
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.server.connection import MySqlConnection
@@ -43,7 +43,7 @@ class Unlogged:
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._end: End | None = None
+        self._end: ServerLogEnd | None = None
         self._settled: dict[TableId, tuple[MySqlTable, LogPosition]] = {}
         self._asked, self._most_asked = 0, _FEW
 
@@ -83,7 +83,7 @@ class Unlogged:
             return None
         with self._streams.session() as connection:
             before = _end_of(connection)
-            self._end = End(before, files=list_logs(connection))
+            self._end = ServerLogEnd(before, files=list_logs(connection))
             if self._is_far(at):
                 return None
             beside = self._beside(others)

@@ -39,7 +39,7 @@ _CODEC_OF: Final = {collation: codec for codec, collations in _CODECS.items() fo
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryEvent:
     """One statement as it was logged. Settings are None where the log does not say.
 
     Attributes:
@@ -61,7 +61,7 @@ class Query:
     error_code: int = 0
 
 
-def parse_query(buffer: ReceiveBuffer, index: int) -> Query:
+def parse_query(buffer: ReceiveBuffer, index: int) -> QueryEvent:
     """Read a QUERY or EXECUTE_LOAD_QUERY event. Raises CorruptLog when its lengths do not fit."""
     body, head = buffer.body(index), events.QUERY_POST_HEADER
     if int(buffer.type[index]) == events.EXECUTE_LOAD_QUERY:
@@ -74,7 +74,7 @@ def parse_query(buffer: ReceiveBuffer, index: int) -> Query:
         raise CorruptLog("a QUERY event whose lengths do not fit", where=buffer.where(index))
     found = _variables(body[head:names_end])
     collations = found.get(_CHARSET, b"")
-    return Query(
+    return QueryEvent(
         schema=body[names_end : sql_start - 1].decode("utf-8", "backslashreplace"),
         sql=body[sql_start:].decode(_CODEC_OF.get(_number(collations[0:2]) or 0, "utf-8"), "backslashreplace"),
         sql_mode=_number(found.get(_SQL_MODE, b"")),

@@ -17,7 +17,7 @@ from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.layout import lay_out, open_arena
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.column_finish import finish_array
-from connectors.mysql.rows.column_plan import TablePlan
+from connectors.mysql.rows.column_plan import RowPlan
 from connectors.mysql.rows.json_diff import apply_diffs_text
 from connectors.mysql.rows.json_value import json_text_slow
 
@@ -37,7 +37,7 @@ class Arena:
 
     __slots__ = ("_buffer", "_layout", "base", "head", "layout", "plan", "rows")
 
-    def __init__(self, plan: TablePlan, rows: int, bound: int, averages: Array) -> None:
+    def __init__(self, plan: RowPlan, rows: int, bound: int, averages: Array) -> None:
         self.plan, self.rows = plan, rows
         self.layout, self.head = plan.numbers.copy(), np.zeros(1, ops.HEAD)
         layout, head = self.layout.view(np.int64).reshape(len(self.layout), -1), self.head.view(np.int64)

@@ -15,7 +15,7 @@ from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import Kind, TableSchema
 from connectors.mysql.kernels import ops
 from connectors.mysql.rows import table_map as codes
-from connectors.mysql.rows.table_map import TableMap
+from connectors.mysql.rows.table_map import TableMapEvent
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -112,7 +112,7 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TablePlan:
+class RowPlan:
     """How one table's row images become columns.
 
     Attributes:
@@ -140,13 +140,13 @@ class TablePlan:
 
 def plan_table(
     table: MySqlTable,
-    found: TableMap,
+    found: TableMapEvent,
     charsets: Sequence[str | None],
     *,
     where: str,
     tinyint1_as_boolean: bool = False,
     mariadb: bool = False,
-) -> TablePlan:
+) -> RowPlan:
     """The plan for rows that `found` announces, of a table defined as `table`.
 
     Args:
@@ -186,10 +186,10 @@ def plan_table(
     text = np.frombuffer(b"".join(labels) or b"\0", np.uint8).copy()
     arrow = arrow_schema(schema)
     raw = tuple(kind if left is None else pa.binary() for kind, left in zip(arrow.types, finish, strict=True))
-    return TablePlan(table, schema, arrow, numbers, ends, text, json_columns, raw, tuple(finish))
+    return RowPlan(table, schema, arrow, numbers, ends, text, json_columns, raw, tuple(finish))
 
 
-def hashes(found: TableMap, columns: int) -> int:
+def hashes(found: TableMapEvent, columns: int) -> int:
     """Hidden columns behind the first `columns` of a MariaDB table: it keeps a BIGINT with a hash for each unique key
     that is too long for an index (`UNIQUE (a_text)`), and logs it. 0 when what is there cannot be that."""
     types, names = found.types[columns:], found.names[columns:]
@@ -197,7 +197,7 @@ def hashes(found: TableMap, columns: int) -> int:
     return len(types) if hidden else 0
 
 
-def _check(table: MySqlTable, found: TableMap, columns: int, where: str) -> None:
+def _check(table: MySqlTable, found: TableMapEvent, columns: int, where: str) -> None:
     if columns != len(table.columns):
         raise SchemaUnknown(
             f"rows have {columns} columns, the known definition has {len(table.columns)}",
@@ -212,7 +212,7 @@ def _check(table: MySqlTable, found: TableMap, columns: int, where: str) -> None
             )
 
 
-def _does_not_fit(column: MySqlColumn, found: TableMap, index: int) -> str:
+def _does_not_fit(column: MySqlColumn, found: TableMapEvent, index: int) -> str:
     """Why the column cannot be what the log announces, empty when it can."""
     code, metadata = found.types[index], found.metadata[index]
     if column.type not in _FITS.get(code, frozenset()) and code != codes.TYPED_ARRAY:

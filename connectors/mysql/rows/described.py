@@ -16,7 +16,7 @@ from connectors.mysql.charsets.conversion import to_utf8
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.rows.column_plan import hashes
-from connectors.mysql.rows.table_map import TableMap, parse_table_map
+from connectors.mysql.rows.table_map import TableMapEvent, parse_table_map
 from connectors.mysql.table import MySqlColumn, MySqlTable
 from connectors.shared.ddl.charsets import max_bytes
 
@@ -65,7 +65,7 @@ def described(body: bytes, where: str) -> MySqlTable | None:
 class _Columns:
     """Walks the columns; label, geometry and dimension lists hold one entry per column of their kind, in order."""
 
-    def __init__(self, found: TableMap) -> None:
+    def __init__(self, found: TableMapEvent) -> None:
         self._found = found
         self._enum_labels = iter(_label_lists(found.optional.get(_ENUM_LABELS, b"")))
         self._set_labels = iter(_label_lists(found.optional.get(_SET_LABELS, b"")))
@@ -126,7 +126,7 @@ def _text(name: str, code: int, meta: int, charset: str | None, nullable: bool) 
     raise KeyError(f"column {name} has type code {code}")
 
 
-def _key(found: TableMap) -> list[int]:
+def _key(found: TableMapEvent) -> list[int]:
     if _SIMPLE_KEY in found.optional:
         return codes.packed_numbers(found.optional[_SIMPLE_KEY])
     return codes.packed_numbers(found.optional.get(_PREFIX_KEY, b""))[::2]
@@ -134,14 +134,14 @@ def _key(found: TableMap) -> list[int]:
 
 def _label_lists(field: bytes) -> list[list[bytes]]:
     """Per column: a count, then labels with their lengths."""
-    reader = codes.Reader(field)
+    reader = codes.ByteReader(field)
     lists = []
     while reader.rest():
         lists.append([reader.take(reader.packed()) for _ in range(reader.packed())])
     return lists
 
 
-def _label_collations(found: TableMap) -> list[int]:
+def _label_collations(found: TableMapEvent) -> list[int]:
     labelled = sum(code in (codes.ENUM, codes.SET) for code in found.types)
     if _ENUM_COLUMN_CHARSET in found.optional:
         return codes.packed_numbers(found.optional[_ENUM_COLUMN_CHARSET])

@@ -18,7 +18,7 @@ from cdc.errors import CorruptLog
 from connectors.mysql.rows.json_value import Tree, decode, key_order, tree_text
 
 
-class Operation(IntEnum):
+class DiffKind(IntEnum):
     """The kind of a diff; the numbers are the log's."""
 
     REPLACE = 0
@@ -41,7 +41,7 @@ Leg: TypeAlias = str | Cell
 class Diff:
     """One change of a document; `value` is None for a removal."""
 
-    operation: Operation
+    operation: DiffKind
     path: tuple[Leg, ...]
     value: Tree | None = None
 
@@ -69,11 +69,11 @@ def read_diffs(data: bytes) -> Iterator[Diff]:
     """The diffs in the log's bytes. Raises CorruptLog."""
     at = 0
     while at < len(data):
-        if data[at] > Operation.REMOVE:
+        if data[at] > DiffKind.REMOVE:
             raise _corrupt(f"operation {data[at]}")
-        operation = Operation(data[at])
+        operation = DiffKind(data[at])
         path, at = _sized(data, at + 1)
-        if operation is Operation.REMOVE:
+        if operation is DiffKind.REMOVE:
             yield Diff(operation, parse_path(path))
         else:
             value, at = _sized(data, at)
@@ -165,13 +165,13 @@ def _position(cell: Cell, size: int) -> int:
 
 
 def _apply_member(members: dict[str, Tree], key: str, diff: Diff) -> bool:
-    if (key in members) is (diff.operation is Operation.INSERT):
+    if (key in members) is (diff.operation is DiffKind.INSERT):
         return False
     if diff.value is None:
         del members[key]
     else:
         members[key] = diff.value
-    if diff.operation is Operation.INSERT:
+    if diff.operation is DiffKind.INSERT:
         ordered = sorted(members.items(), key=lambda member: key_order(member[0]))
         members.clear()
         members.update(ordered)
@@ -180,7 +180,7 @@ def _apply_member(members: dict[str, Tree], key: str, diff: Diff) -> bool:
 
 def _apply_cell(elements: list[Tree], cell: Cell, diff: Diff) -> bool:
     position = _position(cell, len(elements))
-    if diff.operation is Operation.INSERT and diff.value is not None:
+    if diff.operation is DiffKind.INSERT and diff.value is not None:
         elements.insert(position, diff.value)
         return True
     if cell.index >= len(elements):

@@ -7,7 +7,7 @@ from typing import Any
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
 from connectors.mysql.kernels import ops
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
-from connectors.mysql.rows.column_plan import OTHER_DEFINITION, TablePlan
+from connectors.mysql.rows.column_plan import OTHER_DEFINITION, RowPlan
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"
 _ROW_IMAGE = (
@@ -16,7 +16,7 @@ _ROW_IMAGE = (
 )
 
 
-def fault_error(code: int, fault: Any, plan: TablePlan, buffer: ReceiveBuffer) -> CdcError:
+def fault_error(code: int, fault: Any, plan: RowPlan, buffer: ReceiveBuffer) -> CdcError:
     """The error for a code that `decode_rows` returned. `fault` is an ops.FAULT record."""
     event, column, value = (int(number) for number in fault)
     where = f"{plan.table.id} at {buffer.where(event)}"

@@ -65,7 +65,7 @@ _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME = 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
-class TableMap:
+class TableMapEvent:
     """One TABLE_MAP event, without its table id (that changes while the rest stays).
 
     Attributes:
@@ -91,7 +91,7 @@ class TableMap:
     optional: Mapping[int, bytes] = field(default_factory=dict, compare=False)
 
 
-class Reader:
+class ByteReader:
     """Reads a byte string front to back; a read behind the end raises IndexError."""
 
     def __init__(self, data: bytes) -> None:
@@ -122,13 +122,13 @@ class Reader:
         return self.at < len(self.data)
 
 
-def parse_table_map(body: bytes, where: str) -> TableMap:
+def parse_table_map(body: bytes, where: str) -> TableMapEvent:
     """Read a TABLE_MAP event's body, from behind the 6-byte table id to its end without checksum.
 
     Raises CorruptLog, with `where`, when lengths do not add up.
     """
     try:
-        return _parse(Reader(body))
+        return _parse(ByteReader(body))
     except (IndexError, ValueError) as error:
         raise CorruptLog(
             f"a TABLE_MAP event cannot be read: {error}",
@@ -139,14 +139,14 @@ def parse_table_map(body: bytes, where: str) -> TableMap:
 
 def table_name(body: bytes) -> TableId:
     """Only the table's name. Raises IndexError or UnicodeDecodeError when the event is cut short."""
-    reader = Reader(body)
+    reader = ByteReader(body)
     reader.take(2)
     database = reader.take(reader.byte()).decode()
     reader.take(1)
     return TableId(database, reader.take(reader.byte()).decode())
 
 
-def _parse(reader: Reader) -> TableMap:
+def _parse(reader: ByteReader) -> TableMapEvent:
     reader.take(2)
     database = reader.take(reader.byte()).decode()
     reader.take(1)
@@ -154,14 +154,14 @@ def _parse(reader: Reader) -> TableMap:
     reader.take(1)
     count = reader.packed()
     codes = reader.take(count)
-    fields = Reader(reader.take(reader.packed()))
+    fields = ByteReader(reader.take(reader.packed()))
     pairs = [_metadata(code, fields) for code in codes]
     if fields.rest():
         raise IndexError(f"{len(fields.data) - fields.at} bytes of column metadata left over")
     nulls = reader.take((count + 7) // 8)
     types = tuple(code for code, _ in pairs)
     optional = _optional(reader)
-    return TableMap(
+    return TableMapEvent(
         TableId(database, table),
         types,
         tuple(value for _, value in pairs),
@@ -173,7 +173,7 @@ def _parse(reader: Reader) -> TableMap:
     )
 
 
-def _metadata(code: int, fields: Reader) -> tuple[int, int]:
+def _metadata(code: int, fields: ByteReader) -> tuple[int, int]:
     if code in _ONE_BYTE:
         return code, fields.byte()
     if code == TYPED_ARRAY:
@@ -201,7 +201,7 @@ def _string_metadata(real_type: int, length: int) -> tuple[int, int]:
     return real_type, length
 
 
-def _optional(reader: Reader) -> dict[int, bytes]:
+def _optional(reader: ByteReader) -> dict[int, bytes]:
     fields: dict[int, bytes] = {}
     while reader.rest():
         kind = reader.byte()
@@ -253,7 +253,7 @@ def _counted(text: list[int], optional: dict[int, bytes]) -> dict[int, int] | No
 
 def packed_numbers(field: bytes) -> list[int]:
     """Length-encoded integers, one after the other."""
-    reader = Reader(field)
+    reader = ByteReader(field)
     values = []
     while reader.rest():
         values.append(reader.packed())
@@ -263,7 +263,7 @@ def packed_numbers(field: bytes) -> list[int]:
 def _names(field: bytes | None, count: int) -> tuple[str, ...]:
     if field is None:
         return ()
-    reader = Reader(field)
+    reader = ByteReader(field)
     names = []
     while reader.rest():
         names.append(reader.take(reader.packed()).decode())

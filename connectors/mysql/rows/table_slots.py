@@ -18,9 +18,9 @@ from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
 from connectors.mysql.rows.collations import charset_of
-from connectors.mysql.rows.column_plan import TablePlan, plan_table
+from connectors.mysql.rows.column_plan import RowPlan, plan_table
 from connectors.mysql.rows.image_plan import plan_image
-from connectors.mysql.rows.table_map import TableMap, parse_table_map, table_name
+from connectors.mysql.rows.table_map import TableMapEvent, parse_table_map, table_name
 from connectors.mysql.table import MySqlTable
 
 _BLOCK_BYTES = 64 << 20
@@ -40,13 +40,13 @@ class Slot:
 
     __slots__ = ("averages", "bytes_per_row", "documents", "found", "image", "pending", "plan", "state")
 
-    def __init__(self, plan: TablePlan, found: TableMap) -> None:
+    def __init__(self, plan: RowPlan, found: TableMapEvent) -> None:
         self.found = found
         self.state = np.zeros(1, ops.STATE)
         self.state["sequence"] = -1
         self.use(plan)
 
-    def use(self, plan: TablePlan) -> None:
+    def use(self, plan: RowPlan) -> None:
         """Read rows with this plan from here on."""
         self.plan = plan
         self.image = plan_image(plan.numbers, self.found.nullable)
@@ -90,7 +90,7 @@ class TableSlots:
     ) -> None:
         self._tables, self._wanted, self._boolean = tables, wanted, tinyint1_as_boolean
         self._slots: list[Slot] = []
-        self._by_layout: dict[TableMap, int] = {}
+        self._by_layout: dict[TableMapEvent, int] = {}
         self._index = np.full(512, -1, np.int64)
         self._known = np.zeros(256, ops.KNOWN)
         self._entries = 0
@@ -158,13 +158,13 @@ class TableSlots:
             slot = self._slot(parse_table_map(body, f"{name} at {buffer.where(event)}"), buffer, event)
         self._remember(body, slot)
 
-    def _slot(self, found: TableMap, buffer: ReceiveBuffer, event: int) -> int:
+    def _slot(self, found: TableMapEvent, buffer: ReceiveBuffer, event: int) -> int:
         if found not in self._by_layout:
             self._slots.append(Slot(self._plan(found, buffer, event), found))
             self._by_layout[found] = len(self._slots) - 1
         return self._by_layout[found]
 
-    def _plan(self, found: TableMap, buffer: ReceiveBuffer, event: int) -> TablePlan:
+    def _plan(self, found: TableMapEvent, buffer: ReceiveBuffer, event: int) -> RowPlan:
         where = f"{found.table} at {buffer.where(event)}"
         table = self._tables.get(found.table)
         if table is None:
@@ -215,7 +215,7 @@ def _longer(array: Any, size: int) -> Any:
     return longer
 
 
-def _charsets(table: MySqlTable, found: TableMap) -> list[str | None]:
+def _charsets(table: MySqlTable, found: TableMapEvent) -> list[str | None]:
     """Per column the charset to convert from, None for UTF-8; the log's own word counts before the definition's."""
     names = []
     for column, collation in zip(table.columns, found.collations, strict=False):

@@ -25,7 +25,7 @@ from cdc.errors import StateError
 from cdc.schema import SchemaChange, SourceStatement, TableId, tables_after
 from cdc.schema_json import change_from_json, change_to_json
 from cdc.state.store import RESTORE, Store
-from connectors.mysql.ddl.catalog import Catalog, DdlResult
+from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
 from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
 from connectors.mysql.table import MySqlTable
 
@@ -147,7 +147,7 @@ class SchemaHistory:
             self._tables_count = count
             return dict(self._tables)
 
-    def fill(self, catalog: Catalog, count: int) -> Catalog:
+    def fill(self, catalog: TableDefinitions, count: int) -> TableDefinitions:
         """Bring a new catalog to where it was after the first `count` entries."""
         for entry in self.entries(0, count):
             catalog.update(entry.delta)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cdc.errors import SchemaUnknown, SourceError
-from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.catalog import TableDefinitions
 
 _STEPPED_OVER = (
     r"'(?:[^'\\]|\\.|'')*'",
@@ -22,7 +22,7 @@ _USE = re.compile(r"\s*USE\s+(?:`((?:[^`]|``)+)`|(\S+))\s*", re.IGNORECASE)
 _COMMENTS = re.compile(r"\A(?:\s+|--\s[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/)+", re.DOTALL)
 
 
-def define_from(path: Path, catalog: Catalog) -> None:
+def define_from(path: Path, catalog: TableDefinitions) -> None:
     """Carry out the file's DDL on a catalog. Rows in it (INSERT) are passed over.
 
     Raises SourceError when it cannot be read, SchemaUnknown for a statement about captured tables not understood.

@@ -24,14 +24,14 @@ from cdc.schema import (
 )
 from cdc.source import Count
 from cdc.state.store import Store
-from connectors.mysql.ddl.catalog import Catalog, DdlResult
+from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
 from connectors.mysql.ddl.delta import table_to_json
 from connectors.mysql.options import LogOptions
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.schema.tracker import Reread, Tracker, Unlogged
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.table import MySqlTable, table_schema
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 
 if TYPE_CHECKING:
     from connectors.mysql.rows.decoder import Decoder
@@ -51,7 +51,7 @@ def _shared(store: Store) -> SchemaHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StartingDefinitions:
     """The source where a pipeline starts: captured tables, default character sets, sequences."""
 
     tables: tuple[MySqlTable, ...] = ()
@@ -70,7 +70,7 @@ class Schemas:
         self._options, self._store, self.history, self._ordered = options, store, _shared(store), ordered
         self._digests: dict[int, str] = {}
 
-    def begin(self, known: Known, wanted: Wanted, at: LogPosition, dialect: Dialect) -> None:
+    def begin(self, known: StartingDefinitions, wanted: Wanted, at: LogPosition, dialect: DdlDialect) -> None:
         """Write what is known where a new pipeline starts, as its first entries. Repeatable.
 
         They create the captured tables in the sink.
@@ -86,7 +86,7 @@ class Schemas:
     ) -> int:
         """Write tables as they are from `at` on behind `count` entries, and `before` in front; returns the new
         count. For the one writer, while nobody follows the log."""
-        result = self.catalog(count, wanted, Dialect(), 0).define(tables)
+        result = self.catalog(count, wanted, DdlDialect(), 0).define(tables)
         return self._add(count, result, at, *before)
 
     def capture(
@@ -98,7 +98,7 @@ class Schemas:
         at: LogPosition,
     ) -> int:
         """Add tables that are captured from `at` on, as `add`; those of `leftover` are in the sink, and go first."""
-        return self._add(count, self.catalog(count, wanted, Dialect(), 0).capture(tables, leftover), at)
+        return self._add(count, self.catalog(count, wanted, DdlDialect(), 0).capture(tables, leftover), at)
 
     def _add(self, count: int, result: DdlResult, at: LogPosition, *before: SchemaEntry) -> int:
         writer = SchemaHistory(self._store)
@@ -106,9 +106,9 @@ class Schemas:
         where = {"file": at.file, "pos": at.position}
         return writer.append(*before, SchemaEntry.of(result, where, _NEWLY_CAPTURED))
 
-    def catalog(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Catalog:
+    def catalog(self, count: int, wanted: Wanted, dialect: DdlDialect, lower_case_table_names: int) -> TableDefinitions:
         """The catalog after `count` entries."""
-        catalog = Catalog(
+        catalog = TableDefinitions(
             wanted=wanted,
             dialect=dialect,
             lower_case_table_names=lower_case_table_names,
@@ -150,7 +150,7 @@ class Schemas:
         found = self._digests.get(count)
         if found is None:
             tables = sorted(self.history.tables(count).items())
-            sequences = sorted(self.history.fill(Catalog(wanted=lambda table: True), count).sequences)
+            sequences = sorted(self.history.fill(TableDefinitions(wanted=lambda table: True), count).sequences)
             told = json.dumps([
                 [[table.database, table.table, table_to_json(definition)] for table, definition in tables],
                 [[table.database, table.table] for table in sequences],
@@ -169,7 +169,7 @@ class Schemas:
             """MariaDB logs the state of a sequence as rows; they are nobody's data."""
             if table in tables or not wanted(table):
                 return wanted(table)
-            return table not in self.history.fill(Catalog(wanted=wanted), count).sequences
+            return table not in self.history.fill(TableDefinitions(wanted=wanted), count).sequences
 
         return Decoder(
             tables,
@@ -184,7 +184,7 @@ class Schemas:
         self,
         count: int,
         wanted: Wanted,
-        dialect: Dialect,
+        dialect: DdlDialect,
         lower_case_table_names: int,
         notices: list[str],
         reread: Reread | None = None,

@@ -11,11 +11,11 @@ from typing import Any
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.events import Uncertain
 from cdc.schema import CreateTable, TableId
-from connectors.mysql.ddl.catalog import Catalog, DdlResult
+from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
 from connectors.mysql.ddl.delta import Delta
 from connectors.mysql.ddl.names import names_in
 from connectors.mysql.ddl.work import COPY_IT
-from connectors.mysql.log.query_event import Query, parse_query
+from connectors.mysql.log.query_event import QueryEvent, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.sieve import begin_of, transaction_begins
 from connectors.mysql.rows.collations import charset_of
@@ -48,7 +48,7 @@ class Tracker:
     def __init__(
         self,
         history: SchemaHistory,
-        catalog: Catalog,
+        catalog: TableDefinitions,
         notices: list[str],
         *,
         changes_allowed: bool = True,
@@ -182,7 +182,7 @@ class Tracker:
         self.entries = self._history.append(SchemaEntry.of(result, at, _ROLLED_BACK))
         return True
 
-    def _read_anew(self, result: DdlResult, query: Query, at: LogPosition) -> DdlResult:
+    def _read_anew(self, result: DdlResult, query: QueryEvent, at: LogPosition) -> DdlResult:
         """The result of a statement that is not understood, where the server tells what the tables are and copies them.
 
         The result as it was where it does not.
@@ -201,14 +201,14 @@ class Tracker:
         )  # fmt: skip
         return replace(defined, delta=delta)
 
-    def _meant(self, result: DdlResult, query: Query) -> frozenset[TableId]:
+    def _meant(self, result: DdlResult, query: QueryEvent) -> frozenset[TableId]:
         """The captured tables that a statement names, or whose names are in its text; all where it names none."""
         catalog = self._catalog
         named = {catalog.known_name(table) for statement in result.unparsed for table in statement.tables}
         found = frozenset(filter(catalog.wanted, named)) | names_in(query.sql, query.schema, catalog.captured)
         return found or frozenset(catalog.captured)
 
-    def _refuse(self, result: DdlResult, query: Query, where: str) -> None:
+    def _refuse(self, result: DdlResult, query: QueryEvent, where: str) -> None:
         if result.dml:
             raise UnsupportedChange(
                 f"a {result.dml[0].kind} was logged as a statement, so the rows it changed are not in the log: "
@@ -254,7 +254,7 @@ def _place(buffer: ReceiveBuffer, index: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def apply_query(catalog: Catalog, query: Query, buffer: ReceiveBuffer, index: int) -> DdlResult:
+def apply_query(catalog: TableDefinitions, query: QueryEvent, buffer: ReceiveBuffer, index: int) -> DdlResult:
     """Apply a QUERY event to a catalog, under the session settings that the event carries."""
     explicit = query.explicit_timestamp_flag if catalog.dialect.flags_tell else query.explicit_timestamp
     return catalog.apply(

@@ -50,16 +50,16 @@ class LogPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
+class BinlogFile:
     """One binlog file of the server; the last one of a list is still growing."""
 
     name: str
     size: int
 
 
-def list_logs(connection: MySqlConnection) -> tuple[LogFile, ...]:
+def list_logs(connection: MySqlConnection) -> tuple[BinlogFile, ...]:
     """The binlog files that the server still has, oldest first. Raises SourceError when there is no binary log."""
-    return tuple(LogFile(str(row[0]), int(row[1])) for row in query(connection, "SHOW BINARY LOGS"))
+    return tuple(BinlogFile(str(row[0]), int(row[1])) for row in query(connection, "SHOW BINARY LOGS"))
 
 
 def earliest_position(connection: MySqlConnection) -> LogPosition:
@@ -79,7 +79,7 @@ def position_at(open_session: Callable[[], MySqlConnection], timestamp_ms: int) 
     return LogPosition(found.name)
 
 
-def last_before(logs: Sequence[LogFile], time_s: int, opened_s: Callable[[LogFile], int]) -> LogFile:
+def last_before(logs: Sequence[BinlogFile], time_s: int, opened_s: Callable[[BinlogFile], int]) -> BinlogFile:
     """The last file opened before `time_s`, else the first one; `opened_s` is asked log2(n) times. Pure."""
     low, high = 0, len(logs)  # files before `low` were opened before the time, files from `high` on were not
     while low < high:

@@ -12,7 +12,7 @@ import pymysql
 from cdc.errors import SourceError
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 
 Flavor: TypeAlias = Literal["mysql", "mariadb"]
 Row: TypeAlias = tuple[Any, ...]
@@ -64,9 +64,9 @@ class ServerInfo:
     ignore_db: frozenset[str] = frozenset()
 
     @property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> DdlDialect:
         """How it reads statements whose events do not say more."""
-        return replace(Dialect.of(self.version), explicit_timestamps=self.explicit_timestamps)
+        return replace(DdlDialect.of(self.version), explicit_timestamps=self.explicit_timestamps)
 
     @property
     def mariadb(self) -> bool:

@@ -22,7 +22,7 @@ _FIXED = ("kinds", "sequence", "row", "timestamps_ms")
 _LENGTH_BYTES = 8
 
 
-class TooLarge(Exception):
+class BlocksTooLarge(Exception):
     """The blocks do not fit into the file that they may have."""
 
 
@@ -47,7 +47,7 @@ def write_blocks(
             with pa.ipc.new_stream(file, batch.schema) as stream:
                 stream.write_batch(batch)
             if file.tell() > most_bytes:
-                raise TooLarge
+                raise BlocksTooLarge
         told = {
             "schemas": [[table.database, table.table, schema_to_json(schema)] for table, schema in schemas],
             "blocks": index, "metadata": list(metadata), "counts": dict(counts),

@@ -28,7 +28,7 @@ from cdc.source import Count, Siblings
 from cdc.timing import in_phase
 from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.sequences import sequence_of
-from connectors.mysql.sharing.blocks_file import BlocksFile, TooLarge, write_blocks
+from connectors.mysql.sharing.blocks_file import BlocksFile, BlocksTooLarge, write_blocks
 from connectors.mysql.sharing.runs import Runs
 
 LEAST_BYTES = 256 << 10
@@ -143,7 +143,7 @@ class SharedBlocks:
         try:
             write_blocks(path, blocks, names, counts, limit)
             path.replace(self._folder / key)
-        except (TooLarge, Elsewhere):
+        except (BlocksTooLarge, Elsewhere):
             return False
         finally:
             path.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ MOST_PLANS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SharedPlan:
     """A batch that begins no new table and changes none.
 
     Attributes:
@@ -38,7 +38,7 @@ class Plan:
     tables: str
     opened_s: int | None = None
 
-    def after(self, start: MySqlOffset) -> Plan | None:
+    def after(self, start: MySqlOffset) -> SharedPlan | None:
         """The rest of it, for a run that is at `start`; None where that is not known to be the same log."""
         same = (start.server, start.files_ahead) == (self.start.server, self.start.files_ahead)
         known = (start.gtids is None) == (self.end.gtids is None)
@@ -56,7 +56,7 @@ class Plans:
     def __init__(self, siblings: Siblings) -> None:
         self._folder, self._name = siblings.folder / "plans", siblings.name
 
-    def publish(self, plan: Plan) -> None:
+    def publish(self, plan: SharedPlan) -> None:
         """Let the others have a plan. Repeatable."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ class Plans:
         except OSError:
             return
 
-    def at(self, start: MySqlOffset, tables: str) -> Plan | None:
+    def at(self, start: MySqlOffset, tables: str) -> SharedPlan | None:
         """The plan of another run, or the rest of it, that goes on at `start`."""
         here = start.sequence
         for first, last, name in reversed(self._listed()):
@@ -92,14 +92,14 @@ class Plans:
             return []
         return sorted(found)
 
-    def _read(self, name: str) -> Plan | None:
+    def _read(self, name: str) -> SharedPlan | None:
         try:
             return _plan(json.loads(Path(self._folder, name).read_bytes()))
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
 
-def _fields(plan: Plan) -> dict[str, Any]:
+def _fields(plan: SharedPlan) -> dict[str, Any]:
     cuts = [[at.file, at.position, gtids] for at, gtids in plan.cuts]
     return {
         "start": plan.start.to_json(), "end": plan.end.to_json(), "cuts": cuts, "tables": plan.tables,
@@ -107,9 +107,9 @@ def _fields(plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _plan(fields: dict[str, Any]) -> Plan:
+def _plan(fields: dict[str, Any]) -> SharedPlan:
     cuts: Sequence[Any] = fields["cuts"]
-    return Plan(
+    return SharedPlan(
         MySqlOffset.from_json(fields["start"]), MySqlOffset.from_json(fields["end"]),
         tuple((LogPosition(file, position), gtids) for file, position, gtids in cuts),
         fields["tables"], fields["opened_s"],

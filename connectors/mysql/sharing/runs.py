@@ -16,7 +16,7 @@ FRESH_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SharingRun:
     """A run as the others see it.
 
     Attributes:
@@ -35,9 +35,9 @@ class Runs:
 
     def __init__(self, siblings: Siblings, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._name, self._clock = siblings.folder / "runs", siblings.name, clock
-        self._told: Run | None = None
+        self._told: SharingRun | None = None
 
-    def report(self, run: Run) -> None:
+    def report(self, run: SharingRun) -> None:
         """Say where this run is, and that it is still there. Stream reader process."""
         path = self._folder / self._name
         try:
@@ -53,7 +53,7 @@ class Runs:
         except OSError:
             self._told = None
 
-    def others(self) -> list[Run]:
+    def others(self) -> list[SharingRun]:
         """The other runs that have told something within `FRESH_S`."""
         return [run for run, age_s in self._read() if age_s <= FRESH_S]
 
@@ -63,13 +63,13 @@ class Runs:
         least = sequence - most
         return any(least <= run.at <= sequence for run, age_s in self._read() if age_s <= 10 * FRESH_S)
 
-    def _read(self) -> list[tuple[Run, float]]:
+    def _read(self) -> list[tuple[SharingRun, float]]:
         found = []
         try:
             for entry in os.scandir(self._folder):
                 if entry.name != self._name and not entry.name.endswith(".new"):
                     age_s = self._clock() - entry.stat().st_mtime
-                    found.append((Run(*json.loads(Path(entry.path).read_bytes())), age_s))
+                    found.append((SharingRun(*json.loads(Path(entry.path).read_bytes())), age_s))
         except (OSError, ValueError, TypeError):
             return found
         return found

@@ -17,7 +17,7 @@ from connectors.mysql.sink.dialect import ServerDialect, ServerTable
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.types import ServerType, canonical
 from connectors.mysql.table import MySqlTable, spelled
-from connectors.shared.sql.client import Refused
+from connectors.shared.sql.client import StatementRefused
 
 _COLLATIONS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLLATION_NAME FROM information_schema.COLUMNS "
@@ -44,7 +44,9 @@ class ServerSchemas(SchemaSession[ServerType]):
         folds = int(session.rows("SELECT @@GLOBAL.lower_case_table_names")[0][0]) > 0
         self._dialect = ServerDialect(session.flavor, own_database, folds)
         if session.flavor == "mysql":
-            with suppress(Refused):  # an older server, or a user who may not: then it says no to such tables later
+            with suppress(
+                StatementRefused
+            ):  # an older server, or a user who may not: then it says no to such tables later
                 session.run(_NO_GENERATED_KEYS)
 
     @property
@@ -62,7 +64,7 @@ class ServerSchemas(SchemaSession[ServerType]):
         """Raises ChangeRefused for what the server refuses on this table."""
         try:
             self._session.run(statement.sql)
-        except Refused as error:
+        except StatementRefused as error:
             hint = "change the values or the table in the server, or start with a new table"
             raise ChangeRefused(str(error), where=str(statement.table), hint=hint, curable=True) from None
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from cdc.errors import SinkError
 from connectors.mysql.sink.session import SinkSession
-from connectors.shared.sql.client import Refused, quoted
+from connectors.shared.sql.client import StatementRefused, quoted
 
 _NO_BATCH = -1
 _NO_TABLE = frozenset({1049, 1146})
@@ -44,7 +44,7 @@ class Fence:
         """The batch of the row; None where there is no row, or no table."""
         try:
             rows = self._session.rows(f"SELECT batch FROM {self._table} WHERE pipeline = %s", (self._pipeline,))
-        except Refused as error:
+        except StatementRefused as error:
             if error.code in _NO_TABLE:
                 return None
             raise self._refused(error) from None
@@ -68,7 +68,7 @@ class Fence:
             )
             insert = f"INSERT IGNORE INTO {self._table} (pipeline, batch) VALUES (%s, {_NO_BATCH})"
             self._session.run(insert, (self._pipeline,))
-        except Refused as error:
+        except StatementRefused as error:
             raise self._refused(error) from None
 
     def lock(self) -> int:
@@ -76,7 +76,7 @@ class Fence:
         lock = f"SELECT batch FROM {self._table} WHERE pipeline = %s FOR UPDATE"
         try:
             rows = self._session.rows(lock, (self._pipeline,))
-        except Refused as error:
+        except StatementRefused as error:
             raise self._refused(error) from None
         if not rows:
             raise SinkError(
@@ -93,10 +93,10 @@ class Fence:
         )
         try:
             self._session.run(update, (batch, json.dumps(dict(counts)), self._pipeline))
-        except Refused as error:
+        except StatementRefused as error:
             raise self._refused(error) from None
 
-    def _refused(self, error: Refused) -> SinkError:
+    def _refused(self, error: StatementRefused) -> SinkError:
         hint = "is it a replica? name the primary server, or make this one writable" if error.code in _READ_ONLY else ""
         if error.code in _DENIED:
             hint = f"run on the server: GRANT ALL ON {quoted(self._database)}.* TO the user, or name another database"

@@ -15,7 +15,7 @@ from cdc.errors import SinkError
 from cdc.schema import DataType, Kind, TableId, TableSchema
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.sink.session import SinkServer
-from connectors.mysql.sink.text import TargetColumn, literals
+from connectors.mysql.sink.text import WrittenColumn, literals
 from connectors.mysql.sink.types import ServerType
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
 from connectors.mysql.snapshot.read.result_stream import ResultStream
@@ -108,9 +108,9 @@ class ServerRows:
             return pc.utf8_rtrim(values, " ")
         return values
 
-    def _target(self, name: str) -> TargetColumn:
+    def _target(self, name: str) -> WrittenColumn:
         column = next(column for column in self._table.columns if column.name.casefold() == name.casefold())
-        return TargetColumn(column.name, ServerType(spelled(column)))
+        return WrittenColumn(column.name, ServerType(spelled(column)))
 
 
 def _with_texts(table: MySqlTable) -> MySqlTable:

@@ -8,7 +8,7 @@ from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.mysql.sink.dialect import ServerTable
 from connectors.shared.conversion.policy import Reason
-from connectors.shared.sql.client import Refused
+from connectors.shared.sql.client import StatementRefused
 
 _OF_A_VALUE: dict[int, Reason] = {
     1048: Reason.IS_NULL, 1263: Reason.IS_NULL,
@@ -57,7 +57,7 @@ def is_harmless(code: int) -> bool:
     return code in _HARMLESS
 
 
-def of_a_row(error: Refused) -> RowRefused | None:
+def of_a_row(error: StatementRefused) -> RowRefused | None:
     """The refusal of a row that an error means; None for one that is about the whole table or the statement."""
     reason = _OF_A_VALUE.get(error.code)
     if reason is None or (error.code == 1030 and _ROW_SIZE not in error.message):
@@ -65,7 +65,7 @@ def of_a_row(error: Refused) -> RowRefused | None:
     return RowRefused(reason, str(error))
 
 
-def of_the_table(error: Refused, table: TableId) -> SinkError:
+def of_the_table(error: StatementRefused, table: TableId) -> SinkError:
     """The error for what is about all rows."""
     hint = "nothing of the batch is in; alter the table or the user's rights, then start again"
     return SinkError(str(error), where=str(table), hint=hint)

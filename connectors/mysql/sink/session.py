@@ -15,7 +15,7 @@ from cdc.errors import CommitFailed, SinkError, SinkUnavailable, SourceError
 from cdc.retry import RetryPolicy
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.sink.types import Flavor
-from connectors.shared.sql.client import Refused
+from connectors.shared.sql.client import StatementRefused
 
 _PIECE_BYTES = 1 << 20
 _SQL_MODE = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -28,7 +28,7 @@ _AGAIN = frozenset({1040, 1203, 1205, 1213, 1226, 1317, 3572, 4012, 4013, 4030, 
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadResult:
     """The answer to LOAD DATA: rows that it replaced, and warnings."""
 
     deleted: int
@@ -80,7 +80,7 @@ class SinkSession:
         except (pymysql.err.MySQLError, OSError) as error:
             raise self._failed(error) from None
 
-    def load(self, sql: str, body: Iterable[bytes]) -> Loaded:
+    def load(self, sql: str, body: Iterable[bytes]) -> LoadResult:
         """Run LOAD DATA LOCAL with these bytes, whatever file the server asks for. Raises as `rows`."""
         driver: Any = self.connection
         try:
@@ -95,7 +95,7 @@ class SinkSession:
             done = OKPacketWrapper(driver._read_packet())
         except (pymysql.err.MySQLError, OSError) as error:
             raise self._failed(error) from None
-        return Loaded(_number(done.message, "Deleted"), int(done.warning_count))
+        return LoadResult(_number(done.message, "Deleted"), int(done.warning_count))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -106,14 +106,14 @@ class SinkSession:
             yield
             self._commit()
         except BaseException:
-            with suppress(Refused, SinkUnavailable):
+            with suppress(StatementRefused, SinkUnavailable):
                 self.run("ROLLBACK")
             raise
 
     def _commit(self) -> None:
         try:
             self.run("COMMIT")
-        except Refused as error:
+        except StatementRefused as error:
             raise CommitFailed(str(error), where=self.where) from None
 
     def _failed(self, error: Exception) -> Exception:
@@ -123,7 +123,7 @@ class SinkSession:
             return SinkUnavailable(f"the connection was lost: {text}", where=self.where, hint=hint)
         if code in _AGAIN:
             return SinkUnavailable(f"{text} (error {code})", where=self.where)
-        return Refused(code, str(text))
+        return StatementRefused(code, str(text))
 
 
 def _number(message: object, word: str) -> int:
@@ -151,7 +151,7 @@ class SinkServer:
     def session(self, *, wait: bool = True) -> Iterator[SinkSession]:
         """A session, closed at the end; without `wait` a server that is away is not waited for.
 
-        Raises SinkError, SinkUnavailable. A `Refused` in the block goes up as it is.
+        Raises SinkError, SinkUnavailable. A `StatementRefused` in the block goes up as it is.
         """
         session = self.retry.call(self._open, "a session with the sink") if wait else self._open()
         try:
@@ -169,7 +169,7 @@ class SinkServer:
             session = SinkSession(connection, self.connection.where)
             for statement in self._settings(session):
                 session.run(statement)
-        except Refused as error:
+        except StatementRefused as error:
             connection.close()
             raise SinkError(str(error), where=self.connection.where) from None
         except BaseException:

@@ -19,9 +19,9 @@ from cdc.errors import SinkError
 from connectors.mysql.sink.dialect import ServerTable
 from connectors.mysql.sink.refusal import RowRefused, is_harmless, of_a_row, of_the_table
 from connectors.mysql.sink.session import SinkSession
-from connectors.mysql.sink.text import TargetColumn, load_body, load_columns
+from connectors.mysql.sink.text import WrittenColumn, load_body, load_columns
 from connectors.shared.conversion.policy import Reason
-from connectors.shared.sql.client import Refused, quoted
+from connectors.shared.sql.client import StatementRefused, quoted
 
 _STATEMENT_ROWS, _STATEMENT_BYTES = 1_000, 1 << 20
 _ENVELOPE_BYTES = 16 << 10
@@ -37,7 +37,7 @@ class RowStatements:
         self._session, self._table = session, table
         self._name = quoted(table.id.database, table.id.table)
 
-    def columns(self, names: Sequence[str]) -> list[TargetColumn]:
+    def columns(self, names: Sequence[str]) -> list[WrittenColumn]:
         """The columns as they are in the server. Raises SinkError for one that is not there."""
         found = []
         for name in names:
@@ -45,10 +45,10 @@ class RowStatements:
             if column is None:
                 hint = "add it again; was the table changed by somebody else?"
                 raise SinkError(f"there is no column {name}", where=str(self._table.id), hint=hint)
-            found.append(TargetColumn(column.name, column.type))
+            found.append(WrittenColumn(column.name, column.type))
         return found
 
-    def load(self, rows: pa.RecordBatch, columns: Sequence[TargetColumn], *, new: bool) -> None:
+    def load(self, rows: pa.RecordBatch, columns: Sequence[WrittenColumn], *, new: bool) -> None:
         """Write rows by LOAD DATA over those of their keys; `new` ones meet none."""
         sql = (
             f"LOAD DATA LOCAL INFILE 'rows' REPLACE INTO TABLE {self._name} CHARACTER SET utf8mb4 "
@@ -62,7 +62,7 @@ class RowStatements:
         if new and loaded.deleted and self._table.unique:
             raise RowRefused(Reason.UNIQUE_KEY, f"{loaded.deleted} rows have values of others in a unique key")
 
-    def insert(self, columns: Sequence[TargetColumn], lines: Sequence[str], *, new: bool) -> None:
+    def insert(self, columns: Sequence[WrittenColumn], lines: Sequence[str], *, new: bool) -> None:
         """Write rows by one INSERT; but for `new` ones over those of their keys, whose other columns stay."""
         names = ", ".join(quoted(column.name) for column in columns)
         others = [column for column in columns if not self._table.in_key(column.name)] or list(columns[:1])
@@ -70,12 +70,12 @@ class RowStatements:
         end = "" if new else f" ON DUPLICATE KEY UPDATE {updates}"
         self._run(f"INSERT INTO {self._name} ({names}) VALUES {', '.join(lines)}{end}", len(lines))
 
-    def delete(self, columns: Sequence[TargetColumn], lines: Sequence[str]) -> None:
+    def delete(self, columns: Sequence[WrittenColumn], lines: Sequence[str]) -> None:
         """Delete the rows of keys."""
         names = ", ".join(quoted(column.name) for column in columns)
         self._run(f"DELETE FROM {self._name} WHERE ({names}) IN ({', '.join(lines)})", len(lines))
 
-    def delete_one(self, columns: Sequence[TargetColumn], values: Sequence[str]) -> bool:
+    def delete_one(self, columns: Sequence[WrittenColumn], values: Sequence[str]) -> bool:
         """Delete one row that is equal in every column; whether there was one. `values` are SQL."""
         same = " AND ".join(_equal(column, value) for column, value in zip(columns, values, strict=True))
         return self._run(f"DELETE FROM {self._name} WHERE {same} LIMIT 1", 1) > 0
@@ -98,13 +98,13 @@ class RowStatements:
     def _asked(self, statement: Callable[[], T]) -> T:
         try:
             return statement()
-        except Refused as error:
+        except StatementRefused as error:
             raise of_a_row(error) or of_the_table(error, self._table.id) from None
 
     def _refuse_warnings(self, *, unknown: bool) -> None:
         """Raise for a warning of a value; with `unknown` also for what nobody knows to be harmless."""
         for _, code, text in self._session.rows("SHOW WARNINGS"):
-            said = Refused(int(code), f"the server would have changed a value: {text}")
+            said = StatementRefused(int(code), f"the server would have changed a value: {text}")
             if (refused := of_a_row(said)) is not None:
                 raise refused
             if unknown and not is_harmless(int(code)):
@@ -125,7 +125,7 @@ def statements_of(lines: Sequence[str], most_bytes: int) -> Iterator[tuple[int, 
         yield start, len(lines)
 
 
-def _equal(column: TargetColumn, value: str) -> str:
+def _equal(column: WrittenColumn, value: str) -> str:
     """A comparison that takes NULL for equal to NULL, and text code by code."""
     name = quoted(column.name)
     if column.type.name == "json":

@@ -22,7 +22,7 @@ _LITERAL_ESCAPES = (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0"))
 
 
 @dataclass(frozen=True, slots=True)
-class TargetColumn:
+class WrittenColumn:
     """A column that is written: its name and type in the server."""
 
     name: str
@@ -34,7 +34,7 @@ class TargetColumn:
         return self.type.name == "year"
 
 
-def load_body(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> bytes:
+def load_body(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> bytes:
     """The rows as LOAD DATA reads them with `load_columns`: tabs between fields, a line feed behind each row."""
     pieces: list[Piece] = []
     for values, column in zip(rows.columns, columns, strict=True):
@@ -45,7 +45,7 @@ def load_body(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> bytes:
     return joined_bytes([*pieces[1:], "\n"])
 
 
-def load_columns(columns: Sequence[TargetColumn], types: Sequence[pa.DataType]) -> str:
+def load_columns(columns: Sequence[WrittenColumn], types: Sequence[pa.DataType]) -> str:
     """The list of columns of LOAD DATA, and what it sets from variables: `(id, @v1) SET data = UNHEX(@v1)`."""
     names, settings = [], []
     for place, (column, kind) in enumerate(zip(columns, types, strict=True)):
@@ -56,7 +56,7 @@ def load_columns(columns: Sequence[TargetColumn], types: Sequence[pa.DataType]) 
     return f"({', '.join(names)})" + (f" SET {', '.join(settings)}" if settings else "")
 
 
-def literals(rows: pa.RecordBatch, columns: Sequence[TargetColumn]) -> list[str]:
+def literals(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> list[str]:
     """The rows as SQL: `(1,'a',NULL)` for each."""
     pieces: list[Piece] = []
     for values, column in zip(rows.columns, columns, strict=True):
@@ -84,14 +84,14 @@ def _is_hex(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_list(kind))
 
 
-def _expression(column: TargetColumn, kind: pa.DataType, variable: str) -> str:
+def _expression(column: WrittenColumn, kind: pa.DataType, variable: str) -> str:
     """The expression for a column whose field text is not the value."""
     if column.type.name == "bit":
         return f"CAST(CONV({variable}, {16 if _is_hex(kind) else 10}, 10) AS UNSIGNED)"
     return f"UNHEX({variable})" if _is_hex(kind) else ""
 
 
-def _text(values: pa.Array, column: TargetColumn) -> pa.Array:
+def _text(values: pa.Array, column: WrittenColumn) -> pa.Array:
     """The plain text of each value; NULL stays."""
     kind = values.type
     if pa.types.is_boolean(kind):
@@ -111,7 +111,7 @@ def _text(values: pa.Array, column: TargetColumn) -> pa.Array:
     return pc.utf8_lpad(text, 4, "0") if column.is_year else text
 
 
-def _check_finite(values: pa.Array, column: TargetColumn) -> None:
+def _check_finite(values: pa.Array, column: WrittenColumn) -> None:
     value = not_finite(values)
     if value is not None:
         raise RowRefused(Reason.NOT_FINITE, f"{value} cannot be stored in column '{column.name}'")

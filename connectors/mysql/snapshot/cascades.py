@@ -168,7 +168,7 @@ def _name(table: TableId) -> str:
     return md5(str(table).encode(), usedforsecurity=False).hexdigest()[:16]
 
 
-class Due:
+class DueRequests:
     """Which requests may be taken up. Stream reader process.
 
     Args:

@@ -101,7 +101,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class TableEnd:
     """The snapshot of the table ends.
 
     `why` is DONE where all of it is read, and the log has come to where the last chunk was read; LEFT where the table
@@ -121,13 +121,13 @@ class Rename:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LogLost:
     """The log between this batch's two offsets is gone and is not read; all tables are snapshotted again."""
 
 
 DONE, LEFT = "done", "left"
 
-Entry = Begin | Chunk | End | Rename | Lost
+Entry = Begin | Chunk | TableEnd | Rename | LogLost
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
@@ -138,11 +138,11 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             return {"kind": "begin", "table": [table.database, table.table], **fields}
         case Chunk():
             return entry.to_json()
-        case End(table, why):
+        case TableEnd(table, why):
             return {"kind": "end", "table": [table.database, table.table], "why": why}
         case Rename(table, new):
             return {"kind": "rename", "table": [table.database, table.table], "new": [new.database, new.table]}
-        case Lost():
+        case LogLost():
             return {"kind": "lost"}
 
 
@@ -152,12 +152,12 @@ def entry_from_json(fields: Mapping[str, Any]) -> Entry:
     if kind == "chunk":
         return Chunk.from_json(fields)
     if kind == "lost":
-        return Lost()
+        return LogLost()
     table = TableId(*fields["table"])
     if kind == "begin":
         return Begin(table, **{name: value for name, value in fields.items() if name not in ("kind", "table")})
     if kind == "end":
-        return End(table, fields["why"])
+        return TableEnd(table, fields["why"])
     if kind == "rename":
         return Rename(table, TableId(*fields["new"]))
     raise ValueError(f"an entry of kind {kind!r} is not known")

@@ -12,7 +12,7 @@ from typing import Any
 from cdc.schema import TableId
 from cdc.source import TableProgress
 from cdc.state.store import Store
-from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, End, Rename, Watermark
+from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, Rename, TableEnd, Watermark
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.lost_log import LostNote
 from connectors.mysql.snapshot.plan.requests import MOVED_REASON, Requests
@@ -88,9 +88,9 @@ class DriverSide:
                     self._chunks[index] = known
                     if self._old is not None and index not in self._old:
                         known.started_s = known.started_s or now
-                case End(table=table, why=why) if why == DONE:
+                case TableEnd(table=table, why=why) if why == DONE:
                     self._tables[table].ended = True
-                case End(table=table):
+                case TableEnd(table=table):
                     self._tables.pop(table, None)
                 case Rename(table=table, new_table=new) if table in self._tables:
                     self._tables[new] = self._tables.pop(table)

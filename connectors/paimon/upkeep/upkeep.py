@@ -13,7 +13,7 @@ from connectors.paimon.upkeep.manifests import MOST_MANIFESTS, expire_snapshots,
 from connectors.paimon.upkeep.merging import merged
 from connectors.paimon.upkeep.publishing import COMPACT, NO_IDENTIFIER, committer
 from connectors.paimon.upkeep.tiers import LEVELS, Merge, chosen, small_files
-from connectors.shared.lake.turns import Turns
+from connectors.shared.lake.turns import UpkeepTurns
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Upkeep:
     pipeline: str
     user: str
     files: int
-    turns: Turns
+    turns: UpkeepTurns
 
     def after_commit(self, committed: Sequence[TableId]) -> None:
         """Look after those of the tables whose turn it is; never raises for a table."""

@@ -27,7 +27,7 @@ _DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ValueCheck:
     """One test. `shorten` gives the column with the rejected (bool[n]) cut down; None when that cannot be done."""
 
     reason: Reason
@@ -35,14 +35,14 @@ class Check:
     shorten: Callable[[pa.Array, np.ndarray], pa.Array] | None = None
 
 
-def checks(plan: ColumnPlan, limits: FieldLimits) -> tuple[Check, ...]:
+def checks(plan: ColumnPlan, limits: FieldLimits) -> tuple[ValueCheck, ...]:
     """The tests that a column needs, in order."""
     kind = plan.arrow
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _string_checks(plan, limits)
-    found: list[Check] = []
+    found: list[ValueCheck] = []
     if pa.types.is_floating(kind) or pa.types.is_list(kind):
-        found.append(Check(Reason.NOT_FINITE, _not_finite))
+        found.append(ValueCheck(Reason.NOT_FINITE, _not_finite))
     if plan.target.kind is TargetKind.DECIMAL or plan.target.kind in WHOLE or plan.target.kind is TargetKind.BOOLEAN:
         found.extend(_number_checks(plan))
     if pa.types.is_date32(kind):
@@ -62,14 +62,14 @@ def _flags(mask: pa.Array) -> np.ndarray:
     return np.asarray(mask.to_numpy(zero_copy_only=False), bool)
 
 
-def _string_checks(plan: ColumnPlan, field: FieldLimits) -> tuple[Check, ...]:
+def _string_checks(plan: ColumnPlan, field: FieldLimits) -> tuple[ValueCheck, ...]:
     kind, target, field_bytes = plan.arrow, plan.target, field.field_bytes
     is_text = pa.types.is_string(kind)
     if target.kind not in TEXT and target.kind not in (TargetKind.JSON, TargetKind.VARBINARY):
         return ()
     found = []
     if is_text and target.kind is not TargetKind.VARBINARY:
-        found.append(Check(Reason.INVALID_UTF8, _invalid_utf8))
+        found.append(ValueCheck(Reason.INVALID_UTF8, _invalid_utf8))
     in_hex = not is_text or target.kind is TargetKind.VARBINARY
     length = target.length
     if length is not None and field.keeps_digits and not is_text and target.kind is not TargetKind.VARBINARY:
@@ -78,11 +78,11 @@ def _string_checks(plan: ColumnPlan, field: FieldLimits) -> tuple[Check, ...]:
     if limits:
         limit = min(limits)
         shorten = None if target.kind is TargetKind.JSON else lambda array, bad: _cut(array, bad, limit)
-        found.append(Check(Reason.TOO_LONG, lambda array: too_long(array, limit), shorten))
+        found.append(ValueCheck(Reason.TOO_LONG, lambda array: too_long(array, limit), shorten))
     if field_bytes and not in_hex:
         half = field_bytes // 2
         shorten = None if target.kind is TargetKind.JSON else lambda array, bad: _cut(array, bad, half)
-        found.append(Check(Reason.TOO_LONG, lambda array: _too_long_in_hex(array, half, field), shorten))
+        found.append(ValueCheck(Reason.TOO_LONG, lambda array: _too_long_in_hex(array, half, field), shorten))
     return tuple(found)
 
 
@@ -136,7 +136,7 @@ def _not_finite(array: pa.Array) -> np.ndarray | None:
     return _flags(pc.invert(finite).fill_null(False))
 
 
-def _range(low: int, high: int, view: pa.DataType | None = None) -> Check:
+def _range(low: int, high: int, view: pa.DataType | None = None) -> ValueCheck:
     """Whole numbers outside low..high. view: the integers to look at, for dates and timestamps."""
 
     def rejected(array: pa.Array) -> np.ndarray | None:
@@ -147,10 +147,10 @@ def _range(low: int, high: int, view: pa.DataType | None = None) -> Check:
             return None
         return np.array([value is not None and not low <= value <= high for value in numbers.to_pylist()], bool)
 
-    return Check(Reason.OUT_OF_RANGE, rejected)
+    return ValueCheck(Reason.OUT_OF_RANGE, rejected)
 
 
-def _number_checks(plan: ColumnPlan) -> tuple[Check, ...]:
+def _number_checks(plan: ColumnPlan) -> tuple[ValueCheck, ...]:
     kind, target = plan.arrow, plan.target
     if target.kind is TargetKind.DECIMAL:
         room, scale = (target.length or 10) - (target.scale or 0), target.scale or 0
@@ -162,7 +162,7 @@ def _number_checks(plan: ColumnPlan) -> tuple[Check, ...]:
     else:
         low, high = -(1 << WHOLE[target.kind]), (1 << WHOLE[target.kind]) - 1
     if pa.types.is_boolean(kind):
-        return () if high >= 1 else (Check(Reason.OUT_OF_RANGE, _truths),)
+        return () if high >= 1 else (ValueCheck(Reason.OUT_OF_RANGE, _truths),)
     least, most = _ends(kind)
     return () if least >= low and most <= high else (_range(low, high),)
 
@@ -179,7 +179,7 @@ def _ends(kind: pa.DataType) -> tuple[int, int]:
     return -(1 << (kind.bit_width - 1)), (1 << (kind.bit_width - 1)) - 1
 
 
-def _decimal_checks(kind: Any, room: int, scale: int) -> tuple[Check, ...]:
+def _decimal_checks(kind: Any, room: int, scale: int) -> tuple[ValueCheck, ...]:
     found = []
     if kind.scale > scale:
         unit = Decimal(1).scaleb(-scale)
@@ -189,7 +189,7 @@ def _decimal_checks(kind: Any, room: int, scale: int) -> tuple[Check, ...]:
             flags = np.array(values, bool)
             return flags if flags.any() else None
 
-        found.append(Check(Reason.DIGITS_LOST, lossy, lambda array, bad: _chop(array, bad, unit)))
+        found.append(ValueCheck(Reason.DIGITS_LOST, lossy, lambda array, bad: _chop(array, bad, unit)))
     if kind.precision - kind.scale > room:
         limit = Decimal(10) ** room
 
@@ -200,7 +200,7 @@ def _decimal_checks(kind: Any, room: int, scale: int) -> tuple[Check, ...]:
                 return None
             return np.array([value is not None and value.copy_abs() >= limit for value in array.to_pylist()], bool)
 
-        found.append(Check(Reason.OUT_OF_RANGE, large))
+        found.append(ValueCheck(Reason.OUT_OF_RANGE, large))
     return tuple(found)
 
 
@@ -215,7 +215,7 @@ def _chop(array: pa.Array, bad: np.ndarray, unit: Decimal) -> pa.Array:
     return pa.array(values, array.type)
 
 
-def _fraction_check(plan: ColumnPlan) -> tuple[Check, ...]:
+def _fraction_check(plan: ColumnPlan) -> tuple[ValueCheck, ...]:
     """Digits of a second that the sink's DATETIME would round away."""
     source, target = plan.source.type.length, plan.target.length
     if plan.target.kind is not TargetKind.DATETIME or target is None or (source is not None and source <= target):
@@ -232,4 +232,4 @@ def _fraction_check(plan: ColumnPlan) -> tuple[Check, ...]:
         mask = _flags(array.is_null())
         return pa.array(values - values % unit, pa.int64(), mask=mask).view(array.type)
 
-    return (Check(Reason.DIGITS_LOST, lossy, chop),)
+    return (ValueCheck(Reason.DIGITS_LOST, lossy, chop),)

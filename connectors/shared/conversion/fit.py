@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from cdc.dead_letters import DeadLetter, Rejected, cell
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
-from connectors.shared.conversion.checks import Check, checks, nulls
+from connectors.shared.conversion.checks import ValueCheck, checks, nulls
 from connectors.shared.conversion.convert import converter
 from connectors.shared.conversion.field_limits import FieldLimits
 from connectors.shared.conversion.key_size import long_keys
@@ -27,9 +27,9 @@ from connectors.shared.conversion.plan import ColumnPlan, plan_columns
 from connectors.shared.conversion.policy import Reason, RejectedValue, RejectedValuePolicy, counter_name
 from connectors.shared.conversion.target import TargetTable
 from connectors.shared.kernels.buffers import too_long
-from connectors.shared.last_image.last_image import Images
+from connectors.shared.last_image.last_image import LastImages
 
-_NULLS = Check(Reason.IS_NULL, nulls)
+_NULLS = ValueCheck(Reason.IS_NULL, nulls)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +98,7 @@ class Fitter:
                 hint="key columns of the sink's table have to be columns of the source",
             )
 
-    def check(self, images: Images) -> Fitted:
+    def check(self, images: LastImages) -> Fitted:
         """Values of deleted rows matter only in columns that a delete carries.
 
         Raises:
@@ -132,7 +132,7 @@ class Fitter:
         """Table and column."""
         return f"{self._table}.{column.plan.target.name}"
 
-    def refuse(self, column: _Column, reason: Reason, images: Images, row: int) -> SinkError:
+    def refuse(self, column: _Column, reason: Reason, images: LastImages, row: int) -> SinkError:
         """The error for one value."""
         keys = {name: cell(images.rows, name, row) for name in self._key_names}
         key = ", ".join(f"{name}={value!r}" for name, value in keys.items()) or "no key"
@@ -153,11 +153,11 @@ class _Column:
 
     plan: ColumnPlan
     in_deletes: bool
-    checks: tuple[Check, ...]
+    checks: tuple[ValueCheck, ...]
     convert: Callable[[Any], str]
 
 
-def _planned(plan: ColumnPlan, limits: FieldLimits) -> list[Check]:
+def _planned(plan: ColumnPlan, limits: FieldLimits) -> list[ValueCheck]:
     needed = [] if plan.target.nullable else [_NULLS]
     return [*needed, *checks(plan, limits)]
 
@@ -165,7 +165,7 @@ def _planned(plan: ColumnPlan, limits: FieldLimits) -> list[Check]:
 class _Findings:
     """One call of `Fitter.check`: applies the policy as rejected are found."""
 
-    def __init__(self, fitter: Fitter, images: Images) -> None:
+    def __init__(self, fitter: Fitter, images: LastImages) -> None:
         self._fitter, self._images = fitter, images
         self._live = images.delete == 0 if images.delete.any() else None
         self.counts: Counter[str] = Counter()
@@ -188,7 +188,7 @@ class _Findings:
         if limit is not None and keys:
             long = long_keys([column.plan for column in keys], arrays, limit)
             if long is not None:
-                self._apply(keys[0], Check(Reason.KEY_TOO_LONG, nulls), arrays[0], long)
+                self._apply(keys[0], ValueCheck(Reason.KEY_TOO_LONG, nulls), arrays[0], long)
 
     def dead_letters(self, key_names: tuple[str, ...]) -> tuple[DeadLetter, ...]:
         """One per rejected row, in order."""
@@ -217,7 +217,7 @@ class _Findings:
             rejected[known] = False
         return rejected
 
-    def _apply(self, column: _Column, check: Check, array: pa.Array, rejected: np.ndarray) -> pa.Array:
+    def _apply(self, column: _Column, check: ValueCheck, array: pa.Array, rejected: np.ndarray) -> pa.Array:
         """Deal with the rejected of one check; returns the column without them, or as it was for rows that go out."""
         if not rejected.any():
             return array
@@ -269,7 +269,7 @@ class _Findings:
         return made
 
 
-def _shortened(reason: Reason, rows: dict[int, str | None]) -> Check:
+def _shortened(reason: Reason, rows: dict[int, str | None]) -> ValueCheck:
     """The check of values that one reason kept from being converted."""
 
     def shorten(array: pa.Array, bad: np.ndarray) -> pa.Array:
@@ -279,7 +279,7 @@ def _shortened(reason: Reason, rows: dict[int, str | None]) -> Check:
         return pa.array(values, array.type)
 
     can = all(text is not None for text in rows.values())
-    return Check(reason, nulls, shorten if can else None)
+    return ValueCheck(reason, nulls, shorten if can else None)
 
 
 def _is_string(kind: pa.DataType) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc.schema import TableId
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.tokens import Token, TokenKind, Unreadable, tokenize
 
 _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
@@ -12,7 +12,7 @@ _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
 class Cursor:
     """Reads tokens left to right: `take...` moves on only when it fits, `expect...` raises Unreadable if not."""
 
-    def __init__(self, sql: str, dialect: Dialect, database: str) -> None:
+    def __init__(self, sql: str, dialect: DdlDialect, database: str) -> None:
         self.dialect = dialect
         self.database = database
         self._tokens = tokenize(sql, dialect)

@@ -19,7 +19,7 @@ _FLAGS_TELL = 100804
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class DdlDialect:
     """The reading rules of one statement.
 
     Attributes:
@@ -48,7 +48,7 @@ class Dialect:
     strict: bool = False
 
     @classmethod
-    def of(cls, server_version: str) -> Dialect:
+    def of(cls, server_version: str) -> DdlDialect:
         """The dialect of a server by its version text: `9.7.4`, `10.11.19-MariaDB-log`, `5.5.5-10.6.1-MariaDB`."""
         mariadb = "mariadb" in server_version.lower()
         text = server_version.removeprefix("5.5.5-") if mariadb else server_version
@@ -62,7 +62,7 @@ class Dialect:
         """Whether the flags of a QUERY event say what `explicit_defaults_for_timestamp` was."""
         return self.mariadb and self.version >= _FLAGS_TELL
 
-    def with_mode(self, sql_mode: int, *, explicit_timestamps: bool | None = None) -> Dialect:
+    def with_mode(self, sql_mode: int, *, explicit_timestamps: bool | None = None) -> DdlDialect:
         """The same server under the `sql_mode` bits of a QUERY event; None keeps `explicit_timestamps`."""
         return replace(
             self,

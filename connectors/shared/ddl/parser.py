@@ -11,7 +11,7 @@ from connectors.shared.ddl.alter import parse_alter_table
 from connectors.shared.ddl.charsets import charset_of
 from connectors.shared.ddl.create import parse_create_table
 from connectors.shared.ddl.cursor import Cursor
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.options import parse_option
 from connectors.shared.ddl.statements import (
     AlterDatabase,
@@ -51,7 +51,7 @@ _DML = ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH", "SELECT", "DO")
 """A query is logged for what a function in it has written."""
 
 
-def parse(sql: str, *, database: str = "", dialect: Dialect | None = None) -> tuple[Statement, ...]:
+def parse(sql: str, *, database: str = "", dialect: DdlDialect | None = None) -> tuple[Statement, ...]:
     """The statements in a text; an empty text or one of comments only gives `Irrelevant`.
 
     A QUERY event holds one statement. Irrelevant ones are not read to their end, as a procedure's body has `;` in it.
@@ -61,7 +61,7 @@ def parse(sql: str, *, database: str = "", dialect: Dialect | None = None) -> tu
         database: the default database of the statement.
         dialect: how the server reads it; None means MySQL with its default sql_mode.
     """
-    cursor = Cursor(sql, dialect or Dialect(), database)
+    cursor = Cursor(sql, dialect or DdlDialect(), database)
     statements: list[Statement] = []
     try:
         while True:
@@ -225,7 +225,7 @@ def _dml(cursor: Cursor) -> Statement:
     return StatementDml(kind.lower(), tables)
 
 
-def _named(sql: str, database: str, dialect: Dialect) -> tuple[TableId, ...]:
+def _named(sql: str, database: str, dialect: DdlDialect) -> tuple[TableId, ...]:
     """The table that an unreadable ALTER or CREATE TABLE is about."""
     cursor = Cursor(sql, dialect, database)
     try:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 
 
 class Unreadable(Exception):
@@ -73,7 +73,7 @@ _BEYOND_UTF8MB3 = re.compile("[\U00010000-\U0010ffff]")
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
-def tokenize(sql: str, dialect: Dialect) -> Iterator[Token]:
+def tokenize(sql: str, dialect: DdlDialect) -> Iterator[Token]:
     """The tokens of a statement, then END for ever. Comments are left out, the text of executed ones is not.
 
     Raises Unreadable at an unterminated string or comment.
@@ -116,7 +116,7 @@ def tokenize(sql: str, dialect: Dialect) -> Iterator[Token]:
         yield Token(TokenKind.END, "", len(sql))
 
 
-def _stored(name: str, dialect: Dialect) -> str:
+def _stored(name: str, dialect: DdlDialect) -> str:
     """A name as the server keeps it, in utf8mb3: MySQL puts `?` for what is not in there, MariaDB refuses it."""
     return name if dialect.mariadb or name.isascii() else _BEYOND_UTF8MB3.sub("?", name)
 
@@ -137,7 +137,7 @@ def _dotted(sql: str, at: int) -> bool:
     return sql.startswith(".", at) and _NAME.match(sql, at + 1) is not None
 
 
-def _comment(sql: str, at: int, dialect: Dialect) -> tuple[int, bool]:
+def _comment(sql: str, at: int, dialect: DdlDialect) -> tuple[int, bool]:
     """After `/*`: (where to go on, whether the comment's text is executed)."""
     marker = "M!" if dialect.mariadb and sql.startswith("M!", at) else "!" if sql.startswith("!", at) else ""
     if marker:
@@ -159,14 +159,14 @@ def _comment(sql: str, at: int, dialect: Dialect) -> tuple[int, bool]:
     return at, False
 
 
-def _executes(version: int, marker: str, dialect: Dialect) -> bool:
+def _executes(version: int, marker: str, dialect: DdlDialect) -> bool:
     # MariaDB takes versions 5.7.0 .. 9.99.99 for MySQL's and skips them, unless marked as its own.
     if dialect.mariadb and marker == "!" and 50700 <= version <= 99999:
         return False
     return version <= dialect.version
 
 
-def _quoted(sql: str, start: int, dialect: Dialect) -> tuple[str, int]:
+def _quoted(sql: str, start: int, dialect: DdlDialect) -> tuple[str, int]:
     """The text of a quoted string or name that starts at `start`, and the offset after it."""
     quote = "]" if sql[start] == "[" else sql[start]
     escapes = dialect.backslash_escapes and quote not in "`]" and not (quote == '"' and dialect.ansi_quotes)

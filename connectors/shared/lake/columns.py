@@ -16,7 +16,7 @@ _DAY = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LakeColumn:
     """A column of the table: its name, its type as the lake spells it, and whether it takes NULL.
 
     `arrow` is the Arrow type whose values are written into it; None for a type that is not written.
@@ -28,7 +28,7 @@ class Column:
     arrow: pa.DataType | None
 
 
-def check_columns(table: TableId, schema: TableSchema, columns: Sequence[Column]) -> None:
+def check_columns(table: TableId, schema: TableSchema, columns: Sequence[LakeColumn]) -> None:
     """Raise SinkError when the table lacks a column of the rows, or has one of a type that is not written."""
     there = {column.name.casefold() for column in columns}
     missing = [name for name in schema.names if name.casefold() not in there]
@@ -41,7 +41,7 @@ def check_columns(table: TableId, schema: TableSchema, columns: Sequence[Column]
             raise SinkError(f"column {column.name}: {column.type} is not written", where=str(table), hint=hint)
 
 
-def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[LakeColumn]) -> pa.RecordBatch:
     """The rows with the table's columns, in its order and types; a column that the rows have not is NULL.
 
     Raises SinkError for a value that a column cannot hold, which is a column of another type than the source's.

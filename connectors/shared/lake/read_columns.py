@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
-from connectors.shared.lake.columns import Column, converted
+from connectors.shared.lake.columns import LakeColumn, converted
 
 
 class ReadColumns:
     """A schema's columns by the table's names. `arrow` is their Arrow schema, by the schema's names."""
 
-    def __init__(self, table: TableId, schema: TableSchema, columns: Sequence[Column]) -> None:
+    def __init__(self, table: TableId, schema: TableSchema, columns: Sequence[LakeColumn]) -> None:
         """Raises SinkError when the table lacks a column of the schema."""
         there = {column.name.casefold(): column for column in columns}
         missing = [name for name in schema.names if name.casefold() not in there]

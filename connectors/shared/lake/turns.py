@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Turns:
+class UpkeepTurns:
     """Counts commits of each table. Driver.
 
     Args:

@@ -11,8 +11,8 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
-from connectors.shared.lake.columns import Column, check_columns
-from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
+from connectors.shared.lake.columns import LakeColumn, check_columns
+from connectors.shared.last_image.last_image import KeylessChanges, LastImages, every_insert, images, joined
 from connectors.shared.sending.sender import Loader, SendLimits, send
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ def prepare(
     return made
 
 
-def check_source(first: ChangeBlock, columns: Sequence[Column], key: Sequence[str]) -> None:
+def check_source(first: ChangeBlock, columns: Sequence[LakeColumn], key: Sequence[str]) -> None:
     """Raise SinkError when rows of this block cannot go into a table with these columns and this key."""
     check_columns(first.table, first.schema, columns)
     if key and not first.schema.primary_key:
@@ -43,7 +43,7 @@ def check_source(first: ChangeBlock, columns: Sequence[Column], key: Sequence[st
         raise SinkError("the table has a key, its source has none", where=str(first.table), hint=hint)
 
 
-def last_images(blocks: Sequence[ChangeBlock], key: Sequence[str], keyless: KeylessChanges) -> Images:
+def last_images(blocks: Sequence[ChangeBlock], key: Sequence[str], keyless: KeylessChanges) -> LastImages:
     """The last image of each key of a flush; for a table without a key all rows. Raises SinkError."""
     block = joined(blocks)
     if not key:

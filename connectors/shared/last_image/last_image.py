@@ -32,7 +32,7 @@ class KeylessChanges(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Images:
+class LastImages:
     """Rows to send, in log order of their last image.
 
     Attributes:
@@ -74,7 +74,7 @@ def joined(blocks: Sequence[ChangeBlock]) -> ChangeBlock:
     )
 
 
-def images(block: ChangeBlock, keys: Sequence[str], *, deletes: bool = True) -> Images:
+def images(block: ChangeBlock, keys: Sequence[str], *, deletes: bool = True) -> LastImages:
     """The last image of each key. An update that changes the key leaves a delete of the old one and the new row.
 
     Args:
@@ -99,7 +99,7 @@ def images(block: ChangeBlock, keys: Sequence[str], *, deletes: bool = True) -> 
     return _taken(block, keep, gone, number, counts)
 
 
-def every_insert(block: ChangeBlock, changes: KeylessChanges) -> Images:
+def every_insert(block: ChangeBlock, changes: KeylessChanges) -> LastImages:
     """Every inserted row in order, for a table without a key.
 
     Raises:
@@ -123,10 +123,10 @@ def every_insert(block: ChangeBlock, changes: KeylessChanges) -> Images:
 
 def _taken(
     block: ChangeBlock, keep: np.ndarray, gone: np.ndarray, number: np.ndarray, counts: Mapping[str, int]
-) -> Images:
+) -> LastImages:
     sequence = block.sequence.to_numpy(zero_copy_only=False)
     whole = len(keep) == len(block)
-    return Images(
+    return LastImages(
         table=block.table,
         schema=block.schema,
         rows=block.rows if whole else block.rows.take(pa.array(keep)),

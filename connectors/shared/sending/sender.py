@@ -46,7 +46,7 @@ class SendLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class FlushResult:
     """The result of one flush.
 
     Attributes:
@@ -65,7 +65,7 @@ class Written:
 class OpenLoad(Protocol):
     """One load of one table that a connector has begun. Called by one thread at a time, not always the same one."""
 
-    def write(self, blocks: Sequence[ChangeBlock]) -> Written | None:
+    def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult | None:
         """Encode a flush of blocks of this table and send it. Raises SinkError.
 
         None, with nothing sent, when this load cannot take the flush (its text needs another header): the load is

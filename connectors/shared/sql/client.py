@@ -41,7 +41,7 @@ class SqlServers:
     query_s: float = 300.0
 
 
-class Refused(Exception):
+class StatementRefused(Exception):
     """The server refused a statement. `code` is its error number, `message` its text; holds no secret of ours."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -101,8 +101,8 @@ class SqlClient:
     def session(self, *, wait: bool = True) -> Iterator[SqlSession]:
         """A session with the first front end that can be reached, closed at the end; without `wait`, now or never.
 
-        Raises SinkUnavailable when none can be reached, SinkError for a wrong password and the like. A `Refused` in
-        the block goes up as it is: the caller knows what it means.
+        Raises SinkUnavailable when none can be reached, SinkError for a wrong password and the like. `StatementRefused`
+        in the block goes up as it is: the caller knows what it means.
         """
         connection, server = self.retry.call(self._connect, "a session") if wait else self._connect()
         try:
@@ -174,7 +174,7 @@ def text_literal(text: str) -> str:
 def _failed(error: Exception, server: str) -> Exception:
     code, message = _said(error)
     if code and code not in _CLIENT and not isinstance(error, OSError):
-        return Refused(code, message)
+        return StatementRefused(code, message)
     return SinkUnavailable(f"no answer to a statement: {message}", where=server, hint="see the server's log")
 
 

@@ -24,7 +24,7 @@ from connectors.shared.streamload.kernels.strings import needs_hex
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class StreamLoadDialect:
     """One server's words.
 
     Attributes:
@@ -56,7 +56,7 @@ class Dialect:
         return FieldLimits(self.field_bytes, self.text_from_bytes == "{}", sent_as_hex)
 
 
-DORIS = Dialect(
+DORIS = StreamLoadDialect(
     name="Doris",
     delete_sign="__DORIS_DELETE_SIGN__",
     headers={"format": "csv", "column_separator": "\\x01", "line_delimiter": "\\x02"},
@@ -64,7 +64,7 @@ DORIS = Dialect(
     bytes_from_hex="to_binary({})",
     text_from_bytes="{}",
 )
-STARROCKS = Dialect(
+STARROCKS = StreamLoadDialect(
     name="StarRocks",
     delete_sign="__op",
     headers={"format": "csv", "column_separator": "\\x01", "row_delimiter": "\\x02"},

@@ -20,7 +20,7 @@ from connectors.shared.conversion.plan import ColumnPlan, plan_columns
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.shared.kernels.buffers import Buffers, buffers, string_offsets, too_long
 from connectors.shared.kernels.text import floats, integers, moments
-from connectors.shared.streamload.dialect import Dialect, quoted, sent_as_hex
+from connectors.shared.streamload.dialect import StreamLoadDialect, quoted, sent_as_hex
 from connectors.shared.streamload.kernels import rows
 
 _MARGIN = 256
@@ -69,7 +69,7 @@ class DelimitedEncoder:
         self,
         schema: TableSchema,
         target: TargetTable,
-        dialect: Dialect,
+        dialect: StreamLoadDialect,
         *,
         hex_columns: frozenset[str] = frozenset(),
     ) -> None:
@@ -183,7 +183,7 @@ def _describe(field: _Field, array: pa.Array, place: Buffers) -> tuple[tuple[int
     return numbers, size
 
 
-def _header(fields: tuple[_Field, ...], target: TargetTable, dialect: Dialect) -> str:
+def _header(fields: tuple[_Field, ...], target: TargetTable, dialect: StreamLoadDialect) -> str:
     """`sign`, columns in the order of the text, then expressions for those that go as hex digits."""
     taken = {column.name.casefold() for column in target.columns}
     names = [quoted(dialect.delete_sign if target.upserts else _free("cdc_row", taken))]

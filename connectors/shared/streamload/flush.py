@@ -15,9 +15,9 @@ from cdc.schema import TableSchema
 from connectors.shared.conversion.fit import Fitter
 from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.conversion.target import TargetTable
-from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
-from connectors.shared.sending.sender import Written
-from connectors.shared.streamload.dialect import Dialect
+from connectors.shared.last_image.last_image import KeylessChanges, LastImages, every_insert, images, joined
+from connectors.shared.sending.sender import FlushResult
+from connectors.shared.streamload.dialect import StreamLoadDialect
 from connectors.shared.streamload.encode import DelimitedEncoder
 
 
@@ -41,20 +41,20 @@ class RowRules:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
+class EncodedFlush:
     """One flush as it is sent; `headers` are those that its text needs, `dead_letters` the rows that stay behind."""
 
     text: memoryview
     rows: int
     headers: Mapping[str, str]
-    written: Written
+    written: FlushResult
     dead_letters: tuple[DeadLetter, ...] = ()
 
 
 class FlushEncoder:
     """Flushes of one table at one schema. One thread at a time."""
 
-    def __init__(self, schema: TableSchema, target: TargetTable, dialect: Dialect, rules: RowRules) -> None:
+    def __init__(self, schema: TableSchema, target: TargetTable, dialect: StreamLoadDialect, rules: RowRules) -> None:
         """Plan the columns. Raises SinkError when the sink's table does not have them."""
         self._target, self._dialect, self._rules = target, dialect, rules
         self._keys = tuple(_source_name(schema, key) for key in target.keys)
@@ -64,7 +64,7 @@ class FlushEncoder:
         )
         self._encoder = DelimitedEncoder(schema, target, dialect)
 
-    def encode(self, blocks: Sequence[ChangeBlock], *, headers_sent: bool) -> Encoded | None:
+    def encode(self, blocks: Sequence[ChangeBlock], *, headers_sent: bool) -> EncodedFlush | None:
         """The flush's text. None, with nothing done, when it needs other headers than those that were sent.
 
         Raises SinkError for a value that does not fit, or a change that a table without a key cannot express.
@@ -79,11 +79,11 @@ class FlushEncoder:
         text = encoder.encode(fitted.rows, fitted.delete)
         counts = Counter(found.counts)
         counts.update(fitted.counts)
-        written = Written(len(text), found.inserts, found.updates, found.deletes, dict(counts))
+        written = FlushResult(len(text), found.inserts, found.updates, found.deletes, dict(counts))
         headers = {**self._dialect.headers, "columns": encoder.columns_header}
-        return Encoded(text, fitted.rows.num_rows, headers, written, fitted.dead_letters)
+        return EncodedFlush(text, fitted.rows.num_rows, headers, written, fitted.dead_letters)
 
-    def _images(self, block: ChangeBlock) -> Images:
+    def _images(self, block: ChangeBlock) -> LastImages:
         if not self._target.upserts:
             return every_insert(block, self._rules.keyless)
         return images(block, self._keys, deletes=self._rules.deletes)

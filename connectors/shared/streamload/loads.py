@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from connectors.shared.conversion.target import TargetTable
-from connectors.shared.streamload.dialect import Dialect
+from connectors.shared.streamload.dialect import StreamLoadDialect
 from connectors.shared.streamload.flush import RowRules
 
 
@@ -14,5 +14,5 @@ class Loads:
     """The table as it is, the server's load format, and how rows are checked."""
 
     target: TargetTable
-    dialect: Dialect
+    dialect: StreamLoadDialect
     rules: RowRules

@@ -21,8 +21,8 @@ from connectors.shared.conversion.fit import Fitter
 from connectors.shared.conversion.plan import WHOLE
 from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.conversion.target import TargetColumn, TargetKind
-from connectors.shared.last_image.last_image import Images
-from connectors.shared.sql.client import Refused, SqlClient, quoted, text_literal
+from connectors.shared.last_image.last_image import LastImages
+from connectors.shared.sql.client import SqlClient, StatementRefused, quoted, text_literal
 from connectors.shared.streamload.encode import DelimitedEncoder
 from connectors.shared.streamload.loads import Loads
 
@@ -50,7 +50,7 @@ class LoadedRows:
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The table's values after a load of these rows."""
         count = rows.num_rows
-        images = Images(
+        images = LastImages(
             self._target.table,
             self._schema,
             rows,
@@ -92,7 +92,7 @@ class LoadedRows:
                     f"SELECT {names} FROM {quoted(table.database, table.table)}{where}", _BLOCK_ROWS
                 ):
                     yield list(zip(*rows, strict=True))
-            except Refused as error:
+            except StatementRefused as error:
                 hint = "GRANT SELECT on the table to the user"
                 raise SinkError(f"its rows cannot be read: {error.message}", where=str(table), hint=hint) from error
 

@@ -16,7 +16,7 @@ from cdc.evolution.steps import Statement
 from cdc.evolution.table import T
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
-from connectors.shared.sql.client import Refused, SqlSession, text_literal
+from connectors.shared.sql.client import SqlSession, StatementRefused, text_literal
 from connectors.shared.streamload.alter_jobs import AlterJobs
 
 _DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})
@@ -109,12 +109,12 @@ class ServerSchemas(SchemaSession[T]):
             try:
                 self._session.run(statement.sql)
                 return
-            except Refused as error:
+            except StatementRefused as error:
                 busy = any(part in error.message.lower() for part in self.words.busy)
                 if not busy or not waiting.pause():
                     raise self._refusal(statement, error) from error
 
-    def _refusal(self, statement: Statement, error: Refused) -> ChangeRefused | SinkUnavailable:
+    def _refusal(self, statement: Statement, error: StatementRefused) -> ChangeRefused | SinkUnavailable:
         """The error for a statement that the server refused."""
         text, words = error.message.lower(), self.words
         if any(all(part in text for part in parts) for parts in words.not_leading):

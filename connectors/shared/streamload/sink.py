@@ -16,7 +16,7 @@ from cdc.finding import Finding, ok, warning
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable
 from cdc.source import Context
-from connectors.shared.sql.client import Refused, SqlClient, SqlSession
+from connectors.shared.sql.client import SqlClient, SqlSession, StatementRefused
 from connectors.shared.streamload import settings
 from connectors.shared.streamload.commits import Commit, commit_all
 from connectors.shared.streamload.label_record import LabelRecord, Recorded
@@ -69,7 +69,7 @@ class LoadSink(TableSink[T], Generic[T]):
             yield ok("connection", f"{self.server} at {session.server}: {told[0][0] if told else 'no version told'}")
             try:
                 backends = session.records("SHOW BACKENDS")
-            except Refused as error:
+            except StatementRefused as error:
                 yield ok("back ends", f"not to be seen by this user: {error.message}")
                 return
             alive = sum(str(one.get("Alive")).lower() == "true" for one in backends)
@@ -127,6 +127,6 @@ class LoadSink(TableSink[T], Generic[T]):
         with self._sql.session(wait=wait) as session:
             try:
                 yield session
-            except Refused as error:
+            except StatementRefused as error:
                 reason = f"{self.server} refused a query: {error.message}"
                 raise SinkError(reason, where=session.server, hint=self.grants) from error

@@ -16,8 +16,8 @@ from cdc.dead_letters import DeadLetters
 from cdc.errors import SinkError
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
-from connectors.shared.sending.sender import Written
-from connectors.shared.streamload.flush import Encoded, FlushEncoder
+from connectors.shared.sending.sender import FlushResult
+from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder
 
 
 class Body(Protocol):
@@ -48,7 +48,7 @@ class TableLoad(ABC, Generic[BodyT]):
         self._cancelled = False
         self._retry = replace(retry, stopping=lambda: self._cancelled or retry.stopping())
 
-    def write(self, blocks: Sequence[ChangeBlock]) -> Written | None:
+    def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult | None:
         """Check, encode and send a flush. None when its text needs other headers than those sent."""
         encoded = self._encoder.encode(blocks, headers_sent=self._body is not None)
         if encoded is None:
@@ -79,7 +79,7 @@ class TableLoad(ABC, Generic[BodyT]):
         self._dead_letters.discard()
         self._give_up()
 
-    def _opened(self, encoded: Encoded) -> BodyT:
+    def _opened(self, encoded: EncodedFlush) -> BodyT:
         body = self._open(encoded)
         with self._lock:
             self._body, cancelled = body, self._cancelled
@@ -94,7 +94,7 @@ class TableLoad(ABC, Generic[BodyT]):
         return f"{self._table}, label {self._label}" if self._label else str(self._table)
 
     @abstractmethod
-    def _open(self, encoded: Encoded) -> BodyT:
+    def _open(self, encoded: EncodedFlush) -> BodyT:
         """Begin the load whose first flush this is. Tried again after errors that are retryable."""
 
     @abstractmethod

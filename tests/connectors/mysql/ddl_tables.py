@@ -23,7 +23,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.catalog import TableDefinitions
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
 SCHEMAS = dict[TableId, TableSchema]
@@ -86,10 +86,10 @@ def _changed(schema: TableSchema, change: SchemaChange) -> TableSchema:
     return replace(schema, columns=tuple(columns), primary_key=key)
 
 
-def catalog(*statements: str, wanted: str = "", **options: object) -> Catalog:
+def catalog(*statements: str, wanted: str = "", **options: object) -> TableDefinitions:
     """A catalog that has seen these statements; `wanted` names the captured tables of `shop`, empty means all."""
     names = {TableId("shop", name) for name in wanted.split()}
-    result = Catalog(wanted=lambda table: not names or table in names, **options)  # type: ignore[arg-type]
+    result = TableDefinitions(wanted=lambda table: not names or table in names, **options)  # type: ignore[arg-type]
     result.define((), databases={"shop": "utf8mb4"})
     for statement in statements:
         result.apply(statement, "shop")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from connectors.mysql.sink.text import TargetColumn, literals, load_body
+from connectors.mysql.sink.text import WrittenColumn, literals, load_body
 from connectors.mysql.sink.types import ServerType
 
-COLUMNS = [TargetColumn("id", ServerType("int")), TargetColumn("note", ServerType("text")),
-           TargetColumn("raw", ServerType("blob")), TargetColumn("day", ServerType("date"))]  # fmt: skip
+COLUMNS = [WrittenColumn("id", ServerType("int")), WrittenColumn("note", ServerType("text")),
+           WrittenColumn("raw", ServerType("blob")), WrittenColumn("day", ServerType("date"))]  # fmt: skip
 NOTES = ["", "plain", "NULL", "\\N", "it's", 'say "x"', "tab\t line\n back\\ nul\0", "grüße 😀", None]
 ROWS = pa.record_batch({
     "id": pa.array([None, *range(1, len(NOTES))], pa.int32()),

@@ -108,7 +108,7 @@ class Membership:
         return " + ".join(f"({lexicographic(mine, other, '>', '>')})" for other in others)
 
 
-class Inside:
+class InChunk:
     """Whether keys belong to a chunk. Picklable as its `ask` is."""
 
     def __init__(self, chunk: Chunk, table: MySqlTable, ask: Ask) -> None:

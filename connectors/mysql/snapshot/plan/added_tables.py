@@ -20,7 +20,7 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server
 from connectors.mysql.server.server_info import ServerInfo
 from connectors.mysql.table import MySqlTable
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import CreateTable, Statement
 
 
@@ -86,7 +86,7 @@ def without_rows(found: Sequence[MySqlTable], left_out: Collection[TableId], opt
 class _Changes(ChangedTables):
     """Also remembers which tables were created."""
 
-    def __init__(self, known: Collection[TableId], dialect: Dialect, lower_case_table_names: int) -> None:
+    def __init__(self, known: Collection[TableId], dialect: DdlDialect, lower_case_table_names: int) -> None:
         super().__init__(known.__contains__, known, dialect, lower_case_table_names)
         self.created: set[TableId] = set()
 

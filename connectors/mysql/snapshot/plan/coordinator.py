@@ -21,15 +21,15 @@ from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.snapshot.cascades import Cascading, Due
-from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, End, Lost
+from connectors.mysql.snapshot.cascades import Cascading, DueRequests
+from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, LogLost, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.finder import Finder, to_cut
 from connectors.mysql.snapshot.plan.following import GAP
 from connectors.mysql.snapshot.plan.info_session import InfoSession
 from connectors.mysql.snapshot.plan.log_entries import LogEntries
-from connectors.mysql.snapshot.plan.requests import Request, Requests
+from connectors.mysql.snapshot.plan.requests import CopyRequest, Requests
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
 
 MOST_CHUNKS = 512
@@ -71,8 +71,8 @@ class Coordinator:
         self._options, self._history, self._wanted, self._streams = options, history, wanted, streams
         self._plan, self._marks = ChunkPlan(store), Watermarks(store)
         self._requests = Requests(store)
-        self._orders: dict[str, Request] = {}
-        self._due = Due(self._requests, options.cascades_interval_s)
+        self._orders: dict[str, CopyRequest] = {}
+        self._due = DueRequests(self._requests, options.cascades_interval_s)
         self._cascading = Cascading(options, store, streams, wanted)
         self.hurry = False
         self._finder: Finder | None = None
@@ -104,7 +104,7 @@ class Coordinator:
     def order(self, orders: Mapping[TableId, Order]) -> None:
         """Snapshots of these tables begin with the next batch, unless they have begun."""
         self._orders = {
-            order.id: Request(order.id, table, order.reason, order.limited) for table, order in orders.items()
+            order.id: CopyRequest(order.id, table, order.reason, order.limited) for table, order in orders.items()
         }
 
     def begin_anew(self, start: MySqlOffset, tables: Collection[TableId]) -> int:
@@ -116,13 +116,13 @@ class Coordinator:
             self._finder.stop()
             self._finder = None
         copies = self._plan.copies(start.chunks)
-        ends = [End(table, "gone") for table in copies if table not in tables]
-        return self._plan.append([Lost(), *ends, *(Begin(table, "restart", reason=GAP) for table in sorted(tables))])
+        ends = [TableEnd(table, "gone") for table in copies if table not in tables]
+        return self._plan.append([LogLost(), *ends, *(Begin(table, "restart", reason=GAP) for table in sorted(tables))])
 
     def jumped(self, entries: int, at: MySqlOffset) -> bool:
         """Whether a batch up to `at` has left log out, behind the first `entries` of the plan."""
         count = at.chunks
-        return any(isinstance(entry, Lost) for entry in self._plan.entries(min(entries, count), count))
+        return any(isinstance(entry, LogLost) for entry in self._plan.entries(min(entries, count), count))
 
     def first_entries(self) -> int:
         """Entries that the pipeline began with."""
@@ -189,7 +189,7 @@ class Coordinator:
         if self._finder is not None:
             self._finder.stop()
 
-    def _new_requests(self, start: MySqlOffset, renamed: Collection[TableId] = ()) -> list[Request]:
+    def _new_requests(self, start: MySqlOffset, renamed: Collection[TableId] = ()) -> list[CopyRequest]:
         """Orders, and requests of tasks that are due, no snapshot of which has begun yet.
 
         The files of requests stay until the batch is in the sink.
@@ -318,6 +318,8 @@ class Coordinator:
         """Tables whose copy lies behind the log are like any other from here on."""
         here, marks = start.sequence, self._marks.refresh()
         finished = [
-            End(table, DONE) for table, copy in self._plan.copies(count).items() if copy.finished(before, marks, here)
+            TableEnd(table, DONE)
+            for table, copy in self._plan.copies(count).items()
+            if copy.finished(before, marks, here)
         ]
         return self._plan.append(finished) if finished else count

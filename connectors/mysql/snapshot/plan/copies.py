@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from cdc.schema import TableId
-from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost, Rename, Watermark
+from connectors.mysql.snapshot.chunk import Begin, Chunk, Entry, LogLost, Rename, TableEnd, Watermark
 
 _NEVER = (1 << 63) - 1
 
@@ -113,7 +113,7 @@ def carried_on(copies: Mapping[TableId, TableCopy], entries: Iterable[Entry]) ->
     found = dict(copies)
     for entry in entries:
         match entry:
-            case Begin(table=table) | End(table=table):
+            case Begin(table=table) | TableEnd(table=table):
                 found.pop(table, None)
             case Rename(table=table, new_table=new) if table in found:
                 found[new] = found.pop(table)
@@ -137,12 +137,12 @@ class Copies:
                 self.tables[table] = TableCopy(table, self.count, beginning=entry)
             case Chunk(table=table):
                 self.tables[table].add(entry)
-            case End(table=table):
+            case TableEnd(table=table):
                 self.tables.pop(table, None)
             case Rename(table=table, new_table=new):
                 copy = self.tables.pop(table)
                 copy.table = new
                 self.tables[new] = copy
-            case Lost():
+            case LogLost():
                 pass
         self.count += 1

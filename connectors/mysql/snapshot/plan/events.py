@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from cdc import events as on
 from cdc.schema import TableId
-from connectors.mysql.snapshot.chunk import DONE, LEFT, Begin, End, Entry, Lost, Rename
+from connectors.mysql.snapshot.chunk import DONE, LEFT, Begin, Entry, LogLost, Rename, TableEnd
 
 
 def batch_events(
@@ -26,7 +26,7 @@ def batch_events(
         running: the tables that are being snapshotted before the batch.
         entries: of the plan, by this batch.
     """
-    lost = any(isinstance(entry, Lost) for entry in entries)
+    lost = any(isinstance(entry, LogLost) for entry in entries)
     names = {table: table for table in running}  # by now -> before the batch
     done: list[on.SourceEvent] = []
     void: list[on.SourceEvent] = []
@@ -38,7 +38,7 @@ def batch_events(
                 if table in names:
                     void.append(on.SnapshotVoid(names.pop(table)))
                 begun[table] = entry
-            case End(table=table, why=why):
+            case TableEnd(table=table, why=why):
                 before = names.pop(table, None)
                 begun.pop(table, None)
                 if why == DONE and before is not None:

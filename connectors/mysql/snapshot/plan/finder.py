@@ -46,7 +46,7 @@ class TableToCut:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundChunk:
     """The next chunk of a table, and how long its rows are; no part when the server's table is another one by now."""
 
     table: TableId
@@ -86,7 +86,7 @@ class Finder(threading.Thread):
         self._tasks, self._size = tuple(tasks), size
         self._chosen = chosen
         self._changed = threading.Condition()
-        self._found: deque[Found] = deque()
+        self._found: deque[FoundChunk] = deque()
         self._error: CdcError | None = None
         self._finished = self._stopped = False
 
@@ -96,7 +96,7 @@ class Finder(threading.Thread):
         with self._changed:
             return self._finished and not self._found
 
-    def peek(self, wait_s: float) -> Found | None:
+    def peek(self, wait_s: float) -> FoundChunk | None:
         """The next chunk, left where it is; None when none was found in time or all are taken. Raises SourceError."""
         with self._changed:
             self._changed.wait_for(lambda: self._found or self._finished, wait_s)
@@ -104,7 +104,7 @@ class Finder(threading.Thread):
                 raise self._error
             return self._found[0] if self._found else None
 
-    def take(self) -> Found:
+    def take(self) -> FoundChunk:
         """Remove what `peek` gave."""
         with self._changed:
             self._changed.notify_all()
@@ -156,12 +156,12 @@ class Finder(threading.Thread):
             rows, row_bytes = _estimate(connection, table.id)
             key = self._key(connection, task)
             if key is None:
-                self._put(Found(table.id, None))
+                self._put(FoundChunk(table.id, None))
                 return
             most = max(_LEAST_CHUNK_ROWS, self._chunk_bytes // max(1, row_bytes))
             size = replace(self._size, rows=min(self._size.rows, most))
             for part in parts(connection, table, key, size, rows, task.lower):
-                if not self._put(Found(table.id, part, row_bytes)):
+                if not self._put(FoundChunk(table.id, part, row_bytes)):
                     return
                 yield TableToCut(table, part.upper, part.columns, part.collations)
         except SourceUnavailable:
@@ -170,7 +170,7 @@ class Finder(threading.Thread):
             known = isinstance(error.__cause__, pymysql.err.MySQLError) and error.__cause__.args[0] in _ALTERED
             if not known and not difference(table, table_reader(connection)(table.id)):
                 raise
-            self._put(Found(table.id, None))
+            self._put(FoundChunk(table.id, None))
 
     def _key(self, connection: MySqlConnection, task: TableToCut) -> KeyColumns | None:
         """The key as before, also where the server has another collation by now. None when the key is another one."""
@@ -181,7 +181,7 @@ class Finder(threading.Thread):
             return None
         return replace(key, columns=task.columns, collations=task.collations)
 
-    def _put(self, found: Found) -> bool:
+    def _put(self, found: FoundChunk) -> bool:
         with self._changed:
             self._found.append(found)
             self._changed.notify_all()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cdc.events import Uncertain
 from cdc.schema import AlterTableComment, CreateTable, DropTable, RenameTable, SchemaChange, TableId, TruncateTable
-from connectors.mysql.snapshot.chunk import DONE, Begin, End, Entry, Rename, Watermark
+from connectors.mysql.snapshot.chunk import DONE, Begin, Entry, Rename, TableEnd, Watermark
 from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.table import MySqlTable
 
@@ -102,7 +102,7 @@ class Following:
         self.uncertain.pop(table, None)
         if self._names.pop(table, None) is not None:
             self._altered.pop(table, None)
-            self._entries.append(End(table, why))
+            self._entries.append(TableEnd(table, why))
 
     def _rename(self, table: TableId, new: TableId, sequence: int) -> None:
         self._arrived = [new if other == table else other for other in self._arrived]
@@ -121,7 +121,7 @@ class Following:
         copy = self._names[table]
         highest = copy.highest(self._before, self._marks)
         if self._whole(copy, sequence):
-            self._entries.append(End(table, DONE))
+            self._entries.append(TableEnd(table, DONE))
         elif table in self.uncertain:
             return  # it begins again for that
         elif (highest is not None and highest.sequence >= sequence) or (

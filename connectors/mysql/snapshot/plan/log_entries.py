@@ -9,12 +9,12 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
-from connectors.mysql.snapshot.chunk import LEFT, Begin, End, Entry
+from connectors.mysql.snapshot.chunk import LEFT, Begin, Entry, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import carried_on
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
 from connectors.mysql.snapshot.plan.info_session import InfoSession
-from connectors.mysql.snapshot.plan.requests import Request, Requests, begun
+from connectors.mysql.snapshot.plan.requests import CopyRequest, Requests, begun
 from connectors.mysql.snapshot.plan.uncertain import announced
 
 
@@ -41,7 +41,7 @@ class LogEntries:
         self._plan, self._marks, self._requests = kept
         self._session, self._notices = session, notices
 
-    def of(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[Request], *, moved: bool) -> list[Entry]:
+    def of(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[CopyRequest], *, moved: bool) -> list[Entry]:
         """The entries of the batch between two offsets, with the requests. `moved`: it ends on another server.
 
         Raises UnsupportedChange for a table that is too large to be copied unasked, SourceUnavailable, StateError.
@@ -81,9 +81,9 @@ class LogEntries:
         kept = [entry for entry in entries if not (isinstance(entry, Begin) and is_left(entry.table))]
         ended = [table for table in carried_on(self._plan.copies(start.chunks), kept) if is_left(table)]
         self._notices += [f"{table} is not captured any more: its copying ends where it is" for table in ended]
-        return [*kept, *(End(table, LEFT) for table in ended)]
+        return [*kept, *(TableEnd(table, LEFT) for table in ended)]
 
-    def _requested(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[Request]) -> list[Begin]:
+    def _requested(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[CopyRequest]) -> list[Begin]:
         """Tables that are asked for; of several requests for one the last counts.
 
         A table that is renamed in the batch is asked for by either name.

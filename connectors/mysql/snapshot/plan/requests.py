@@ -26,7 +26,7 @@ _REMOVE = "remove the file, and ask for the table with cdc resync"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CopyRequest:
     """One of them.
 
     Attributes:
@@ -58,13 +58,13 @@ class Requests:
         """The requests that are there. Cheap: asked several times a second. Raises StateError."""
         return frozenset(name.removesuffix(_SUFFIX) for name in self._store.names() if name.endswith(_SUFFIX))
 
-    def get(self, name: str) -> Request:
+    def get(self, name: str) -> CopyRequest:
         """One of them. Raises StateError when it cannot be read."""
         document = f"{name}{_SUFFIX}"
         fields = self._store.read_json(document, hint=_REMOVE) or {}
         try:
             database, table = fields["table"]
-            return Request(name, TableId(database, table), fields.get("reason", ""), fields.get("limited", False))
+            return CopyRequest(name, TableId(database, table), fields.get("reason", ""), fields.get("limited", False))
         except (ValueError, KeyError, TypeError) as error:
             where = self._store.where(document)
             raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
@@ -75,6 +75,6 @@ class Requests:
             self._store.remove(f"{name}{_SUFFIX}")
 
 
-def begun(request: Request, table: TableId) -> Begin:
+def begun(request: CopyRequest, table: TableId) -> Begin:
     """How a table begins that a request asks for; `table` is its name by now. Pure."""
     return Begin(table, "resync", request.name, request.reason)

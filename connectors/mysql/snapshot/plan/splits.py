@@ -11,7 +11,7 @@ from cdc.source import Split
 from cdc.state.store import Store
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import LogRange
-from connectors.mysql.snapshot.chunk import Chunk, Lost
+from connectors.mysql.snapshot.chunk import Chunk, LogLost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
 from connectors.mysql.snapshot.plan.events import batch_events
 from connectors.mysql.snapshot_options import SnapshotOptions
@@ -73,7 +73,7 @@ class SnapshotSplits:
         """The splits of a batch: those of the log, filtered where tables are being copied, then chunks in groups."""
         before, upto = start.chunks, end.chunks
         entries = self._plan.entries(before, upto)
-        if any(isinstance(entry, Lost) for entry in entries):
+        if any(isinstance(entry, LogLost) for entry in entries):
             log = ()
         if self._plan.copies(upto):
             log = [replace(split, payload=CopiedRange(split.payload, before, upto)) for split in log]

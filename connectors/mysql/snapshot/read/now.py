@@ -32,7 +32,7 @@ from connectors.mysql.snapshot.plan.split_points import ChunkSize, parts
 from connectors.mysql.snapshot.read.by_key import can_look_up, with_keys
 from connectors.mysql.snapshot.read.quiet import LastNamed
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
-from connectors.mysql.snapshot.read.result_stream import ResultStream, TableChanged
+from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, ResultStream
 from connectors.mysql.snapshot.read.session import ChunkSessions
 from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.table import MySqlTable
@@ -114,7 +114,7 @@ class ServerNow:
                     yield block
                     self._throttle.take(len(block))
             yield from reader.finish()
-        except TableChanged as error:
+        except DefinitionChanged as error:
             hint = "run it again when the schema change is through"
             raise SourceError(
                 f"the table was changed while it was read: {error}", where=str(table), hint=hint

@@ -18,7 +18,7 @@ from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.table_map import table_name
 from connectors.mysql.server.positions import LogPosition
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
 from connectors.shared.ddl.statements import AlterTable, Irrelevant, Statement, StatementDml, Truncate, Unparsed
 
@@ -35,7 +35,7 @@ class LastNamed:
         dialect: how the server reads statements.
     """
 
-    def __init__(self, streams: Streams, tables: Iterable[TableId], dialect: Dialect) -> None:
+    def __init__(self, streams: Streams, tables: Iterable[TableId], dialect: DdlDialect) -> None:
         self._streams, self._tables, self._dialect = streams, frozenset(tables), dialect
         self._folded = {(table.database.casefold(), table.table.casefold()): table for table in self._tables}
         self._begin = self._end = LogPosition("", 0)

@@ -32,8 +32,8 @@ from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.plan.bounds import condition
 from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, Inside, ReadSettings
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
-from connectors.mysql.snapshot.read.result_stream import ResultStream, RowPackets, TableChanged
-from connectors.mysql.snapshot.read.session import ChunkSessions, KeptSessions
+from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, ResultStream, RowPackets
+from connectors.mysql.snapshot.read.session import ChunkSessions, SessionPool
 from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.snapshot.read.view import TableAltered, View, open_view
 from connectors.mysql.snapshot.read.window import Unusable, Window, read_window
@@ -64,7 +64,7 @@ def read_chunk(
     settings: ReadSettings,
     count: Count,
     *,
-    kept: KeptSessions | None = None,
+    kept: SessionPool | None = None,
     throttle: Throttle | None = None,
     clock: Callable[[], float] = time.time,
     retry: RetryPolicy = RETRY,
@@ -85,7 +85,7 @@ def read_chunk(
         SourceError: the server refuses, or the table's engine has no views.
         CorruptLog, UnsupportedChange, SchemaUnknown: as the decoder.
     """
-    sessions = kept or KeptSessions()
+    sessions = kept or SessionPool()
     work = _Chunk(access, chunk, table, inside, settings, count, sessions, throttle or Throttle(None), clock, retry)
     try:
         opened = work.open()
@@ -113,7 +113,7 @@ class _Chunk:
     inside: Inside
     settings: ReadSettings
     count: Count
-    kept: KeptSessions
+    kept: SessionPool
     throttle: Throttle
     clock: Callable[[], float]
     retry: RetryPolicy
@@ -190,7 +190,7 @@ class _Chunk:
                 window = self._window(view, invalid)
                 stream = self._stream(sessions, view)
                 return _Opened(sessions, view, window, invalid, stream, stream.read())
-            except (Unusable, TableChanged) as error:
+            except (Unusable, DefinitionChanged) as error:
                 reason = str(error)
                 if not pauses.pause(reason):
                     break
@@ -258,7 +258,7 @@ class _Chunk:
             yield from reader.read(packets)
             try:
                 packets = opened.stream.read()
-            except TableChanged as error:
+            except DefinitionChanged as error:
                 raise SourceUnavailable(
                     f"the table changed inside a SELECT: {error}", where=str(self.table.id)
                 ) from error

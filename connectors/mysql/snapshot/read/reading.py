@@ -26,14 +26,14 @@ from connectors.mysql.schema.schemas import RUNS, Schemas
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import query
 from connectors.mysql.snapshot.chunk import Chunk, Watermark
-from connectors.mysql.snapshot.filter.membership import Inside
+from connectors.mysql.snapshot.filter.membership import InChunk
 from connectors.mysql.snapshot.filter.tail_filter import TailFilter
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.requests import MOVED
 from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
 from connectors.mysql.snapshot.read.read_chunk import read_chunk
 from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, ReadSettings
-from connectors.mysql.snapshot.read.session import KeptSessions
+from connectors.mysql.snapshot.read.session import SessionPool
 from connectors.mysql.snapshot.read.throttle import Throttle
 
 _ROWS = frozenset({Stream.SNAPSHOT_ROWS})
@@ -50,7 +50,7 @@ def _watermarks(store: Store) -> Watermarks:
     return Watermarks(store)
 
 
-class Asking:
+class AskServer:
     """Asks the server over a session of its own, opened when it is first needed."""
 
     def __init__(self, session: Callable[[], MySqlConnection]) -> None:
@@ -81,7 +81,7 @@ def tail_filter(wanted: CopiedRange, store: Store, streams: Streams, schemas: Sc
         _watermarks(store).refresh(),
         sequence_of(start.file, start.position, wanted.part.files_ahead),
         schemas.history.tables(wanted.part.schemas),
-        Asking(streams.session),
+        AskServer(streams.session),
     )
 
 
@@ -113,13 +113,13 @@ def read_chunks(
     """
     wanted: ChunkRead = split.payload
     tables = Schemas(store, options).history.tables(wanted.schemas)
-    asking, reader = Asking(streams.session), 1 + split.index
+    asking, reader = AskServer(streams.session), 1 + split.index
     access = Access(
         streams.session,
         partial(streams.at, reader=reader, server=wanted.server),
         partial(streams.after, reader=reader, server=wanted.server),
     )
-    order, kept, throttle = _Order(), KeptSessions(), Throttle(wanted.rows_per_second)
+    order, kept, throttle = _Order(), SessionPool(), Throttle(wanted.rows_per_second)
     try:
         for number in wanted.chunks:
             chunk = _plan(store).chunk(number)
@@ -128,7 +128,7 @@ def read_chunks(
                 report({"chunk": _not_read(chunk, wanted).to_json()})
                 continue
             settings = _settings(options, chunk.table, wanted)
-            inside = Inside(chunk, table, asking)
+            inside = InChunk(chunk, table, asking)
             blocks = read_chunk(
                 access, chunk, table, inside, settings, count, kept=kept, throttle=throttle, retry=streams.retry
             )

@@ -22,7 +22,7 @@ from connectors.mysql.kernels import ops
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
-from connectors.mysql.rows.column_plan import Finish, TablePlan
+from connectors.mysql.rows.column_plan import Finish, RowPlan
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.snapshot.read.kernels import protocol, result_rows
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
@@ -68,7 +68,7 @@ def select_list(table: MySqlTable) -> str:
 
 def result_plan(
     table: MySqlTable, columns: Sequence[ResultColumn], *, where: str, tinyint1_as_boolean: bool = False
-) -> TablePlan:
+) -> RowPlan:
     """How rows of `select_list(table)` become columns. Raises SchemaUnknown when the result has other columns."""
     if len(columns) != len(table.columns):
         raise _does_not_fit(f"the result has {len(columns)} columns, the definition {len(table.columns)}", where)
@@ -84,7 +84,7 @@ def result_plan(
     arrow = arrow_schema(schema)
     raw = tuple(kind if left is None else pa.binary() for kind, left in zip(arrow.types, finish, strict=True))
     nothing = np.zeros(1, np.int64)
-    return TablePlan(table, schema, arrow, numbers, nothing, np.zeros(1, np.uint8), 0, raw, tuple(finish))
+    return RowPlan(table, schema, arrow, numbers, nothing, np.zeros(1, np.uint8), 0, raw, tuple(finish))
 
 
 def _operation(column: MySqlColumn, found: ResultColumn, *, as_boolean: bool, where: str) -> dict[str, int]:
@@ -153,7 +153,7 @@ class RowReader:
     """
 
     def __init__(
-        self, plan: TablePlan, stamp: Stamp, count: Count, *, strict: bool, where: str, replaces: bool = False
+        self, plan: RowPlan, stamp: Stamp, count: Count, *, strict: bool, where: str, replaces: bool = False
     ) -> None:
         self._plan, self._stamp, self._count, self._strict, self._where = plan, stamp, count, strict, where
         self._replaced = count if replaces else None

@@ -42,7 +42,7 @@ _TOO_LONG: Final = frozenset({3024, 1969})
 _NO_STATEMENTS: Final = 1461
 
 
-class TableChanged(Exception):
+class DefinitionChanged(Exception):
     """The statement's table is not what it was when the transaction's view was opened. The caller begins anew."""
 
 
@@ -212,7 +212,7 @@ class ResultStream:
             return SourceUnavailable("the server sent no row in time", where=self._where)
         code = error.args[0] if isinstance(error, pymysql.err.MySQLError) and error.args else 0
         if code in _TABLE_GONE:
-            return TableChanged(str(error))
+            return DefinitionChanged(str(error))
         if code in _TOO_LONG:
             return SourceUnavailable(f"the statement was ended: {error.args[1]}", where=self._where)
         if code == _NO_STATEMENTS:

@@ -141,7 +141,7 @@ class ChunkSessions:
         return str(kind) == "SYSTEM VERSIONED"
 
 
-class KeptSessions:
+class SessionPool:
     """Keeps a chunk's sessions for the next one that the same task reads. Close it at the end."""
 
     def __init__(self) -> None:

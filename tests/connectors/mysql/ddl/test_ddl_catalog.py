@@ -21,7 +21,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import StatementDml
 
 T, U = (TableId("shop", name) for name in ("t", "u"))
@@ -327,7 +327,7 @@ def test_a_table_converted_to_a_smaller_character_set_is_noted() -> None:
 
 
 def test_sequences_are_no_tables() -> None:
-    one = catalog(dialect=Dialect.of("10.11.19-MariaDB"))
+    one = catalog(dialect=DdlDialect.of("10.11.19-MariaDB"))
     assert not one.apply("CREATE SEQUENCE sq", "shop").changes
     assert one.sequences == {TableId("shop", "sq")}
     one.apply("RENAME TABLE sq TO sq2", "shop")

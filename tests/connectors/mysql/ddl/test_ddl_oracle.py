@@ -11,11 +11,11 @@ from ddl_statements import FILES, Case, mode_bits, read_cases
 from pymysql.err import MySQLError
 
 from cdc_services.server import MySqlServer
-from connectors.mysql.ddl.catalog import Catalog, DdlResult
+from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.server.server_info import server_info
 from connectors.mysql.table import MySqlColumn, MySqlTable
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 
 pytestmark = pytest.mark.mysql
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
@@ -40,7 +40,7 @@ class Oracle:
         self.database = server.new_database("ddl")
         self.connection = server.connect(database=self.database)
         self.reader = server.connect()
-        self.catalog = Catalog(wanted=lambda table: True, dialect=Dialect.of(self._version()))
+        self.catalog = TableDefinitions(wanted=lambda table: True, dialect=DdlDialect.of(self._version()))
         self.catalog.define((), databases={self.database: "utf8mb4"})
         self.settings = ("", "on")
 

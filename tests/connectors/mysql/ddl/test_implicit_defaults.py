@@ -7,7 +7,7 @@ from ddl_tables import catalog
 
 from connectors.mysql.ddl.defaults import default_text, fill_text
 from connectors.mysql.table import MySqlColumn
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import Default, DefaultKind
 
 
@@ -29,7 +29,7 @@ def test_rows_already_there_get_the_servers_implicit_default(type_: str, text: s
 def test_defaults_may_have_all_65_digits() -> None:
     column = MySqlColumn("c", "decimal", length=65, scale=30)
     default = Default(DefaultKind.NUMBER, "9" * 35 + ".5")
-    assert default_text(default, column, Dialect()) == "9" * 35 + ".5" + "0" * 29
+    assert default_text(default, column, DdlDialect()) == "9" * 35 + ".5" + "0" * 29
 
 
 NOT_TOLD = [
@@ -64,7 +64,7 @@ CERTAIN = (
 )  # fmt: skip
 
 
-def added(definition: str, dialect: Dialect | None = None) -> tuple[str, tuple[str, ...]]:
+def added(definition: str, dialect: DdlDialect | None = None) -> tuple[str, tuple[str, ...]]:
     """Why a table is copied after a column was added, and what is said where none is."""
     sql = f"ALTER TABLE t ADD c {definition}"
     copying = catalog("CREATE TABLE t (a INT)", dialect=dialect)
@@ -95,5 +95,5 @@ def test_a_constant_that_every_sink_takes_copies_nothing(definition: str) -> Non
 
 @pytest.mark.parametrize("function", ["uuid()", "uuid_short()", "(uuid_short())", "rand() ", "NEXT VALUE FOR s"])
 def test_a_computed_default_of_mariadb_has_the_table_copied(function: str) -> None:
-    copied, _ = added(f"VARCHAR(40) DEFAULT {function}", Dialect.of("10.11.19-MariaDB"))
+    copied, _ = added(f"VARCHAR(40) DEFAULT {function}", DdlDialect.of("10.11.19-MariaDB"))
     assert "the server computed column c" in copied

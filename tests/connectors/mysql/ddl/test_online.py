@@ -7,7 +7,7 @@ from ddl_tables import catalog
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import AddColumn, AlterColumnType, CreateTable, DropColumn, DropTable, SchemaChange, TableId
-from connectors.mysql.ddl.catalog import Catalog, DdlResult
+from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
 from connectors.mysql.table import table_schema
 
 T, OLD = TableId("shop", "t"), TableId("shop", "_t_del")
@@ -20,13 +20,13 @@ TRIGGERS = (
 )
 
 
-def known(*, copied: bool = True, wanted: str = "t", online: bool = True) -> Catalog:
+def known(*, copied: bool = True, wanted: str = "t", online: bool = True) -> TableDefinitions:
     found = catalog(CREATE, wanted=wanted, online_schema_changes=online)
     found.copied_when_uncertain = lambda table: copied
     return found
 
 
-def gh_ost(one: Catalog, clauses: str, *between: str) -> DdlResult:
+def gh_ost(one: TableDefinitions, clauses: str, *between: str) -> DdlResult:
     statements = (
         "create /* gh-ost */ table `shop`.`_t_ghc` (id bigint auto_increment primary key, hint varchar(64) unique key)",
         "create /* gh-ost */ table `shop`.`_t_gho` like `shop`.`t`",
@@ -40,7 +40,7 @@ def gh_ost(one: Catalog, clauses: str, *between: str) -> DdlResult:
     return one.apply("rename /* gh-ost */ table `shop`.`t` to `shop`.`_t_del`, `shop`.`_t_gho` to `shop`.`t`", "shop")
 
 
-def pt_osc(one: Catalog, clauses: str, triggers: tuple[str, ...] = TRIGGERS) -> DdlResult:
+def pt_osc(one: TableDefinitions, clauses: str, triggers: tuple[str, ...] = TRIGGERS) -> DdlResult:
     created = CREATE.replace("TABLE t", "TABLE `shop`.`_t_new`")
     for statement in (created, f"ALTER TABLE `shop`.`_t_new` {clauses}", *triggers):
         assert not one.apply(statement, "shop").captured
@@ -50,7 +50,7 @@ def pt_osc(one: Catalog, clauses: str, triggers: tuple[str, ...] = TRIGGERS) -> 
     return result
 
 
-def added(one: Catalog, name: str) -> SchemaChange:
+def added(one: TableDefinitions, name: str) -> SchemaChange:
     return AddColumn(T, table_schema(one.tables[T]).column(name))
 
 
@@ -153,7 +153,7 @@ def test_one_change_after_another() -> None:
         assert pt_osc_like(one, f"y{number}") == (added(one, f"y{number}"),)
 
 
-def pt_osc_like(one: Catalog, column: str) -> tuple[SchemaChange, ...]:
+def pt_osc_like(one: TableDefinitions, column: str) -> tuple[SchemaChange, ...]:
     statements = ("CREATE TABLE _t_new LIKE t", f"ALTER TABLE _t_new ADD {column} INT", *TRIGGERS)
     for statement in statements:
         one.apply(statement, "shop")

@@ -12,12 +12,17 @@ from test_follower import LONG_S, following, taken, transactions
 
 from cdc.errors import SourceUnavailable
 from cdc_services.server import MySqlServer
-from connectors.mysql.follow.log_end import ASK_S, End, LogEnd
-from connectors.mysql.server.positions import LogFile, LogPosition
+from connectors.mysql.follow.log_end import ASK_S, LogEnd, ServerLogEnd
+from connectors.mysql.server.positions import BinlogFile, LogPosition
 from connectors.mysql.server.server_info import server_info
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
-FILES = (LogFile("b.000009", 500), LogFile("b.000010", 1_000), LogFile("b.000011", 200), LogFile("b.000012", 70))
+FILES = (
+    BinlogFile("b.000009", 500),
+    BinlogFile("b.000010", 1_000),
+    BinlogFile("b.000011", 200),
+    BinlogFile("b.000012", 70),
+)
 
 
 @pytest.mark.parametrize(
@@ -32,14 +37,14 @@ FILES = (LogFile("b.000009", 500), LogFile("b.000010", 1_000), LogFile("b.000011
     ],
 )
 def test_bytes_to_the_end_are_those_of_all_files_between(here: LogPosition, behind: int) -> None:
-    assert End(LogPosition("b.000012", 70), files=FILES).bytes_behind(here) == behind
+    assert ServerLogEnd(LogPosition("b.000012", 70), files=FILES).bytes_behind(here) == behind
 
 
 def test_transactions_to_the_end_are_those_that_are_not_done() -> None:
-    end = End(LogPosition("b.000001", 4), f"{UUID}:1-40")
+    end = ServerLogEnd(LogPosition("b.000001", 4), f"{UUID}:1-40")
     assert end.transactions_behind(f"{UUID}:1-10:21-30") == 20
     assert end.transactions_behind(None) is None
-    assert End(LogPosition("b.000001", 4)).transactions_behind(f"{UUID}:1-10") is None
+    assert ServerLogEnd(LogPosition("b.000001", 4)).transactions_behind(f"{UUID}:1-10") is None
 
 
 def test_a_reader_whose_queue_is_full_asks_and_one_at_the_end_of_the_log_does_not() -> None:

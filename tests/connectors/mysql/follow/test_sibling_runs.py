@@ -12,8 +12,8 @@ from cdc.source import Siblings
 from connectors.mysql.follow.sibling_runs import Next, Own, SiblingRuns
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.sharing.plans import Plan
-from connectors.mysql.sharing.runs import FRESH_S, Run, Runs
+from connectors.mysql.sharing.plans import SharedPlan
+from connectors.mysql.sharing.runs import FRESH_S, Runs, SharingRun
 
 IDLE, FOLLOWING = Own(follows=False), Own(follows=True)
 
@@ -58,13 +58,13 @@ def test_a_run_behind_takes_what_was_planned(pair: Pair) -> None:
     pair.leader_plans(100, 200)
     for own in (IDLE, FOLLOWING):
         found = pair.other.next(at(100), None, 0.5, own)
-        assert isinstance(found, Plan)
+        assert isinstance(found, SharedPlan)
         assert found.end == at(200)
 
 
 def test_a_run_at_the_same_place_waits_for_the_one_that_follows(pair: Pair) -> None:
     pair.while_waiting.append(lambda: pair.leader_plans(100, 200))
-    assert isinstance(pair.other.next(at(100), None, 0.5, IDLE), Plan)
+    assert isinstance(pair.other.next(at(100), None, 0.5, IDLE), SharedPlan)
     assert pair.leader.next(at(200), None, 0.5, FOLLOWING) is Next.FOLLOW
 
 
@@ -112,6 +112,6 @@ def test_schema_changes_and_other_servers_are_planned_by_each(pair: Pair, end: M
 def test_runs_that_cannot_tell_are_alone(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
     runs = Runs(Siblings(tmp_path, "one", 2))
-    runs.report(Run(4))
+    runs.report(SharingRun(4))
     assert runs.others() == []
     assert not runs.behind(100, 100)

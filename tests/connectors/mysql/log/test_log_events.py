@@ -17,7 +17,7 @@ from connectors.mysql.log import event_bodies
 from connectors.mysql.log.dump_command import encode_gtid_set
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
 from connectors.mysql.log.log_file import read_buffers
-from connectors.mysql.log.query_event import Query, parse_query
+from connectors.mysql.log.query_event import QueryEvent, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.server.positions import file_number
 
@@ -92,7 +92,7 @@ def test_a_statement_with_its_settings(tmp_path: Path) -> None:
         + bytes([17, *[0] * 8]) + b"\x12\xff\x00" + b"\x13\x01" + b"\xfa???"
     )  # fmt: skip
     chunk = chunk_of(tmp_path, (events.QUERY, query("CREATE TABLE grün (a INT)".encode("cp1252"), b"shop", variables)))
-    assert parse_query(chunk, 0) == Query(
+    assert parse_query(chunk, 0) == QueryEvent(
         schema="shop", sql="CREATE TABLE grün (a INT)", sql_mode=0x100004, server_collation=255,
         explicit_timestamp=True, explicit_timestamp_flag=False,
     )  # fmt: skip
@@ -107,7 +107,7 @@ def test_mariadb_tells_in_a_flag_how_timestamps_are_defined(tmp_path: Path) -> N
 
 def test_a_statement_without_settings(tmp_path: Path) -> None:
     chunk = chunk_of(tmp_path, (events.QUERY, query(b"TRUNCATE t", b"")))
-    assert parse_query(chunk, 0) == Query(schema="", sql="TRUNCATE t")
+    assert parse_query(chunk, 0) == QueryEvent(schema="", sql="TRUNCATE t")
 
 
 @pytest.mark.parametrize("name", ["mysql.binlog", "mariadb.binlog"])

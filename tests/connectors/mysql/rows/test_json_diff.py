@@ -11,7 +11,7 @@ from json_log import JsonTable
 
 from cdc.errors import CorruptLog
 from cdc_services.server import MySqlServer
-from connectors.mysql.rows.json_diff import Cell, Operation, apply_diffs_text, edit_tree, parse_path, read_diffs
+from connectors.mysql.rows.json_diff import Cell, DiffKind, apply_diffs_text, edit_tree, parse_path, read_diffs
 from connectors.mysql.rows.json_value import decode, json_text_slow, tree_text
 
 
@@ -19,7 +19,7 @@ def diff(operation: int, path: str, value: object = None) -> bytes:
     """One diff as the log has it; short lengths only."""
     out = bytes([operation, len(path.encode())]) + path.encode()
     document = encode(value)
-    return out if operation == Operation.REMOVE else out + variable_length(len(document)) + document
+    return out if operation == DiffKind.REMOVE else out + variable_length(len(document)) + document
 
 
 @pytest.mark.parametrize(

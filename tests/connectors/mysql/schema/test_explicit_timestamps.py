@@ -10,12 +10,12 @@ from binlog_builder import log, query
 
 from cdc.schema import TableId
 from connectors.mysql import events
-from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.catalog import TableDefinitions
 from connectors.mysql.kernels import framing
 from connectors.mysql.log.indexer import Indexer
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.schema.tracker import apply_query
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 
 T = TableId("shop", "t")
 _ON, _OFF = b"\0\0\0\x01", b"\0\0\0\0"
@@ -24,7 +24,9 @@ _ON, _OFF = b"\0\0\0\x01", b"\0\0\0\0"
 @pytest.mark.parametrize("explicit", [True, False])
 def test_rows_that_are_there_get_a_time_that_the_log_does_not_tell(explicit: bool) -> None:
     """The first TIMESTAMP of a table defaults to the present time, without a word of it."""
-    catalog = Catalog(wanted=lambda table: True, dialect=Dialect.of("9.7.4"), copied_when_uncertain=lambda table: True)
+    catalog = TableDefinitions(
+        wanted=lambda table: True, dialect=DdlDialect.of("9.7.4"), copied_when_uncertain=lambda table: True
+    )
     catalog.define((), databases={"shop": "utf8mb4"})
     catalog.apply("CREATE TABLE t (id INT PRIMARY KEY)", "shop")
     added = catalog.apply("ALTER TABLE t ADD at TIMESTAMP", "shop", explicit_timestamps=explicit)
@@ -47,7 +49,7 @@ def test_a_timestamp_is_what_the_server_makes_of_it(tmp_path: Path, version: str
     body = query(b"CREATE TABLE t (id INT, at TIMESTAMP)", b"shop", b"\0" + flags)
     data = np.frombuffer(bytearray(log([(events.QUERY, body)])[len(events.MAGIC) :]), np.uint8)
     _, buffer = Indexer(framing.FILE, "binlog.000001", len(events.MAGIC)).buffers(data, len(data))
-    catalog = Catalog(wanted=lambda table: True, dialect=Dialect.of(version))
+    catalog = TableDefinitions(wanted=lambda table: True, dialect=DdlDialect.of(version))
     catalog.define((), databases={"shop": "utf8mb4"})
     apply_query(catalog, parse_query(buffer, 0), buffer, 0)
     assert catalog.tables[T].columns[1].nullable == nullable

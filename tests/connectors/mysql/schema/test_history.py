@@ -13,11 +13,11 @@ from hypothesis import given
 from cdc.errors import StateError
 from cdc.schema import CreateTable, DropTable, RenameTable, TableId
 from cdc.state.store import LocalStore
-from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.catalog import TableDefinitions
 from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
 from connectors.mysql.schema.history import FILE_NAME, SchemaEntry, SchemaHistory
 from connectors.mysql.table import MySqlTable
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 STATEMENTS = (
@@ -34,8 +34,8 @@ def wanted(table: TableId) -> bool:
     return table in (T, U)
 
 
-def written(folder: Path, statements: tuple[str, ...] = STATEMENTS) -> tuple[SchemaHistory, Catalog]:
-    history, catalog = SchemaHistory(LocalStore(folder)), Catalog(wanted=wanted)
+def written(folder: Path, statements: tuple[str, ...] = STATEMENTS) -> tuple[SchemaHistory, TableDefinitions]:
+    history, catalog = SchemaHistory(LocalStore(folder)), TableDefinitions(wanted=wanted)
     for number, sql in enumerate(statements):
         result = catalog.apply(sql, "shop")
         entry = SchemaEntry.of(result, {"file": "binlog.000001", "pos": 100 + number}, sql)
@@ -57,7 +57,7 @@ def test_another_process_reads_what_was_written(tmp_path: Path) -> None:
     assert reader.entries(0, 6) == history.entries(0, 6)
     assert [entry.sql for entry in reader.entries(0, 6)] == list(STATEMENTS)
     assert reader.entries(2, 3)[0].at == {"file": "binlog.000001", "pos": 102}
-    again = reader.fill(Catalog(wanted=wanted, dialect=Dialect()), 6)
+    again = reader.fill(TableDefinitions(wanted=wanted, dialect=DdlDialect()), 6)
     assert (again.tables, again.databases, again.marks) == (catalog.tables, catalog.databases, catalog.marks)
     assert again.marks == {U: "left"}
 

@@ -13,11 +13,11 @@ from cdc.errors import SchemaUnknown, SourceError
 from cdc.schema import TableId
 from cdc_services.installation import find
 from cdc_services.server import MySqlServer
-from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.catalog import TableDefinitions
 from connectors.mysql.schema.schema_files import define_from, statements
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.table import table_schema
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 
 SCRIPT = r"""
 -- a dump; with a comment
@@ -45,8 +45,8 @@ def test_a_script_is_split_at_its_delimiters() -> None:
     assert list(statements(" ;; \n;")) == []
 
 
-def defined(path: Path) -> Catalog:
-    catalog = Catalog(wanted=lambda table: table.database == "shop")
+def defined(path: Path) -> TableDefinitions:
+    catalog = TableDefinitions(wanted=lambda table: table.database == "shop")
     define_from(path, catalog)
     return catalog
 
@@ -92,8 +92,8 @@ def test_a_dump_defines_what_the_server_has(flavor: str, tmp_path: Path, request
     )
     path = tmp_path / "dump.sql"
     path.write_text(done.stdout)
-    dialect = Dialect.of(f"{server.version}-{flavor}")
-    catalog = Catalog(wanted=lambda table: table.database == database, dialect=dialect)
+    dialect = DdlDialect.of(f"{server.version}-{flavor}")
+    catalog = TableDefinitions(wanted=lambda table: table.database == database, dialect=dialect)
     define_from(path, catalog)
     there = read_tables(server.connect(), lambda table: table.database == database)
     assert {table: table_schema(known) for table, known in catalog.captured.items()} == {

@@ -17,10 +17,10 @@ from connectors.mysql import events
 from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.log.segment import Segment
 from connectors.mysql.options import BinlogFilesSourceOptions
-from connectors.mysql.schema.schemas import Known, Schemas, Tracker, shown_schema
+from connectors.mysql.schema.schemas import Schemas, StartingDefinitions, Tracker, shown_schema
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.table import MySqlColumn, MySqlTable
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 
 T = TableId("shop", "t")
 DEFINED = MySqlTable(
@@ -44,12 +44,12 @@ def schemas(folder: Path, **options: Any) -> Schemas:
 
 def begun(folder: Path, *tables: MySqlTable, **options: Any) -> Schemas:
     made = schemas(folder, **options)
-    made.begin(Known(tables), wanted, AT, Dialect())
+    made.begin(StartingDefinitions(tables), wanted, AT, DdlDialect())
     return made
 
 
 def tracker(made: Schemas, count: int) -> Tracker:
-    return made.tracker(count, wanted, Dialect(), 0, [])
+    return made.tracker(count, wanted, DdlDialect(), 0, [])
 
 
 def told(made: Tracker, statement: str) -> frozenset[TableId]:
@@ -62,7 +62,7 @@ def test_the_history_begins_with_what_holds_at_the_start(tmp_path: Path) -> None
     (created,) = on.changes(made.events(0, 1))
     assert isinstance(created, CreateTable)
     assert created.schema.names == ("id", "flag")
-    made.begin(Known((DEFINED,)), wanted, AT, Dialect())  # a crash before the offset was stored
+    made.begin(StartingDefinitions((DEFINED,)), wanted, AT, DdlDialect())  # a crash before the offset was stored
     assert made.history.count() == 1
 
 

@@ -11,7 +11,7 @@ from cdc_services.server import MySqlServer
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import (
-    LogFile,
+    BinlogFile,
     LogPosition,
     check_file_position,
     check_gtid_position,
@@ -180,10 +180,10 @@ def test_the_time_of_a_file_that_is_gone(own, flavor: str) -> None:
 
 
 def test_last_before_asks_few_files() -> None:
-    logs = [LogFile(f"binlog.{n:06}", 1) for n in range(1, 1001)]
+    logs = [BinlogFile(f"binlog.{n:06}", 1) for n in range(1, 1001)]
     asked: list[str] = []
 
-    def opened(log: LogFile) -> int:
+    def opened(log: BinlogFile) -> int:
         asked.append(log.name)
         return int(log.name[-6:]) * 10
 

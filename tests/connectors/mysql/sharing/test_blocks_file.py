@@ -13,7 +13,7 @@ import pytest
 from cdc.block import ChangeBlock
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.testing.blocks import block, images
-from connectors.mysql.sharing.blocks_file import BlocksFile, TooLarge, write_blocks
+from connectors.mysql.sharing.blocks_file import BlocksFile, BlocksTooLarge, write_blocks
 
 ORDERS, NOTES = TableId("shop", "orders"), TableId("shop", "no.tes")
 SCHEMA = TableSchema(
@@ -86,5 +86,5 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, cut: int) -> None:
 
 
 def test_more_than_the_file_may_have_is_too_large(tmp_path: Path) -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(BlocksTooLarge):
         write_blocks(tmp_path / "file", some(), (), Counter(), 5000)

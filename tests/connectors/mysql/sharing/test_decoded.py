@@ -21,7 +21,7 @@ from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.sharing import decoded
 from connectors.mysql.sharing.decoded import Elsewhere, SharedBlocks
-from connectors.mysql.sharing.runs import Run, Runs
+from connectors.mysql.sharing.runs import Runs, SharingRun
 
 TABLE = TableId("shop", "t")
 SCHEMA = TableSchema((Column("id", DataType(Kind.BIGINT), nullable=False),), ("id",))
@@ -50,7 +50,7 @@ class Reader:
         return Siblings(self.folder, self.name, 2)
 
     def is_at(self, position: int) -> None:
-        Runs(self.siblings).report(Run(sequence_of(FILE, position)))
+        Runs(self.siblings).report(SharingRun(sequence_of(FILE, position)))
 
     def read(self, wanted: LogRange) -> list[int]:
         """The keys of a range's rows."""

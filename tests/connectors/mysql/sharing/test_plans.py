@@ -10,7 +10,7 @@ import pytest
 from cdc.source import Siblings
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.sharing.plans import MOST_PLANS, Plan, Plans
+from connectors.mysql.sharing.plans import MOST_PLANS, Plans, SharedPlan
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -20,10 +20,10 @@ def at(position: int, gtids: str | None = "", file: int = 3) -> MySqlOffset:
     return MySqlOffset(LogPosition(f"binlog.{file:06}", position), done, 5, "server", 2)
 
 
-def plan(first: int, last: int) -> Plan:
+def plan(first: int, last: int) -> SharedPlan:
     middle = (first + last) // 2
     cuts = tuple((at(position).position, at(position).gtids) for position in (middle, last))
-    return Plan(at(first), at(last), cuts, "tables", 17)
+    return SharedPlan(at(first), at(last), cuts, "tables", 17)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from cdc.source import Limits
 from cdc.state.store import LocalStore
 from cdc.testing import block
 from cdc_services.server import MySqlServer
-from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.catalog import TableDefinitions
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import LogRange
 from connectors.mysql.schema.history import SchemaHistory
@@ -29,7 +29,7 @@ from connectors.mysql.server.foreign_keys import Link
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.cascades import (
     Cascading,
-    Due,
+    DueRequests,
     Parent,
     changed_by,
     parents_of,
@@ -128,7 +128,7 @@ def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
 )
 def test_a_foreign_key_that_is_added_is_asked_for(tmp_path: Path, statement: str, entries: int) -> None:
     history = SchemaHistory(LocalStore(tmp_path))
-    catalog = Catalog(wanted=lambda table: table.database == "shop")
+    catalog = TableDefinitions(wanted=lambda table: table.database == "shop")
     catalog.apply("CREATE TABLE child (id INT PRIMARY KEY, p INT)", "shop")
     tracker = Tracker(history, catalog, [])
     assert tracker.statement(chunk([sql(statement)]), 0, "") == frozenset()
@@ -157,7 +157,7 @@ def test_a_part_of_another_servers_log_asks_though_its_file_is_called_alike(tmp_
 
 def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path) -> None:
     now, requests = [1000.0], Requests(LocalStore(tmp_path))
-    due = Due(requests, 60, lambda: now[0])
+    due = DueRequests(requests, 60, lambda: now[0])
 
     def ask(place: str) -> frozenset[str]:
         store = LocalStore(tmp_path)

@@ -23,7 +23,7 @@ from cdc.testing.blocks import block
 from connectors.shared.conversion.fit import Fitted, Fitter
 from connectors.shared.conversion.policy import Reason, RejectedValuePolicy
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
-from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images
+from connectors.shared.last_image.last_image import KeylessChanges, LastImages, every_insert, images
 from connectors.shared.streamload.dialect import DORIS, STARROCKS
 
 TABLE = TableId("shop", "orders")
@@ -38,7 +38,7 @@ def column(text: str, name: str = "c", **more: Any) -> TargetColumn:
     return TargetColumn(name, TargetKind(word), length, scale, **more)
 
 
-def changed(kind: str, changes: Sequence[tuple[str, int, Any]], keys: Sequence[str] = ("id",)) -> Images:
+def changed(kind: str, changes: Sequence[tuple[str, int, Any]], keys: Sequence[str] = ("id",)) -> LastImages:
     """Images of a table with an INT key `id` and a column `c`."""
     schema = TableSchema((Column("id", DataType.parse("INT")), Column("c", DataType.parse(kind))), tuple(keys))
     rows = block(TABLE, schema, [(symbol, {"id": key, "c": value}) for symbol, key, value in changes], sequence=HERE)
@@ -270,7 +270,7 @@ def test_invalid_text_is_found_wherever_it_hides() -> None:
     raw = pa.array([b"ok", None, b"a\xff", b"\xc3"], pa.binary()).view(pa.string())
     found = changed("STRING", [("+I", at, "x") for at in range(4)])
     rows = pa.RecordBatch.from_arrays([found.rows["id"], raw], names=["id", "c"])
-    bad = Images(TABLE, found.schema, rows, found.delete, found.sequence, 4, 0, 0, {})
+    bad = LastImages(TABLE, found.schema, rows, found.delete, found.sequence, 4, 0, 0, {})
     target = TargetTable(TABLE, (ID, column("STRING")), ("id",))
     with pytest.raises(SinkError, match=r"row id=2 .*a value of 2 bytes is not valid UTF-8"):
         Fitter(found.schema, target, DORIS.limits).check(bad)
@@ -284,7 +284,7 @@ def test_invalid_text_is_found_wherever_it_hides() -> None:
 def test_dates_outside_four_digit_years_are_found(days: int) -> None:
     found = changed("DATE", [("+I", 1, None), ("+I", 2, None)])
     rows = pa.RecordBatch.from_arrays([found.rows["id"], pa.array([0, days], pa.date32())], names=["id", "c"])
-    bad = Images(TABLE, found.schema, rows, found.delete, found.sequence, 2, 0, 0, {})
+    bad = LastImages(TABLE, found.schema, rows, found.delete, found.sequence, 2, 0, 0, {})
     with pytest.raises(SinkError, match=r"row id=2.*out of the range of DATE"):
         Fitter(found.schema, TargetTable(TABLE, (ID, column("DATE")), ("id",)), DORIS.limits).check(bad)
     nulled = Fitter(

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from cdc.schema import Position, TableId
 from connectors.shared.ddl import statements as ddl
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
 
 ORDERS = TableId("shop", "orders")
-MARIADB = Dialect.of("11.4.2-MariaDB")
+MARIADB = DdlDialect.of("11.4.2-MariaDB")
 
 
-def one(sql: str, dialect: Dialect | None = None) -> ddl.Statement:
+def one(sql: str, dialect: DdlDialect | None = None) -> ddl.Statement:
     (statement,) = parse(sql, database="shop", dialect=dialect)
     return statement
 

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.shared.ddl.dialect import Dialect
+from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.tokens import Token, TokenKind, Unreadable, tokenize
 
-MYSQL = Dialect.of("9.7.4")
-MARIADB = Dialect.of("10.11.19-MariaDB-0+deb12u1")
+MYSQL = DdlDialect.of("9.7.4")
+MARIADB = DdlDialect.of("10.11.19-MariaDB-0+deb12u1")
 
 
-def tokens(sql: str, dialect: Dialect = MYSQL) -> list[Token]:
+def tokens(sql: str, dialect: DdlDialect = MYSQL) -> list[Token]:
     return list(itertools.takewhile(lambda token: token.kind is not TokenKind.END, tokenize(sql, dialect)))
 
 
-def texts(sql: str, dialect: Dialect = MYSQL) -> list[str]:
+def texts(sql: str, dialect: DdlDialect = MYSQL) -> list[str]:
     return [token.text for token in tokens(sql, dialect)]
 
 
@@ -104,7 +104,7 @@ def test_comments_are_left_out() -> None:
         ("a /*!100100 b */ c", MARIADB, "abc"),
     ],
 )
-def test_a_versioned_comment_is_executed_by_the_servers_own_rule(sql: str, dialect: Dialect, expected: str) -> None:
+def test_a_versioned_comment_is_executed_by_the_servers_own_rule(sql: str, dialect: DdlDialect, expected: str) -> None:
     assert "".join(texts(sql, dialect)) == expected
 
 

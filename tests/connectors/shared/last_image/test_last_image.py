@@ -18,8 +18,8 @@ from cdc.testing.blocks import block
 from connectors.shared.last_image.last_image import (
     DELETE_DROPPED,
     KEYLESS_SKIPPED,
-    Images,
     KeylessChanges,
+    LastImages,
     every_insert,
     images,
     joined,
@@ -40,7 +40,7 @@ def changes(*rows: tuple[str, Any, int]) -> ChangeBlock:
     return block(TABLE, schema("INT"), [(kind, {"k0": key, "v": value}) for kind, key, value in rows])
 
 
-def left(found: Images) -> list[tuple[int, Any, int]]:
+def left(found: LastImages) -> list[tuple[int, Any, int]]:
     """(deleted, key, value) of each row, in order."""
     rows = found.rows.to_pylist()
     return [(int(gone), row["k0"], row["v"]) for gone, row in zip(found.delete, rows, strict=True)]

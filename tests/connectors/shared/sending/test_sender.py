@@ -10,7 +10,7 @@ from cdc.errors import SinkError
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.testing.blocks import block
-from connectors.shared.sending.sender import SendLimits, Written, send
+from connectors.shared.sending.sender import FlushResult, SendLimits, send
 
 SCHEMA = TableSchema((Column("id", DataType(Kind.BIGINT)),), ("id",))
 TASK = TaskAttempt(5, 2, 0)
@@ -53,7 +53,7 @@ class Load:
     def __init__(self, loads: Loads, name: str) -> None:
         self.loads, self.name, self.cancelled = loads, name, threading.Event()
 
-    def write(self, blocks: Sequence[ChangeBlock]) -> Written | None:
+    def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult | None:
         behaviour = self.loads.behaviour
         if behaviour.get("fail_at") == self.name:
             assert "hang_at" not in behaviour or self.loads.hanging.wait(60)
@@ -67,7 +67,7 @@ class Load:
             return None
         self.loads.rows[self.name] += numbers
         self.loads.note("write", self.name)
-        return Written(10 * len(numbers), inserts=len(numbers), counts={"seen": len(numbers)})
+        return FlushResult(10 * len(numbers), inserts=len(numbers), counts={"seen": len(numbers)})
 
     def finish(self) -> Any:
         with self.loads.lock:

@@ -23,7 +23,7 @@ from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.shared.conversion.convert import plain_text
 from connectors.shared.conversion.plan import text_bytes
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
-from connectors.shared.streamload.dialect import DORIS, STARROCKS, Dialect
+from connectors.shared.streamload.dialect import DORIS, STARROCKS, StreamLoadDialect
 from connectors.shared.streamload.encode import DelimitedEncoder
 
 TABLE = TableId("shop", "t")
@@ -42,7 +42,7 @@ def written(
     columns: list[tuple[Column, TargetColumn]],
     rows: list[dict[str, Any]],
     *,
-    dialect: Dialect = DORIS,
+    dialect: StreamLoadDialect = DORIS,
     delete: list[int] | None = None,
     cut: int = 0,
     **target: Any,
@@ -159,7 +159,7 @@ def tables(draw: st.DrawFn) -> tuple[list[int], list[list[Any]]]:
 @given(table=tables(), cut=st.integers(0, 2), dialect=st.sampled_from([DORIS, STARROCKS]))
 @example(table=(list(range(len(ALL_TYPES))), [[None] * len(ALL_TYPES)]), cut=0, dialect=DORIS)
 def test_every_value_of_every_type_comes_back(
-    table: tuple[list[int], list[list[Any]]], cut: int, dialect: Dialect
+    table: tuple[list[int], list[list[Any]]], cut: int, dialect: StreamLoadDialect
 ) -> None:
     chosen, values = table
     names = [f"c{at}" for at in range(len(chosen))]
@@ -175,7 +175,7 @@ def test_every_value_of_every_type_comes_back(
 
 
 @DIALECTS
-def test_null_its_text_and_nothing_are_three_values(dialect: Dialect) -> None:
+def test_null_its_text_and_nothing_are_three_values(dialect: StreamLoadDialect) -> None:
     rows = [{"c": None}, {"c": "\\N"}, {"c": ""}, {"c": "\\\\N"}]
     found = written([column_of("STRING", "STRING")], rows, dialect=dialect)
     assert [row["c"] for row in found] == [None, b"\\N", b"", b"\\\\N"]
@@ -327,7 +327,7 @@ def strings(*values: str | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["c"])
 
 
-def text_encoder(dialect: Dialect = DORIS, target: str = "STRING") -> DelimitedEncoder:
+def text_encoder(dialect: StreamLoadDialect = DORIS, target: str = "STRING") -> DelimitedEncoder:
     """For one text column."""
     source, made = column_of("STRING", target)
     return DelimitedEncoder(TableSchema((source,)), TargetTable(TABLE, (made,)), dialect)

@@ -23,7 +23,7 @@ from cdc_standins.starrocks import csv_rows as starrocks_csv
 from cdc_standins.starrocks import expressions as starrocks_expressions
 from cdc_standins.starrocks.headers import read_headers
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
-from connectors.shared.streamload.dialect import DORIS, STARROCKS, Dialect
+from connectors.shared.streamload.dialect import DORIS, STARROCKS, StreamLoadDialect
 from connectors.shared.streamload.encode import DelimitedEncoder
 
 COLUMNS = (
@@ -56,7 +56,7 @@ ROWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def encoded(dialect: Dialect) -> tuple[str, bytes]:
+def encoded(dialect: StreamLoadDialect) -> tuple[str, bytes]:
     """The `columns` header and the text of all rows."""
     schema = TableSchema(tuple(Column(name, DataType.parse(kind)) for name, kind, _ in COLUMNS), ("id",))
     arrow = arrow_schema(schema)
@@ -100,7 +100,7 @@ def seen_by_starrocks(headers: Mapping[str, str], columns: str, text: bytes) -> 
 
 
 @pytest.mark.parametrize(("dialect", "seen"), [(DORIS, seen_by_doris), (STARROCKS, seen_by_starrocks)])
-def test_a_stand_in_reads_what_was_written(dialect: Dialect, seen: Any) -> None:
+def test_a_stand_in_reads_what_was_written(dialect: StreamLoadDialect, seen: Any) -> None:
     columns, text = encoded(dialect)
     found = seen(dialect.headers, columns, text)
     expected = read_rows(columns, text)

@@ -16,7 +16,7 @@ from cdc.schema import TableId
 from cdc_services.server import MySqlServer
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.snapshot.chunk import Chunk
-from connectors.mysql.snapshot.filter.membership import Inside, Membership
+from connectors.mysql.snapshot.filter.membership import InChunk, Membership
 from connectors.mysql.snapshot.plan.bounds import condition
 from connectors.mysql.snapshot.plan.key_columns import key_columns
 from connectors.mysql.snapshot.plan.split_points import ChunkSize, parts
@@ -110,7 +110,7 @@ def keys_of(server: MySqlServer, table: MySqlTable) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_chunks_part_a_table_and_tasks_agree_with_the_server(any_server: MySqlServer, name: str) -> None:
-    """Every row is in exactly one chunk by the server's WHERE, and `Inside` says the same of its key."""
+    """Every row is in exactly one chunk by the server's WHERE, and `InChunk` says the same of its key."""
     _, table = make(any_server, name)
     keys = keys_of(any_server, table)
     with closing(any_server.connect(sql_mode="")) as connection:
@@ -123,7 +123,7 @@ def test_chunks_part_a_table_and_tasks_agree_with_the_server(any_server: MySqlSe
         ]
         seen = np.zeros(keys.num_rows, np.int64)
         for chunk in chunks:
-            inside = Inside(Chunk.from_json(chunk.to_json()), table, asking(connection))
+            inside = InChunk(Chunk.from_json(chunk.to_json()), table, asking(connection))
             mine = inside(keys.select(list(chunk.columns)))
             seen += mine
             assert int(mine.sum()) == rows_of(connection, table, chunk)

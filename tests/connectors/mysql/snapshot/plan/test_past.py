@@ -22,7 +22,7 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.snapshot.chunk import DONE, Begin, End
+from connectors.mysql.snapshot.chunk import DONE, Begin, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
 from connectors.mysql.source import MySqlSource
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
@@ -55,7 +55,7 @@ class Pipeline:
         self.history.append(SchemaEntry({"file": "binlog.000001", "pos": self._position}, (change,), delta, "-- sql"))
         self.ends.append(self._offset())
 
-    def plan(self, *entries: Begin | End) -> None:
+    def plan(self, *entries: Begin | TableEnd) -> None:
         self._plan.append(entries)
         self.ends.append(self._offset())
 
@@ -79,7 +79,7 @@ def test_a_table_that_was_copied_with_other_columns_and_is_gone(tmp_path: Path, 
     pipeline = Pipeline(tmp_path)
     pipeline.log(CreateTable(T, table_schema(SMALL)), T, SMALL)
     pipeline.plan(Begin(T, "resync", reason="because"))
-    pipeline.plan(End(T, DONE))
+    pipeline.plan(TableEnd(T, DONE))
     if renamed:
         pipeline.log(RenameTable(T, OTHER), OTHER, SMALL, T)
     else:

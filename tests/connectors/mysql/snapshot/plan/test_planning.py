@@ -25,7 +25,7 @@ from cdc.schema import (
 )
 from cdc.state.store import LocalStore
 from cdc.testing import block, images
-from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, End, Entry, Lost, Rename, Watermark
+from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, Entry, LogLost, Rename, TableEnd, Watermark
 from connectors.mysql.snapshot.driver_side import DriverSide
 from connectors.mysql.snapshot.filter.moments import BEFORE_ALL, microseconds
 from connectors.mysql.snapshot.filter.tail_filter import Regions, TailFilter, regions
@@ -66,9 +66,9 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
     entries: list[Entry] = [
         Begin(T, "resync", "r1", "cdc resync", keys_certain=True),
         Chunk(1, T, ("a", "b"), None, ("x\U0001f600", b"\x00\xff"), {"file": "f", "at_ms": 3}, ("c_bin", None), rows=7),
-        End(U, "dropped"),
+        TableEnd(U, "dropped"),
         Rename(T, U),
-        Lost(),
+        LogLost(),
     ]
     ChunkPlan(LocalStore(tmp_path)).append(entries)
     again = ChunkPlan(LocalStore(tmp_path))
@@ -132,7 +132,7 @@ def test_progress_counts_a_table_that_begins_anew_from_nothing(tmp_path: Path) -
     driver.decided([{"chunk": mark(number, 100).to_json()} for number in (1, 2, 3)])
     assert [(t.state, t.rows, t.chunks, t.planned_chunks) for t in driver.progress()] == [("copying", 0, 0, 1)]
     driver.decided([{"chunk": mark(5, 200).to_json()}])
-    plan.append([End(T, DONE)])
+    plan.append([TableEnd(T, DONE)])
     (found,) = driver.progress()
     assert (found.state, found.rows, found.estimated_rows, found.chunks) == ("done", 5, 5, 1)
 
@@ -146,7 +146,7 @@ def test_a_table_of_one_batch_is_seen_while_it_is_read(tmp_path: Path) -> None:
     assert (found.state, found.rows, found.estimated_rows) == ("copying", 0, 70)
     driver.decided([{"chunk": mark(1, 100).to_json()}])
     assert [(table.state, table.rows) for table in driver.progress()] == [("copying", 5)]
-    plan.append([End(T, DONE)])
+    plan.append([TableEnd(T, DONE)])
     assert [table.state for table in driver.progress()] == ["done"]
 
 
@@ -155,7 +155,7 @@ def test_a_table_is_done_when_the_log_is_behind_its_snapshot(tmp_path: Path) -> 
     plan.append([*PLAN, Begin(T, "resync", reason="cdc resync"), replace(chunk(5, None, None), last=True)])
     driver.decided([{"chunk": mark(5, 200).to_json()}])
     assert [(t.state, t.why) for t in driver.progress()] == [("copying", "cdc resync")]
-    plan.append([End(T, DONE)])
+    plan.append([TableEnd(T, DONE)])
     assert [(t.state, t.why) for t in driver.progress()] == [("done", "cdc resync")]
 
 
@@ -187,8 +187,10 @@ ADD = AddColumn(T, Column("x", INT))
 @pytest.mark.parametrize(
     ("changes", "entries"),
     [
-        pytest.param([(50, TruncateTable(T))], [End(T, "truncated")], id="truncated: the log has all rows from there"),
-        pytest.param([(50, DropTable(T)), (60, CreateTable(T, SCHEMA))], [End(T, "dropped")], id="made anew"),
+        pytest.param(
+            [(50, TruncateTable(T))], [TableEnd(T, "truncated")], id="truncated: the log has all rows from there"
+        ),
+        pytest.param([(50, DropTable(T)), (60, CreateTable(T, SCHEMA))], [TableEnd(T, "dropped")], id="made anew"),
         pytest.param([(50, CreateTable(U, SCHEMA))], [], id="another table"),
         pytest.param([(301, ADD)], [], id="a column behind all chunks that were read"),
         pytest.param([(300, ADD)], [Begin(T, "restart")], id="a column before one"),
@@ -212,7 +214,7 @@ def test_another_type_of_the_split_column_begins_anew() -> None:
 def test_a_table_that_is_copied_ends_with_its_next_change() -> None:
     marks = {**MARKS, 3: mark(3, 200)}
     following = Following(copies_of(PLAN).tables, 4, marks)
-    assert following.entries([SequencedChange(500, ADD)], {T: TABLE}, {T: TABLE}) == [End(T, "done")]
+    assert following.entries([SequencedChange(500, ADD)], {T: TABLE}, {T: TABLE}) == [TableEnd(T, "done")]
 
 
 def test_regions_join_neighbours_that_are_alike() -> None:

@@ -16,7 +16,7 @@ from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import query
 from connectors.mysql.snapshot.chunk import Chunk
-from connectors.mysql.snapshot.filter.membership import Inside
+from connectors.mysql.snapshot.filter.membership import InChunk
 from connectors.mysql.snapshot.read.read_chunk import read_chunk
 from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, ReadSettings
 from connectors.mysql.table import MySqlTable
@@ -78,7 +78,7 @@ class ChunkReads:
         chunk = chunk or Chunk(5, table.id)
         access = Access(self.session, self.at, self.after)
         generator = read_chunk(
-            access, chunk, table, Inside(chunk, table, self.ask), settings or ReadSettings(), self._count, **hooks
+            access, chunk, table, InChunk(chunk, table, self.ask), settings or ReadSettings(), self._count, **hooks
         )
         rows: list[Row] = []
         self.blocks = []

@@ -19,7 +19,7 @@ from connectors.mysql.server.same_server import AnotherServer
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.read import read_chunk
 from connectors.mysql.snapshot.read.read_settings import ReadSettings
-from connectors.mysql.snapshot.read.session import KeptSessions
+from connectors.mysql.snapshot.read.session import SessionPool
 
 pytestmark = pytest.mark.mysql
 
@@ -400,7 +400,7 @@ def test_the_definition_counts_and_not_its_place_in_the_plan(any_server: MySqlSe
 
 def test_sessions_can_be_kept_for_the_next_chunk(any_server: MySqlServer) -> None:
     made = Made(any_server)
-    kept = KeptSessions()
+    kept = SessionPool()
     try:
         made.reads.read(made.table, kept=kept)
         opened = len(made.reads.sessions)

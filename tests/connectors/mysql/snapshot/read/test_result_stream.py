@@ -14,7 +14,7 @@ from result_bytes import END, LONGEST, Server, answers, column, error, packets, 
 
 from cdc.errors import SourceError, SourceUnavailable
 from connectors.mysql.rows import table_map as codes
-from connectors.mysql.snapshot.read.result_stream import BUFFER_BYTES, ResultStream, TableChanged
+from connectors.mysql.snapshot.read.result_stream import BUFFER_BYTES, DefinitionChanged, ResultStream
 from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
 
 _COLUMNS = [column("id", codes.LONG), column("note", codes.VAR_STRING)]
@@ -95,8 +95,8 @@ def test_the_columns_are_those_that_the_server_names() -> None:
         (1969, SourceUnavailable, "the statement was ended"),
         (1053, SourceUnavailable, "the connection was lost"),
         (1205, SourceUnavailable, "a lock was not released"),
-        (1412, TableChanged, "trouble"),
-        (1146, TableChanged, "trouble"),
+        (1412, DefinitionChanged, "trouble"),
+        (1146, DefinitionChanged, "trouble"),
         (1366, SourceError, "error 1366"),
     ],
 )
@@ -104,7 +104,7 @@ def test_an_error_inside_a_result(code: int, kind: type[Exception], text: str) -
     rows = [_row(1, b"one"), _row(2, b"two"), error(code)]
     with _answering(answers(_COLUMNS, rows)) as server, pytest.raises(kind, match=text) as caught:
         _payloads(server)
-    if kind is not TableChanged:
+    if kind is not DefinitionChanged:
         assert "shop.orders on cdc@server:3306" in str(caught.value)
 
 
