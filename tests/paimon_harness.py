@@ -14,7 +14,7 @@ from connectors.paimon.library import Catalog
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.rows import read_rows
 from connectors.paimon.sink import PaimonSink
-from connectors.paimon.tables import LakeTable, Tables
+from connectors.paimon.tables import CatalogTables, LakeTable
 
 
 class PaimonHarness:
@@ -30,10 +30,10 @@ class PaimonHarness:
         return PaimonSink(self.options, self.context)
 
     def table(self, table: TableId) -> LakeTable:
-        return Tables(self.catalog).get(table)
+        return CatalogTables(self.catalog).get(table)
 
     def rows(self, table: TableId) -> list[dict[str, Any]] | None:
-        found = Tables(self.catalog).find(table)
+        found = CatalogTables(self.catalog).find(table)
         if found is None:
             return None
         names = [column.name for column in found.columns]

@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
 from cdc.schema import TableId
-from connectors.doris.replies import State, TxnReply, backends_reply, load_reply, refusal, state_reply, txn_reply
+from connectors.doris.replies import (
+    TransactionState,
+    TxnReply,
+    backends_reply,
+    load_reply,
+    refusal,
+    state_reply,
+    txn_reply,
+)
 from connectors.shared.servers.address import Address
 from connectors.shared.streamload.http import HttpClient, Upload
 from connectors.shared.streamload.pack import Packing
@@ -37,7 +45,7 @@ class DorisClient:
         """Abort a transaction that is prepared or being prepared. Raises CommitUnknown when the answer is lost."""
         return self._finish(database, {"txn_id": str(txn), "txn_operation": "abort"})
 
-    def state(self, database: str, label: str) -> State:
+    def state(self, database: str, label: str) -> TransactionState:
         """The state of a label's newest transaction."""
         path = f"/api/{quote(database, safe='')}/get_load_state?{urlencode({'label': label})}"
         return state_reply(self.http.request("GET", path, repeatable=True))

@@ -15,7 +15,7 @@ from cdc.dead_letters import DeadLetters
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
-from connectors.doris.replies import LoadReply, State, load_reply, refusal, shown
+from connectors.doris.replies import LoadReply, TransactionState, load_reply, refusal, shown
 from connectors.doris.targets import Targets
 from connectors.doris.transactions import Handle, Transactions
 from connectors.shared.streamload.dialect import DORIS
@@ -152,7 +152,7 @@ class DorisLoad(TableLoad[Upload]):
         """The answer to a whole load was lost: ask for the state of its label."""
         transactions, two_phase = self._transactions, self._loader.rules.two_phase
         state = transactions.outcome(self._table.database, self._label)
-        if state is State.PRECOMMITTED and two_phase:
+        if state is TransactionState.PRECOMMITTED and two_phase:
             txn = self._retry.call(lambda: transactions.client.transaction_of(self._table, self._label), self._where)
             if txn is not None:
                 log.info("%s: the answer was lost, Doris has the load prepared", self._where)

@@ -28,7 +28,7 @@ _BUSY = re.compile(
 )
 
 
-class State(StrEnum):
+class TransactionState(StrEnum):
     """State of a label's newest transaction (`get_load_state`). UNKNOWN: never seen, or forgotten."""
 
     PREPARE = "PREPARE"
@@ -41,12 +41,12 @@ class State(StrEnum):
     @property
     def decided(self) -> bool:
         """Whether the rows are in for good."""
-        return self in (State.COMMITTED, State.VISIBLE)
+        return self in (TransactionState.COMMITTED, TransactionState.VISIBLE)
 
     @property
     def open(self) -> bool:
         """Whether the transaction has not ended."""
-        return self in (State.PREPARE, State.PRECOMMITTED)
+        return self in (TransactionState.PREPARE, TransactionState.PRECOMMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,13 @@ def txn_reply(answer: Answer) -> TxnReply:
     return TxnReply(_verdict(str(body["status"]), message), message)
 
 
-def state_reply(answer: Answer) -> State:
+def state_reply(answer: Answer) -> TransactionState:
     """Take apart the answer of `get_load_state`. Raises SinkError, SinkUnavailable."""
     body = _object(check_status(answer))
     data = str(body.get("data", ""))
-    if body.get("code") != 0 or data not in State.__members__:
+    if body.get("code") != 0 or data not in TransactionState.__members__:
         raise _front_end_error(body, answer.server)
-    return State(data)
+    return TransactionState(data)
 
 
 def backends_reply(answer: Answer) -> list[tuple[str, int]]:

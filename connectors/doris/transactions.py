@@ -23,7 +23,7 @@ from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.doris.client import DorisClient
-from connectors.doris.replies import State, TxnReply, Verdict, refusal, shown
+from connectors.doris.replies import TransactionState, TxnReply, Verdict, refusal, shown
 from connectors.shared.streamload.commits import LoadLost
 
 log = logging.getLogger(__name__)
@@ -92,14 +92,14 @@ class Transactions:
     def _is_committed(self, reply: TxnReply, table: TableId, handle: Handle) -> bool:
         if reply.verdict is Verdict.DONE:
             return True
-        state = State.ABORTED if reply.verdict is Verdict.ABORTED else None
+        state = TransactionState.ABORTED if reply.verdict is Verdict.ABORTED else None
         if reply.verdict is Verdict.NOT_FOUND:
             state = self.client.state(table.database, handle.label)
         where = f"{table}, label {handle.label}"
-        if state is State.ABORTED:
+        if state is TransactionState.ABORTED:
             reason = f"Doris has aborted {handle.rows:,} rows: {shown(reply.message)}"
             raise LoadLost(reason, where=where, hint=_KEEP_LONGER, forgotten=False)
-        if state is State.UNKNOWN:
+        if state is TransactionState.UNKNOWN:
             reason = f"Doris has forgotten a load of {handle.rows:,} rows, and so whether it was committed"
             raise LoadLost(reason, where=where, hint=_REMEMBER_LONGER, forgotten=True)
         return state is not None and state.decided
@@ -135,21 +135,21 @@ class Transactions:
         if reply.verdict is Verdict.REFUSED:
             raise refusal(reply.message, f"{table}, label {label}")
 
-    def outcome(self, database: str, label: str) -> State:
+    def outcome(self, database: str, label: str) -> TransactionState:
         """The state of a load that was sent whole, once it is no longer under way."""
-        backoff, state = Backoff(self.retry, f"the outcome of the load {label}"), State.PREPARE
+        backoff, state = Backoff(self.retry, f"the outcome of the load {label}"), TransactionState.PREPARE
         while True:
             try:
                 state = self.client.state(database, label)
             except SinkUnavailable as error:
                 log.info("no answer about %s: %s", label, error)
-            if state is not State.PREPARE or not backoff.pause(state):
+            if state is not TransactionState.PREPARE or not backoff.pause(state):
                 return state
 
     def wait_until_visible(self, database: str, label: str, waits: RetryPolicy) -> None:
         """Wait until what is committed under the label can be read. Raises SinkUnavailable when that takes too long."""
         backoff = Backoff(waits, f"{database}: waiting until the load {label} is visible")
-        while self.retry.call(lambda: self.client.state(database, label), label) is State.COMMITTED:
+        while self.retry.call(lambda: self.client.state(database, label), label) is TransactionState.COMMITTED:
             if not backoff.pause():
                 raise SinkUnavailable(
                     f"{label} is committed and has not become visible within {waits.timeout_s:.0f} s",

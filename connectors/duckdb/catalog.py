@@ -12,7 +12,7 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, ActualTable, Layout
 from cdc.schema import TableId
-from connectors.duckdb.database import DuckDbSession, Names, first_line
+from connectors.duckdb.database import DuckDbSession, FullNames, first_line
 from connectors.duckdb.dialect import DuckDbDialect
 
 _COLUMNS = """
@@ -82,7 +82,7 @@ class NoFile(SchemaSession[str]):
     """A file that does not exist: nothing is in it, and nothing can be carried out."""
 
     def __init__(self, path: str) -> None:
-        self._dialect = DuckDbDialect(Names.of_file(path))
+        self._dialect = DuckDbDialect(FullNames.of_file(path))
 
     @property
     def dialect(self) -> DuckDbDialect:

@@ -37,13 +37,13 @@ def quoted(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class FullNames:
     """Full names. Always with DuckDB's name for the file, as it calls `shop.orders` ambiguous in a file shop.duckdb."""
 
     catalog: str
 
     @classmethod
-    def of_file(cls, path: str) -> Names:
+    def of_file(cls, path: str) -> FullNames:
         """The names in a file that does not exist yet."""
         return cls(Path(path).name.partition(".")[0])
 
@@ -61,7 +61,7 @@ class DuckDbSession:
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
-        self.names = Names(str(self.rows("SELECT current_database()")[0][0]))
+        self.names = FullNames(str(self.rows("SELECT current_database()")[0][0]))
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement with bound values and return all rows of its result."""

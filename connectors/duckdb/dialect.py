@@ -14,7 +14,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, TableId, TableSchema
-from connectors.duckdb.database import Names, quoted
+from connectors.duckdb.database import FullNames, quoted
 from connectors.duckdb.spelling import spelled
 from connectors.duckdb.types import TEXT, can_be_key, data_type, default_literal, duckdb_type, holds, text_literal
 
@@ -26,7 +26,7 @@ RESERVED_PREFIX = "__cdc_"
 class DuckDbDialect(Dialect[str]):
     """The dialect for one file. A column's default is a whole SQL expression here."""
 
-    names: Names
+    names: FullNames
 
     name = "DuckDB"
     ignore_case = True

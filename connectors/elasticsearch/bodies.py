@@ -24,14 +24,14 @@ from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.state.durable import new_file
-from connectors.elasticsearch.documents import Place, document_ids, lines
+from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines
 from connectors.elasticsearch.lookup import looked_for
 from connectors.shared.last_image.last_image import KeylessChanges, LastImages, every_insert, images, joined
 from connectors.shared.staging.stage import batch_folder, refuse_null_keys
 
 _FLUSH_ROWS, _FLUSH_BYTES, _TOTAL_BYTES = 100_000, 32 << 20, 64 << 20
 
-Places = Callable[[TableId], Place]
+Places = Callable[[TableId], DocumentPlace]
 """Where documents of a table go. Raises SinkError for a table without an index."""
 
 
@@ -39,7 +39,7 @@ Places = Callable[[TableId], Place]
 class _Table:
     """The documents of one table in this task."""
 
-    place: Place
+    place: DocumentPlace
     key: tuple[str, ...]
     blocks: list[ChangeBlock] = field(default_factory=list)
     rows: int = 0
@@ -152,7 +152,7 @@ class BodyWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class Flush:
+class BulkBodies:
     """Bodies whose documents are all different; `positions` of each has a line per document, or nothing.
 
     Attributes:
@@ -203,7 +203,7 @@ def write_bodies(
     ]
 
 
-def read_flushes(directory: Path, prepared: Prepared) -> Iterator[Flush]:
+def read_flushes(directory: Path, prepared: Prepared) -> Iterator[BulkBodies]:
     """The flushes, in order. Raises SinkError when the file is missing or not whole."""
     path = directory / "staging" / prepared.handle["file"]
     try:
@@ -212,7 +212,7 @@ def read_flushes(directory: Path, prepared: Prepared) -> Iterator[Flush]:
             for number, flush in enumerate(prepared.handle["flushes"]):
                 bodies = [_read(file, offset, length) for offset, length, *_ in flush]
                 ends = [(offset + length, sum(more)) for offset, length, _, *more in flush]
-                yield Flush(bodies, [_read(file, end, length) for end, length in ends], number in lookups)
+                yield BulkBodies(bodies, [_read(file, end, length) for end, length in ends], number in lookups)
     except OSError as error:
         hint = "the decided batch cannot be sent; restore the state directory from a backup"
         raise SinkError(f"staged documents cannot be read: {error}", where=str(path), hint=hint) from error

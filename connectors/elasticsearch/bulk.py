@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.errors import SinkError, SinkUnavailable
-from connectors.elasticsearch.client import Answer, Client
+from connectors.elasticsearch.client import ErrorAnswer, SearchClient
 
 _PATH = "/_bulk?filter_path=errors,items.*.error,items.*.status,items.*._id,items.*._index"
 _LATER = frozenset({429, 503})
@@ -54,7 +54,7 @@ def epoch_of(number: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedDocument:
     """A document that the server does not take: its number within the body, the server's reason, its item's text."""
 
     number: int
@@ -68,7 +68,7 @@ class _Left:
 
     text: bytes
     numbers: Sequence[int]
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedDocument] = field(default_factory=list)
     reason: str = ""
     """The server's words for the first item that is to be sent again."""
 
@@ -82,12 +82,12 @@ class Sender:
     that are refused are given back; otherwise the first one is an error.
     """
 
-    client: Client
+    client: SearchClient
     connections: int
     check_owner: Callable[[], None]
     keep: bool = False
 
-    def send(self, bodies: Sequence[bytes], highest: int) -> list[list[Refused]]:
+    def send(self, bodies: Sequence[bytes], highest: int) -> list[list[RefusedDocument]]:
         """Send bodies whose documents are all different, in any order; returns when all are in, with what is refused.
 
         `highest` is the highest version of this batch. Raises SinkError for a document that is refused, unless such are
@@ -98,7 +98,7 @@ class Sender:
         with ThreadPoolExecutor(min(self.connections, len(bodies)), thread_name_prefix="cdc-bulk") as pool:
             return [done.result() for done in [pool.submit(self._whole, body, highest) for body in bodies]]
 
-    def _whole(self, body: bytes, highest: int) -> list[Refused]:
+    def _whole(self, body: bytes, highest: int) -> list[RefusedDocument]:
         """One body, and what is left of it, until all of it is in or refused."""
         left, repeated = _Left(body, range(len(body))), False
 
@@ -123,7 +123,7 @@ class Sender:
         """Send; the items that are to be sent again."""
         try:
             answer = self.client.send("POST", _PATH, body.text, "application/x-ndjson", wait=False)
-        except Answer as refused:
+        except ErrorAnswer as refused:
             if refused.status == 413:
                 return self._halves(body, highest)
             hint = "the server refused the whole request; nothing of it is in"
@@ -138,7 +138,7 @@ class Sender:
                 again.append(text)
                 numbers.append(body.numbers[place])
             elif self.keep and _is_refused(found):
-                kept.append(Refused(body.numbers[place], _reason(found), text))
+                kept.append(RefusedDocument(body.numbers[place], _reason(found), text))
         return _Left(b"".join(again), numbers, kept, said)
 
     def _halves(self, body: _Left, highest: int) -> _Left:
@@ -147,7 +147,7 @@ class Sender:
         if len(parts) == 1:
             said = f"a document of {len(body.text)} bytes is larger than the server takes"
             if self.keep:
-                return _Left(b"", (), [*body.refused, Refused(body.numbers[0], said, body.text)])
+                return _Left(b"", (), [*body.refused, RefusedDocument(body.numbers[0], said, body.text)])
             hint = "raise http.max_content_length of the server, or leave the column out with a projection"
             raise SinkError(said, where=named(body.text), hint=hint)
         middle = len(parts) // 2

@@ -22,7 +22,7 @@ _DENIED = frozenset({401, 403})
 _LONGEST_ANSWER = 2_000
 
 
-class Answer(Exception):
+class ErrorAnswer(Exception):
     """An answer that says no. `status` is HTTP's, `kind` the server's word, `reason` its text."""
 
     def __init__(self, status: int, kind: str, reason: str) -> None:
@@ -38,7 +38,7 @@ class Login:
 
 
 @dataclass(frozen=True)
-class Client:
+class SearchClient:
     """One cluster. Picklable; the pool of connections is made where it is used. Thread safe."""
 
     hosts: tuple[str, ...]
@@ -106,7 +106,7 @@ class Client:
         if status in _DENIED and kind not in ("cluster_block_exception", "index_closed_exception"):
             hint = "check sink.username, sink.password or sink.api-key, and the privileges of that user"
             raise SinkError(f"access denied: {reason or kind} (HTTP {status})", where=host, hint=hint)
-        raise Answer(status, kind, reason)
+        raise ErrorAnswer(status, kind, reason)
 
 
 def _reason(found: Any) -> tuple[str, str]:

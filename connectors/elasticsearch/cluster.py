@@ -13,9 +13,9 @@ from typing import Any
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from connectors.elasticsearch.client import Answer, Client, name_of
-from connectors.elasticsearch.indexes import WHOLE_DOCUMENTS, Index, Request, highest_numbers, index_of, is_of
-from connectors.elasticsearch.mapping import Names
+from connectors.elasticsearch.client import ErrorAnswer, SearchClient, name_of
+from connectors.elasticsearch.indexes import WHOLE_DOCUMENTS, Index, IndexRequest, highest_numbers, index_of, is_of
+from connectors.elasticsearch.mapping import IndexNames
 
 COMMITS = "cdc-commits"
 HINTS = {
@@ -30,11 +30,11 @@ _LONGEST_LIST = 3_000
 
 
 @dataclass(frozen=True)
-class Cluster:
+class SearchCluster:
     """One cluster, as one pipeline sees it."""
 
-    client: Client
-    names: Names
+    client: SearchClient
+    names: IndexNames
     pipeline: str
 
     def product(self, *, wait: bool = True) -> tuple[str, str]:
@@ -42,7 +42,7 @@ class Cluster:
         try:
             found = self.client.ask("GET", "/", wait=wait)
             number = str(found["version"]["number"])
-        except (Answer, KeyError, TypeError) as error:
+        except (ErrorAnswer, KeyError, TypeError) as error:
             hint = "check sink.hosts: another program may listen there"
             raise SinkError(f"what answers is no Elasticsearch and no OpenSearch: {error}", hint=hint) from None
         return str(found["version"].get("distribution", "elasticsearch")), number
@@ -89,7 +89,7 @@ class Cluster:
                 rows = self.client.ask(
                     "GET", f"/_cat/indices/{name_of(alias)}-*?format=json&h=index&expand_wildcards=all"
                 )
-            except Answer as error:
+            except ErrorAnswer as error:
                 if error.status != 404:
                     raise
                 rows = []
@@ -112,14 +112,14 @@ class Cluster:
                 found[name] = _seconds(kept)
         return found
 
-    def carry_out(self, request: Request) -> None:
+    def carry_out(self, request: IndexRequest) -> None:
         """Send a request that changes indexes. One that is repeated after a lost answer finds its work done.
 
         A server without unsigned_long gets keywords instead. Raises Answer.
         """
         try:
             self.client.ask(request.method, request.path, request.body)
-        except Answer as error:
+        except ErrorAnswer as error:
             gone = request.method == "DELETE" and error.status == 404
             there = request.method == "PUT" and error.kind == "resource_already_exists_exception"
             if gone or there or (error.status == 404 and self._leads(request)):
@@ -128,7 +128,7 @@ class Cluster:
                 raise
             self.client.ask(request.method, request.path, _with_keywords(request.body))
 
-    def _leads(self, request: Request) -> bool:
+    def _leads(self, request: IndexRequest) -> bool:
         """Whether all aliases that a request adds lead to their indexes already."""
         actions = request.body.get("actions", ()) if request.path == "/_aliases" else ()
         added = [action["add"] for action in actions if "add" in action]
@@ -161,15 +161,15 @@ class Cluster:
         fields = {"pipeline": {"type": "keyword"}, "batch": {"type": "long"}}
         mappings = {"dynamic": False, "properties": fields, **WHOLE_DOCUMENTS}
         try:
-            self.carry_out(Request("PUT", f"/{COMMITS}", {"settings": settings, "mappings": mappings}))
-        except Answer as error:
+            self.carry_out(IndexRequest("PUT", f"/{COMMITS}", {"settings": settings, "mappings": mappings}))
+        except ErrorAnswer as error:
             hint = "grant the user the privilege to create this index, or create it"
             raise SinkError(str(error), where=COMMITS, hint=hint) from None
 
     def _last(self) -> dict[str, Any]:
         try:
             found = self.client.ask("GET", f"/{COMMITS}/_doc/{name_of(self.pipeline)}")
-        except Answer as error:
+        except ErrorAnswer as error:
             if error.status == 404:
                 return {}
             raise SinkError(str(error), where=COMMITS) from None
@@ -183,7 +183,7 @@ class Cluster:
             self.client.ask(
                 "PUT", path, {"pipeline": self.pipeline, "batch": batch, "counts": json.dumps(dict(counts))}
             )
-        except Answer as error:
+        except ErrorAnswer as error:
             hint = "end the other run of this pipeline" if error.status == 409 else ""
             raise SinkError(str(error), where=COMMITS, hint=hint) from None
 

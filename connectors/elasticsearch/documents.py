@@ -34,7 +34,7 @@ _ESCAPES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentPlace:
     """Where documents of a table go.
 
     Attributes:
@@ -73,7 +73,7 @@ def document_ids(rows: pa.RecordBatch, schema: TableSchema, key: Sequence[str]) 
     return ids
 
 
-def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.ndarray, place: Place) -> pa.Array:
+def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.ndarray, place: DocumentPlace) -> pa.Array:
     """A text for each row: the action, and the document unless the row is gone. Each line ends with a line feed.
 
     `gone` is bool[n]. Raises SinkError for a number that JSON has not.
@@ -87,7 +87,7 @@ def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.nda
     return made
 
 
-def _end(rows: pa.RecordBatch, place: Place) -> Piece:
+def _end(rows: pa.RecordBatch, place: DocumentPlace) -> Piece:
     """The rest of an action line behind the id."""
     plain_end = '"}}\n'
     if not place.routing:
@@ -97,7 +97,7 @@ def _end(rows: pa.RecordBatch, place: Place) -> Piece:
     return pc.if_else(pc.fill_null(pc.not_equal(texts, ""), False), routed, plain_end)
 
 
-def _document(rows: pa.RecordBatch, schema: TableSchema, place: Place) -> list[Piece]:
+def _document(rows: pa.RecordBatch, schema: TableSchema, place: DocumentPlace) -> list[Piece]:
     """The JSON object of each row."""
     pieces: list[Piece] = ["{"]
     for number, (values, column) in enumerate(zip(rows.columns, schema.columns, strict=True)):
@@ -111,7 +111,7 @@ def _document(rows: pa.RecordBatch, schema: TableSchema, place: Place) -> list[P
     return [*pieces, "}"]
 
 
-def _value(values: pa.Array, name: str, kind: Kind, place: Place) -> tuple[pa.Array, bool]:
+def _value(values: pa.Array, name: str, kind: Kind, place: DocumentPlace) -> tuple[pa.Array, bool]:
     """The JSON text of each value, and whether it stands in quotes."""
     if kind is Kind.JSON and name in place.objects:
         return values, False

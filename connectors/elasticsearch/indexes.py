@@ -41,7 +41,7 @@ from cdc.schema import (
 )
 from cdc.schema_json import schema_from_json, schema_to_json
 from connectors.elasticsearch.client import name_of
-from connectors.elasticsearch.mapping import FieldRules, Names, check_field, same_field, same_text
+from connectors.elasticsearch.mapping import FieldRules, IndexNames, check_field, same_field, same_text
 
 WHOLE_DOCUMENTS = {
     "_source": {"enabled": True, "includes": [], "excludes": []}, "_routing": {"required": False},
@@ -51,7 +51,7 @@ _NUMBER = re.compile(r"-(\d{6})$")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class IndexRequest:
     """One request that changes indexes; `body` is sent as JSON."""
 
     method: str
@@ -113,7 +113,7 @@ class IndexPlanner:
 
     def __init__(
         self,
-        names: Names,
+        names: IndexNames,
         rules: FieldRules,
         pipeline: str,
         behind: Mapping[str, Index],
@@ -123,11 +123,11 @@ class IndexPlanner:
         self._names, self._rules, self._pipeline, self._settings = names, rules, pipeline, settings
         self._behind, self._highest = dict(behind), dict(highest)
 
-    def plan(self, change: SchemaChange) -> list[Request]:
+    def plan(self, change: SchemaChange) -> list[IndexRequest]:
         """The requests that are missing for a change. Raises ChangeRefused."""
         return list(self._requests(change))
 
-    def _requests(self, change: SchemaChange) -> Iterator[Request]:
+    def _requests(self, change: SchemaChange) -> Iterator[IndexRequest]:
         match change:
             case CreateTable(table=table, schema=schema):
                 yield from self._create(table, schema)
@@ -151,7 +151,7 @@ class IndexPlanner:
             case _:
                 yield from self._alter(change)
 
-    def _create(self, table: TableId, schema: TableSchema) -> Iterator[Request]:
+    def _create(self, table: TableId, schema: TableSchema) -> Iterator[IndexRequest]:
         alias = self._alias(table)
         actual = self._behind.get(alias)
         if actual is None:
@@ -174,7 +174,7 @@ class IndexPlanner:
         if missing or taken != actual:
             yield self._mapping(table, replace(taken, fields={**actual.fields, **missing}), missing)
 
-    def _new(self, table: TableId, alias: str, schema: TableSchema, named: TableId) -> Iterator[Request]:
+    def _new(self, table: TableId, alias: str, schema: TableSchema, named: TableId) -> Iterator[IndexRequest]:
         """A new index, named by `alias`; the alias of `table` leads to it, its mapping says that it is `named`'s."""
         self._highest[alias] = self._highest.get(alias, 0) + 1
         before = self._get(named)
@@ -186,9 +186,9 @@ class IndexPlanner:
         self._behind[self._alias(table)] = index
         mappings = {"dynamic": "strict", "_meta": index.meta(), "properties": fields, **WHOLE_DOCUMENTS}
         body = {"settings": dict(self._settings), "mappings": mappings, "aliases": {self._alias(table): {}}}
-        yield Request("PUT", f"/{name_of(name)}", body)
+        yield IndexRequest("PUT", f"/{name_of(name)}", body)
 
-    def _swap(self, table: TableId) -> Iterator[Request]:
+    def _swap(self, table: TableId) -> Iterator[IndexRequest]:
         shadow = self._behind.pop(self._alias(shadow_of(table)), None)
         if shadow is None:  # it has taken the table's place before a crash
             return
@@ -199,10 +199,10 @@ class IndexPlanner:
         old = self._get(table)
         if old is not None:
             actions.append({"remove_index": {"index": old.name}})
-        yield Request("POST", "/_aliases", {"actions": actions})
+        yield IndexRequest("POST", "/_aliases", {"actions": actions})
         self._behind[self._alias(table)] = shadow
 
-    def _truncate(self, table: TableId) -> Iterator[Request]:
+    def _truncate(self, table: TableId) -> Iterator[IndexRequest]:
         old = self._get(table)
         if old is None:
             return
@@ -210,16 +210,16 @@ class IndexPlanner:
         yield from self._new(between, self._names.alias(table), old.schema, table)
         yield from self._swap(table)
 
-    def _drop(self, table: TableId) -> Iterator[Request]:
+    def _drop(self, table: TableId) -> Iterator[IndexRequest]:
         old = self._get(table)
         if old is not None:
             del self._behind[self._alias(table)]
-            yield Request("DELETE", f"/{name_of(old.name)}")
+            yield IndexRequest("DELETE", f"/{name_of(old.name)}")
 
-    def _drop_shadow(self, table: TableId) -> Iterator[Request]:
+    def _drop_shadow(self, table: TableId) -> Iterator[IndexRequest]:
         yield from self._drop(shadow_of(table))
 
-    def _rename(self, table: TableId, new_table: TableId) -> Iterator[Request]:
+    def _rename(self, table: TableId, new_table: TableId) -> Iterator[IndexRequest]:
         old, taken = self._get(table), self._behind.get(self._alias(new_table))
         if old is None and self._get(new_table) is not None:
             return
@@ -234,11 +234,11 @@ class IndexPlanner:
                 {"remove": {"index": old.name, "alias": self._alias(table)}},
                 {"add": {"index": old.name, "alias": self._alias(new_table)}},
             ]
-            yield Request("POST", "/_aliases", {"actions": actions})
+            yield IndexRequest("POST", "/_aliases", {"actions": actions})
         del self._behind[self._alias(table)]
         self._behind[self._alias(new_table)] = renamed
 
-    def _alter(self, change: SchemaChange) -> Iterator[Request]:
+    def _alter(self, change: SchemaChange) -> Iterator[IndexRequest]:
         """Changes of columns and comments."""
         table = change.table
         actual = self._index(table)
@@ -299,9 +299,11 @@ class IndexPlanner:
         schema = apply_change(actual.schema, change)
         return actual if schema is None else replace(actual, schema=schema)
 
-    def _mapping(self, table: TableId, index: Index, fields: Mapping[str, Any]) -> Request:
+    def _mapping(self, table: TableId, index: Index, fields: Mapping[str, Any]) -> IndexRequest:
         self._behind[self._alias(table)] = index
-        return Request("PUT", f"/{name_of(index.name)}/_mapping", {"_meta": index.meta(), "properties": dict(fields)})
+        return IndexRequest(
+            "PUT", f"/{name_of(index.name)}/_mapping", {"_meta": index.meta(), "properties": dict(fields)}
+        )
 
     def _index(self, table: TableId) -> Index:
         found = self._get(table)

@@ -21,8 +21,8 @@ from cdc.dead_letters import DeadLetter, DeadLetters, Rejected
 from cdc.schema import Kind, TableId
 from cdc.sink import Prepared
 from cdc.types.kinds import BLOBS
-from connectors.elasticsearch.bodies import Flush
-from connectors.elasticsearch.bulk import Refused
+from connectors.elasticsearch.bodies import BulkBodies
+from connectors.elasticsearch.bulk import RefusedDocument
 from connectors.elasticsearch.indexes import Index
 
 COUNTED = "refused-dead-letter"
@@ -32,7 +32,7 @@ _FIELD = re.compile(r'fields? ?=?[\["]([^"\]]+)["\]]')
 _LONGEST_REASON = 2_000
 
 
-class Letters:
+class BatchDeadLetters:
     """The dead letters of one batch; `counts` is how many, by `COUNTED` and table."""
 
     def __init__(self, index: Callable[[TableId], Index], open_file: Callable[[TableId], DeadLetters]) -> None:
@@ -53,7 +53,7 @@ class Letters:
                 if again and not file.written:
                     file.withdraw()
 
-    def keep(self, handle: Prepared, flush: Flush, refused: Sequence[Sequence[Refused]]) -> None:
+    def keep(self, handle: Prepared, flush: BulkBodies, refused: Sequence[Sequence[RefusedDocument]]) -> None:
         """Write the documents of a flush that were refused, body by body. Raises SinkError."""
         if not any(refused):
             return
@@ -64,7 +64,7 @@ class Letters:
             self.counts[f"{COUNTED} {index.table}"] += len(found)
 
 
-def _letter(index: Index, refused: Refused, position: str) -> DeadLetter:
+def _letter(index: Index, refused: RefusedDocument, position: str) -> DeadLetter:
     action, _, document = refused.item.partition(b"\n")
     if not document:
         raise AssertionError(f"a delete was refused: {action!r}")

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.types.text import plain
-from connectors.elasticsearch.client import Client, name_of
+from connectors.elasticsearch.client import SearchClient, name_of
 from connectors.elasticsearch.documents import document_ids
 
 _SEARCHED = 1_000
@@ -60,7 +60,7 @@ def _unknown(block: ChangeBlock, kinds: np.ndarray, key: Sequence[str]) -> np.nd
     return found
 
 
-def deletes_of(client: Client, alias: str, version: int, lines: bytes) -> bytes:
+def deletes_of(client: SearchClient, alias: str, version: int, lines: bytes) -> bytes:
     """The body that deletes those of these documents that are there, with the routing that they have. Driver.
 
     Everything that was sent before is looked at. Raises SinkError, SinkUnavailable.
@@ -77,7 +77,7 @@ def deletes_of(client: Client, alias: str, version: int, lines: bytes) -> bytes:
     return "".join(found).encode()
 
 
-def _hits(client: Client, alias: str, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _hits(client: SearchClient, alias: str, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Id and routing of the documents with these ids; one that is there twice comes twice."""
     asked = {"query": {"ids": {"values": list(ids)}}, "size": 2 * len(ids), "_source": False}
     answer = client.ask("POST", f"/{name_of(alias)}/_search?allow_partial_search_results=false", asked)

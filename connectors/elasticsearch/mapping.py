@@ -39,7 +39,7 @@ _LONG = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class IndexNames:
     """Index names of tables."""
 
     prefix: str = ""

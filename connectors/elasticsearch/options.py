@@ -186,9 +186,9 @@ class ElasticsearchSinkOptions(SinkOptions):
 
     def container(self, naming: Mapping[str, str], table: TableId) -> str:
         """The alias."""
-        from connectors.elasticsearch.mapping import Names
+        from connectors.elasticsearch.mapping import IndexNames
 
-        return Names(naming.get("index.prefix", ""), naming.get("index.suffix", "")).alias(table)
+        return IndexNames(naming.get("index.prefix", ""), naming.get("index.suffix", "")).alias(table)
 
     def problems(self) -> Iterator[Remark]:
         """A password that anybody could read on the way, and credentials that do not go together."""

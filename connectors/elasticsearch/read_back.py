@@ -15,7 +15,7 @@ from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
 from cdc.types.kinds import BLOBS
 from cdc.types.text import decimals
-from connectors.elasticsearch.client import Answer, Client, name_of
+from connectors.elasticsearch.client import ErrorAnswer, SearchClient, name_of
 from connectors.elasticsearch.documents import document_ids
 
 _PAGE = 5_000
@@ -25,7 +25,7 @@ _KEYS_AT_ONCE = 1_000
 class Documents:
     """An index as `cdc.sink.StoredTable`. A DECIMAL outside of the key is a text; of JSON the value counts."""
 
-    def __init__(self, client: Client, alias: str, schema: TableSchema, *, routed: bool = False) -> None:
+    def __init__(self, client: SearchClient, alias: str, schema: TableSchema, *, routed: bool = False) -> None:
         """`routed`: documents have a routing that their key does not tell: they are searched for in all shards."""
         self._client, self._alias, self._schema, self._routed = client, alias, schema, routed
         self.arrow = pa.schema(
@@ -85,7 +85,7 @@ class Documents:
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         try:
             return self._client.ask(method, path, body)
-        except Answer as error:
+        except ErrorAnswer as error:
             raise SinkError(str(error), where=self._alias) from None
 
     def _batch(self, documents: list[dict[str, Any]]) -> pa.RecordBatch:

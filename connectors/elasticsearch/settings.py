@@ -5,12 +5,12 @@ from __future__ import annotations
 from base64 import b64encode
 
 from cdc.retry import RetryPolicy
-from connectors.elasticsearch.client import Client, Login
+from connectors.elasticsearch.client import Login, SearchClient
 from connectors.elasticsearch.mapping import FieldRules
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 
 
-def client_of(options: ElasticsearchSinkOptions, retry: RetryPolicy) -> Client:
+def client_of(options: ElasticsearchSinkOptions, retry: RetryPolicy) -> SearchClient:
     """The cluster of the options."""
     headers = {}
     if options.api_key is not None:
@@ -18,7 +18,7 @@ def client_of(options: ElasticsearchSinkOptions, retry: RetryPolicy) -> Client:
     elif options.username is not None and options.password is not None:
         pair = f"{options.username}:{options.password.get_secret_value()}"
         headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
-    return Client(
+    return SearchClient(
         options.addresses,
         Login(headers),
         connections=options.connections,

@@ -21,15 +21,22 @@ from cdc.retry import RetryPolicy
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, shadow_of
 from cdc.sink import Delivery, KeylessRows, Prepared, Sink, StoredTable, TaskAttempt
 from cdc.source import Context
-from connectors.elasticsearch.bodies import BodyWriter, Flush, read_flushes, staged_path, tables_in_order, write_bodies
+from connectors.elasticsearch.bodies import (
+    BodyWriter,
+    BulkBodies,
+    read_flushes,
+    staged_path,
+    tables_in_order,
+    write_bodies,
+)
 from connectors.elasticsearch.bulk import Sender, epoch_of, version
-from connectors.elasticsearch.client import Answer, Client
-from connectors.elasticsearch.cluster import HINTS, Cluster
-from connectors.elasticsearch.documents import Place
+from connectors.elasticsearch.client import ErrorAnswer, SearchClient
+from connectors.elasticsearch.cluster import HINTS, SearchCluster
+from connectors.elasticsearch.documents import DocumentPlace
 from connectors.elasticsearch.indexes import Index, IndexPlanner
-from connectors.elasticsearch.letters import Letters
+from connectors.elasticsearch.letters import BatchDeadLetters
 from connectors.elasticsearch.lookup import deletes_of
-from connectors.elasticsearch.mapping import Names
+from connectors.elasticsearch.mapping import IndexNames
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.elasticsearch.read_back import Documents
 from connectors.elasticsearch.settings import client_of, rules_of
@@ -49,9 +56,9 @@ class ElasticsearchSink(Sink):
     def __init__(self, options: ElasticsearchSinkOptions, context: Context) -> None:
         self._options, self._pipeline, self._store = options, context.pipeline, context.store
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
-        self._client: Client = client_of(options, retry)
-        self._names = Names(options.index_prefix, options.index_suffix)
-        self._cluster = Cluster(self._client, self._names, self._pipeline)
+        self._client: SearchClient = client_of(options, retry)
+        self._names = IndexNames(options.index_prefix, options.index_suffix)
+        self._cluster = SearchCluster(self._client, self._names, self._pipeline)
         self._begun: int | None = None
 
     def check(self) -> None:
@@ -95,7 +102,7 @@ class ElasticsearchSink(Sink):
             for request in requests:
                 try:
                     self._cluster.carry_out(request)
-                except Answer as refused:
+                except ErrorAnswer as refused:
                     hint = next(
                         (hint for words, hint in HINTS.items() if words in refused.reason), "see the cluster's log"
                     )
@@ -105,9 +112,9 @@ class ElasticsearchSink(Sink):
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the bodies of the task's documents into one synced file. Executor."""
-        found: dict[TableId, Place] = {}
+        found: dict[TableId, DocumentPlace] = {}
 
-        def place(table: TableId) -> Place:
+        def place(table: TableId) -> DocumentPlace:
             if table not in found:
                 found[table] = self._place(table, task)
             return found[table]
@@ -158,7 +165,7 @@ class ElasticsearchSink(Sink):
         self._cluster.note_batch(batch, letters.counts)
         return dict(letters.counts)
 
-    def _looked_for(self, handle: Prepared, flush: Flush) -> list[bytes]:
+    def _looked_for(self, handle: Prepared, flush: BulkBodies) -> list[bytes]:
         """Deletes of documents whose routing nobody told."""
         self._cluster.refresh([handle.table])
         alias, number = self._names.alias(handle.table), int(handle.handle["version"])
@@ -184,7 +191,7 @@ class ElasticsearchSink(Sink):
         yield ok("version", f"{product} {number}")
         try:
             health = self._client.ask("GET", "/_cluster/health", wait=False)
-        except Answer as refused:
+        except ErrorAnswer as refused:
             yield error("health", str(refused), "grant the user the cluster privilege `monitor`")
             return
         status = str(health["status"])
@@ -233,9 +240,11 @@ class ElasticsearchSink(Sink):
         rules = rules_of(self._options, self._cluster.product()[0])
         return IndexPlanner(self._names, rules, self._pipeline, behind, highest, self._options.settings())
 
-    def _letters(self, batch: int) -> Letters:
+    def _letters(self, batch: int) -> BatchDeadLetters:
         place = self._options.dead_letters or ""
-        return Letters(self._index, lambda table: DeadLetters(place, f"{self._pipeline}/{table}/batch-{batch}"))
+        return BatchDeadLetters(
+            self._index, lambda table: DeadLetters(place, f"{self._pipeline}/{table}/batch-{batch}")
+        )
 
     def _index(self, table: TableId) -> Index:
         index = self._cluster.indexes([table]).get(table)
@@ -244,12 +253,12 @@ class ElasticsearchSink(Sink):
             raise SinkError("there is no index", where=str(table), hint=hint)
         return index
 
-    def _place(self, table: TableId, task: TaskAttempt) -> Place:
+    def _place(self, table: TableId, task: TaskAttempt) -> DocumentPlace:
         index = self._index(table)
         if index.pipeline != self._pipeline:
             raise _taken(index, table)
         fields = {name: field.get("type", "object") for name, field in index.fields.items()}
-        return Place(
+        return DocumentPlace(
             table,
             self._names.alias(table),
             version(index.epoch, task.batch, task.partition),

@@ -26,9 +26,9 @@ from connectors.iceberg.handles import Flush, unpacked
 from connectors.iceberg.index import KeyIndex, only_an_index
 from connectors.iceberg.library import HeadMoved
 from connectors.iceberg.parquet import read_keys, write_deletes
-from connectors.iceberg.places import Files, find
-from connectors.iceberg.snapshots import Change, delete_quietly, publish
-from connectors.iceberg.tables import BATCH, LakeTable, Tables
+from connectors.iceberg.places import SnapshotFiles, find
+from connectors.iceberg.snapshots import SnapshotChange, delete_quietly, publish
+from connectors.iceberg.tables import BATCH, CatalogTables, LakeTable
 from connectors.shared.lake.keys import quoted
 from connectors.shared.lake.queries import connection
 from connectors.shared.lake.two_phase import another_past, by_table, check_identity
@@ -40,7 +40,7 @@ _TRIES = 20
 
 
 @dataclass(frozen=True)
-class Commits:
+class LakeCommits:
     """Commits batches. Picklable.
 
     Args:
@@ -49,7 +49,7 @@ class Commits:
         folder: where the indexes of keys are.
     """
 
-    tables: Tables
+    tables: CatalogTables
     pipeline: str
     threads: int
     retry: RetryPolicy
@@ -96,7 +96,7 @@ class Commits:
         with self.tables.catalog.guard(str(table.id)):
             changed = changed_keys(table, flushes) if table.key else None
             if changed is not None:
-                files = Files.of(table)
+                files = SnapshotFiles.of(table)
                 used = index.is_for(files, changed.keys)
                 gone = _with_index(index, files, changed.keys) if used else None
                 gone = find(table, files, changed.keys) if gone is None else gone
@@ -109,7 +109,7 @@ class Commits:
         fence = {BATCH + self.pipeline: str(batch)}
         summary = {"cdc.pipeline": self.pipeline, "cdc.batch": str(batch)}
         try:
-            change = Change(operation, data, deletes, properties=fence, summary=summary)
+            change = SnapshotChange(operation, data, deletes, properties=fence, summary=summary)
             head = publish(self.tables.catalog, table, change)
         except HeadMoved:
             if self.tables.get(table.id).batch(self.pipeline) < batch:  # else it was this very commit
@@ -121,7 +121,7 @@ class Commits:
                 index.note(head, changed.keys, changed.places, used=used)
 
 
-def _with_index(index: KeyIndex, files: Files, keys: pa.Table) -> dict[str, np.ndarray] | None:
+def _with_index(index: KeyIndex, files: SnapshotFiles, keys: pa.Table) -> dict[str, np.ndarray] | None:
     """Places by the index; None when it cannot be used."""
     with only_an_index(index):
         return index.find(files, keys)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from connectors.iceberg.places import Files, key_columns
+from connectors.iceberg.places import SnapshotFiles, key_columns
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.keys import quoted
 from connectors.shared.lake.queries import connection
@@ -40,11 +40,11 @@ class KeyIndex:
     def __init__(self, folder: Path, table: LakeTable) -> None:
         self._table, self._path = table, folder / f"{table.identity}.sqlite"
 
-    def is_for(self, files: Files, keys: pa.Table) -> bool:
+    def is_for(self, files: SnapshotFiles, keys: pa.Table) -> bool:
         """Whether the table is so large beside the batch that the index pays."""
         return bool(files.rows >= max(FROM_ROWS, MOST_SHARE * keys.num_rows))
 
-    def find(self, files: Files, keys: pa.Table) -> dict[str, np.ndarray]:
+    def find(self, files: SnapshotFiles, keys: pa.Table) -> dict[str, np.ndarray]:
         """Live positions of rows with these keys, by data file. Builds the index where it is of another head."""
         with self._open() as connection:
             if self._head(connection) != (self._table.head or 0):
@@ -125,7 +125,7 @@ class KeyIndex:
         connection.execute("INSERT OR IGNORE INTO files(path) VALUES (?)", (path,))
         return int(connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()[0])
 
-    def _build(self, connection: sqlite3.Connection, files: Files) -> None:
+    def _build(self, connection: sqlite3.Connection, files: SnapshotFiles) -> None:
         for name in ("places", "files", "head"):
             connection.execute(f"DROP TABLE IF EXISTS {name}")
         whole = _is_whole(self._table)

@@ -21,7 +21,7 @@ from cdc.sink import TaskAttempt
 from connectors.iceberg.handles import Flush, packed
 from connectors.iceberg.parquet import keys_file, write_bytes, write_rows
 from connectors.iceberg.partitions import Partition, split
-from connectors.iceberg.tables import LakeTable, Tables
+from connectors.iceberg.tables import CatalogTables, LakeTable
 from connectors.shared.lake.columns import as_stored
 from connectors.shared.lake.two_phase import another_past, check_source, last_images
 from connectors.shared.last_image.last_image import KeylessChanges
@@ -41,7 +41,7 @@ class Loader:
         note: keeps the paths of files that are about to be written.
     """
 
-    tables: Tables
+    tables: CatalogTables
     pipeline: str
     keyless: KeylessChanges
     note: Callable[[Any], None]

@@ -27,7 +27,7 @@ from connectors.shared.lake.queries import connection
 
 
 @dataclass(frozen=True)
-class Files:
+class SnapshotFiles:
     """The files of one snapshot: data files by path, delete files by the data file that they are about.
 
     `loose`: delete files whose bounds do not name one data file, written by somebody else.
@@ -39,7 +39,7 @@ class Files:
     _read: list[pa.Table] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
-    def of(cls, table: LakeTable) -> Files:
+    def of(cls, table: LakeTable) -> SnapshotFiles:
         """The files of the table's head. Raises SinkError for equality deletes, which only other readers apply."""
         data: dict[str, KnownFile] = {}
         deletes: dict[str, list[KnownFile]] = defaultdict(list)
@@ -81,7 +81,7 @@ class Files:
         return self._read[0]
 
 
-def find(table: LakeTable, files: Files, keys: pa.Table) -> dict[str, np.ndarray]:
+def find(table: LakeTable, files: SnapshotFiles, keys: pa.Table) -> dict[str, np.ndarray]:
     """Live positions of rows with these keys, by data file.
 
     Args:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from cdc.schema import TableSchema
-from connectors.iceberg.places import Files, find
+from connectors.iceberg.places import SnapshotFiles, find
 from connectors.iceberg.rewrite import live_rows
-from connectors.iceberg.tables import LakeTable, Tables
+from connectors.iceberg.tables import CatalogTables, LakeTable
 from connectors.shared.lake.keys import matching
 from connectors.shared.lake.read_columns import ReadColumns
 
@@ -17,7 +17,7 @@ from connectors.shared.lake.read_columns import ReadColumns
 class LakeRows:
     """See `cdc.sink.StoredTable`."""
 
-    def __init__(self, tables: Tables, table: LakeTable, schema: TableSchema) -> None:
+    def __init__(self, tables: CatalogTables, table: LakeTable, schema: TableSchema) -> None:
         """Raises SinkError when the table lacks a column of the schema."""
         self._tables, self._table = tables, table
         self._columns = ReadColumns(table.id, schema, table.columns)
@@ -27,7 +27,7 @@ class LakeRows:
         """The rows of the snapshot that is newest when the call begins."""
         table = self._tables.get(self._table.id)
         with self._tables.catalog.guard(str(table.id)):
-            files = Files.of(table)
+            files = SnapshotFiles.of(table)
             if keys is None:
                 for file in files.data.values():
                     yield self._columns.chosen(live_rows(table, files, file))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from connectors.iceberg.parquet import read_columns, write_rows
 from connectors.iceberg.partitions import split
-from connectors.iceberg.places import Files
+from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.columns import as_stored
 
@@ -19,7 +19,7 @@ _FLUSH_BYTES = 128 << 20
 
 def rewritten(
     table: LakeTable,
-    there: Files,
+    there: SnapshotFiles,
     chosen: Iterable[Any],
     prefix: str,
     fill: Mapping[str, pa.Scalar] | None = None,
@@ -43,7 +43,7 @@ def rewritten(
     return made
 
 
-def live_rows(table: LakeTable, there: Files, file: Any) -> pa.RecordBatch:
+def live_rows(table: LakeTable, there: SnapshotFiles, file: Any) -> pa.RecordBatch:
     """The rows of one data file that no position delete has, with the table's present columns."""
     io = table.library.io
     found = read_columns(io, file.file_path, table.library.schema().fields)

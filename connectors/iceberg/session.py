@@ -18,11 +18,11 @@ from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId
 from connectors.iceberg.library import HeadMoved, identifier
 from connectors.iceberg.partitions import PartitionField
-from connectors.iceberg.places import Files
+from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import live_rows, rewritten
 from connectors.iceberg.rules import IcebergRules, IcebergTable
-from connectors.iceberg.snapshots import Change, live_entries, publish
-from connectors.iceberg.tables import BATCH, LakeTable, Tables
+from connectors.iceberg.snapshots import SnapshotChange, live_entries, publish
+from connectors.iceberg.tables import BATCH, CatalogTables, LakeTable
 from connectors.iceberg.types import VECTOR, arrow_type
 from connectors.shared.lake.defaults import literal
 
@@ -32,7 +32,7 @@ COMMENT = "comment"
 class IcebergSession(ApiSession[str]):
     """A session with the catalog."""
 
-    def __init__(self, tables: Tables, rules: IcebergRules, pipeline: str) -> None:
+    def __init__(self, tables: CatalogTables, rules: IcebergRules, pipeline: str) -> None:
         self._tables, self._rules, self._pipeline = tables, rules, pipeline
         self._catalog = tables.catalog
 
@@ -54,7 +54,7 @@ class IcebergSession(ApiSession[str]):
         """Reads file by file, until there is a row."""
         found = self._tables.get(table)
         with self._catalog.guard(str(table)):
-            files = Files.of(found)
+            files = SnapshotFiles.of(found)
             return any(live_rows(found, files, file).num_rows for file in files.data.values())
 
     def identity(self, table: TableId) -> str | None:
@@ -102,7 +102,7 @@ class IcebergSession(ApiSession[str]):
         """One snapshot without files."""
         table = self._tables.get(operation.table)
         if table.head is not None:
-            publish(self._catalog, table, Change("delete", replaces_all=True))
+            publish(self._catalog, table, SnapshotChange("delete", replaces_all=True))
 
     def rename_table(self, operation: op.RenameTable) -> None:
         """Inside of its namespace."""
@@ -134,9 +134,9 @@ class IcebergSession(ApiSession[str]):
         value = literal(column.default, kind, column.name, table.id)
         if value is not None:
             prefix = f"{table.file_prefix(self._pipeline)}-fill-h{table.head}"
-            there = Files.of(table)
+            there = SnapshotFiles.of(table)
             files = rewritten(table, there, there.data.values(), prefix, {column.name: value})
-            publish(self._catalog, table, Change("overwrite", files, replaces_all=True))
+            publish(self._catalog, table, SnapshotChange("overwrite", files, replaces_all=True))
 
     def alter_column(self, operation: op.AlterColumn) -> None:
         """A promotion."""
@@ -169,7 +169,7 @@ class IcebergSession(ApiSession[str]):
             return
         updates = _definition(shadow, table)
         files = [_with_spec(entry.data_file, _spec_id(table, updates)) for entry in live_entries(shadow)]
-        change = Change(
+        change = SnapshotChange(
             "overwrite",
             [file for file in files if int(file.content) == 0],
             [file for file in files if int(file.content) == 1],

@@ -13,7 +13,7 @@ from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
-from connectors.iceberg.commits import Commits
+from connectors.iceberg.commits import LakeCommits
 from connectors.iceberg.expired import ExpiredFiles
 from connectors.iceberg.library import Catalog, load
 from connectors.iceberg.load import Loader
@@ -21,7 +21,7 @@ from connectors.iceberg.options import IcebergSinkOptions
 from connectors.iceberg.rules import IcebergRules
 from connectors.iceberg.session import IcebergSession
 from connectors.iceberg.snapshots import delete_quietly
-from connectors.iceberg.tables import Tables
+from connectors.iceberg.tables import CatalogTables
 from connectors.iceberg.upkeep import Upkeep
 from connectors.shared.lake.turns import UpkeepTurns
 from connectors.shared.lake.two_phase import prepare
@@ -38,10 +38,10 @@ class IcebergSink(TableSink[str]):
     def __init__(self, options: IcebergSinkOptions, context: Context) -> None:
         super().__init__(context)
         self._options, self._pipeline = options, context.pipeline
-        self._tables = Tables(Catalog(options.catalog_properties(), options.secret_names()))
+        self._tables = CatalogTables(Catalog(options.catalog_properties(), options.secret_names()))
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
         folder = context.store.bulk("keys")
-        self._commits = Commits(self._tables, self._pipeline, options.threads, retry, folder)
+        self._commits = LakeCommits(self._tables, self._pipeline, options.threads, retry, folder)
         files, kept = options.compact_files, ExpiredFiles(context.store.bulk("expired"), options.snapshot_age_s)
         self._upkeep = Upkeep(self._tables, self._pipeline, files, options.snapshots, folder, kept, UpkeepTurns(files))
 

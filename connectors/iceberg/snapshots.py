@@ -24,7 +24,7 @@ MERGED_FROM = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SnapshotChange:
     """One snapshot's change of a table.
 
     Attributes:
@@ -47,7 +47,7 @@ class Change:
     updates: Sequence[Any] = ()
 
 
-def publish(catalog: Catalog, table: LakeTable, change: Change) -> int:
+def publish(catalog: Catalog, table: LakeTable, change: SnapshotChange) -> int:
     """Commit the change on the table's head, and give the new head.
 
     Raises HeadMoved when the table has another head by now, SinkError, SinkUnavailable, CommitUnknown.
@@ -106,7 +106,7 @@ def live_entries(table: LakeTable) -> Iterator[Any]:
 class _Writer:
     """Writes the files of one snapshot."""
 
-    def __init__(self, table: LakeTable, change: Change) -> None:
+    def __init__(self, table: LakeTable, change: SnapshotChange) -> None:
         self._table, self._change = table, change
         self._metadata, self._io = table.metadata, table.library.io
         self._id = self._metadata.new_snapshot_id()

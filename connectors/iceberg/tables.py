@@ -79,7 +79,7 @@ def spelled(field_type: Any) -> str:
     return VECTOR if text == "list<float>" else text
 
 
-class Tables:
+class CatalogTables:
     """Tables of one catalog by name. Picklable."""
 
     def __init__(self, catalog: Catalog) -> None:

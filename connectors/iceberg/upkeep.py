@@ -18,10 +18,10 @@ from cdc.schema import TableId
 from connectors.iceberg.expired import ExpiredFiles, only_named_by
 from connectors.iceberg.index import KeyIndex, only_an_index
 from connectors.iceberg.library import HeadMoved
-from connectors.iceberg.places import Files
+from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import rewritten
-from connectors.iceberg.snapshots import Change, commit, publish
-from connectors.iceberg.tables import LakeTable, Tables
+from connectors.iceberg.snapshots import SnapshotChange, commit, publish
+from connectors.iceberg.tables import CatalogTables, LakeTable
 from connectors.shared.lake.turns import UpkeepTurns
 
 _SMALL_BYTES = 32 << 20
@@ -56,7 +56,7 @@ class Upkeep:
         turns: when a table is looked after.
     """
 
-    tables: Tables
+    tables: CatalogTables
     pipeline: str
     files: int
     snapshots: int
@@ -97,7 +97,7 @@ class Upkeep:
 
     def _merged(self, table: LakeTable, least: int) -> int:
         """One `replace` snapshot, the same rows in fewer files; how many files went."""
-        there = Files.of(table)
+        there = SnapshotFiles.of(table)
         chosen = worth(there, least)
         if not chosen:
             return 0
@@ -105,7 +105,7 @@ class Upkeep:
         removed += [delete.file_path for file in chosen for delete in there.deletes.get(file.file_path, ())]
         # a command beside a run may merge other files of the same head: neither writes over what the other names
         made = rewritten(table, there, chosen, f"{table.file_prefix(self.pipeline)}-compact-{uuid4().hex}")
-        change = Change("replace" if made else "delete", made, removed=frozenset(removed))
+        change = SnapshotChange("replace" if made else "delete", made, removed=frozenset(removed))
         table, head = self._published(table, there, chosen, change)
         index = KeyIndex(self.folder, table)
         if table.key:
@@ -114,7 +114,7 @@ class Upkeep:
         return len(removed)
 
     def _published(
-        self, table: LakeTable, there: Files, chosen: Sequence[Any], change: Change
+        self, table: LakeTable, there: SnapshotFiles, chosen: Sequence[Any], change: SnapshotChange
     ) -> tuple[LakeTable, int]:
         """The table that the change was published on, and its new head.
 
@@ -151,7 +151,7 @@ class Upkeep:
         return len(old)
 
 
-def worth(there: Files, least: int) -> list[Any]:
+def worth(there: SnapshotFiles, least: int) -> list[Any]:
     """The data files that are worth merging: small ones, and those with many delete files or deleted rows."""
     groups: dict[Any, list[Any]] = defaultdict(list)
     chosen: dict[str, Any] = {}
@@ -175,12 +175,12 @@ def _tier(group: Sequence[Any], least: int) -> list[Any]:
     return [file for tier in tiers.values() if len(tier) >= least for file in tier]
 
 
-def _is_as_before(table: LakeTable, there: Files, chosen: Sequence[Any], now: LakeTable) -> bool:
+def _is_as_before(table: LakeTable, there: SnapshotFiles, chosen: Sequence[Any], now: LakeTable) -> bool:
     """Whether the chosen data files have the same rows at another head, and would be written in the same way."""
     shapes = [(one.identity, one.metadata.current_schema_id, one.metadata.default_spec_id) for one in (table, now)]
     if shapes[0] != shapes[1]:
         return False
-    files = Files.of(now)
+    files = SnapshotFiles.of(now)
     if _paths(files.loose) != _paths(there.loose):
         return False
     return all(

@@ -26,7 +26,7 @@ ANSWER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ErrorSide:
     """Which errors are raised: those of a source or of a sink.
 
     Attributes:
@@ -39,8 +39,8 @@ class Side:
     no_topic: type[CdcError]
 
 
-SOURCE = Side(SourceError, SourceUnavailable, SourceUnavailable)
-SINK = Side(SinkError, SinkUnavailable, SinkError)
+SOURCE = ErrorSide(SourceError, SourceUnavailable, SourceUnavailable)
+SINK = ErrorSide(SinkError, SinkUnavailable, SinkError)
 
 _AWAY = frozenset({
     KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT,
@@ -77,18 +77,18 @@ _AWAY_HINT = "see properties.bootstrap.servers, and that the broker runs and adv
 
 
 @dataclass(slots=True)
-class Cluster:
+class KafkaCluster:
     """A cluster as one side of a pipeline sees it: makes clients, and makes sense of their errors. Picklable.
 
     Every client tells here what it hears about its connections: a call that runs into its time limit then says why.
     """
 
     settings: KafkaSettings
-    side: Side
+    side: ErrorSide
     _heard: list[tuple[int, str]] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Cluster, (self.settings, self.side))
+        return (KafkaCluster, (self.settings, self.side))
 
     @property
     def where(self) -> str:

@@ -12,7 +12,7 @@ TimeMode = Literal["adaptive_time_microseconds", "connect"]
 
 
 @dataclass(frozen=True, slots=True)
-class Modes:
+class EncodingModes:
     """Debezium's `decimal.handling.mode`, `bigint.unsigned.handling.mode`, `binary.handling.mode` and
     `time.precision.mode`, with its defaults."""
 

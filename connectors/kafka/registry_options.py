@@ -13,7 +13,7 @@ from cdc.options import Block, Field, FilePath, Line, OptionError, Remark, Secre
 if TYPE_CHECKING:
     from cdc.retry import RetryPolicy
     from connectors.kafka.avro.registry import Registry
-    from connectors.kafka.client import Side
+    from connectors.kafka.client import ErrorSide
 
 URL, LOGIN, TOKEN = "schema-registry.url", "schema-registry.basic-auth.user-info", "schema-registry.bearer-auth.token"
 
@@ -65,7 +65,7 @@ class RegistryOptions(Block):
         description="PEM file of the client's private key, where it is not beside the certificate.",
     )
 
-    def registry(self, policy: RetryPolicy, side: Side) -> Registry | None:
+    def registry(self, policy: RetryPolicy, side: ErrorSide) -> Registry | None:
         """The registry; None when there is none. Connects lazily."""
         if self.registry_url is None:
             return None

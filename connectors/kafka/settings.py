@@ -53,7 +53,7 @@ def _check_bootstrap(text: str) -> str:
     return ",".join(parts)
 
 
-class ConnectionOptions(Block):
+class KafkaConnectionOptions(Block):
     """Options of the connection to a cluster, for the options of source and sink to inherit beside their base."""
 
     connection_prefixes: ClassVar[dict[str, str]] = {

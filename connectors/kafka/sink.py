@@ -21,12 +21,12 @@ from cdc.retry import RetryPolicy
 from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Announced, Delivery, KeylessRows, Prepared, Sink, TaskAttempt
 from cdc.source import Context
-from connectors.kafka.client import SINK, Cluster
+from connectors.kafka.client import SINK, KafkaCluster
 from connectors.kafka.delivery.announcing import Announcing
 from connectors.kafka.delivery.clients import POOL, Clients
-from connectors.kafka.delivery.fences import DRIVER, FencesKept, Written, is_written, part_of
+from connectors.kafka.delivery.fences import DRIVER, FencesKept, WrittenBatch, is_written, part_of
 from connectors.kafka.delivery.task import Outgoing, Tally
-from connectors.kafka.delivery.too_large import TooLarge
+from connectors.kafka.delivery.too_large import OversizedRecords
 from connectors.kafka.delivery.topics import NewTopics, Topics, now_ms
 from connectors.kafka.delivery.transaction import Producing
 from connectors.kafka.delivery.turn import FailedTasks, Turn
@@ -54,7 +54,7 @@ class KafkaSink(Sink):
 
     def __init__(self, options: KafkaSinkOptions, context: Context) -> None:
         self._options, self._context = options, context
-        self._cluster = Cluster(options.settings(), SINK)
+        self._cluster = KafkaCluster(options.settings(), SINK)
         self._retry = RetryPolicy(timeout_s=options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
         self._names = TopicNames(options.topic, options.topic_mapping(), options.topic_prefix or "")
         self._new = NewTopics(
@@ -113,7 +113,7 @@ class KafkaSink(Sink):
             clients.topics,
             Tally(task.partition, wraps=self._options.wraps_unsigned),
         )
-        part, wanted = part_of(task.partition), Written(task.batch, task.rows)
+        part, wanted = part_of(task.partition), WrittenBatch(task.batch, task.rows)
         with clients.writer(str(task.partition)) as writer:
             found = fences.written([part])[0]
             if self._delivery.transactional:
@@ -209,9 +209,9 @@ class KafkaSink(Sink):
                 outgoing.add(messages)
         outgoing.finish()
 
-    def _too_large(self, task: TaskAttempt) -> TooLarge:
+    def _too_large(self, task: TaskAttempt) -> OversizedRecords:
         name = f"{self._context.pipeline}-{task.batch}-{task.partition}"
-        return TooLarge(self._delivery.largest, self._options.dead_letters, name, task.attempt)
+        return OversizedRecords(self._delivery.largest, self._options.dead_letters, name, task.attempt)
 
     def _encoder(self, block: ChangeBlock) -> Encoder:
         registry, topic = self._options.registry(self._retry, SINK), self._names.topic(block.table)

@@ -12,9 +12,9 @@ from pydantic import AfterValidator
 from cdc.options import AnyCase, Field, FilePath, Line, OptionError, Remark, SinkOptions, Size
 from cdc.pattern_options import HoldsPatterns
 from cdc.schema import TableId
-from connectors.kafka.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
+from connectors.kafka.modes import BinaryMode, DecimalMode, EncodingModes, TimeMode, UnsignedMode
 from connectors.kafka.registry_options import RegistryOptions
-from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
+from connectors.kafka.settings import PREFIX, KafkaConnectionOptions, KafkaSettings
 
 ValueFormat = Literal[
     "debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink", "canal-json-flink", "debezium-avro",
@@ -71,12 +71,12 @@ Mapping = Annotated[
 ]
 
 
-class KafkaSinkOptions(RegistryOptions, ConnectionOptions, SinkOptions):
+class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
     """Publishes changes as messages of Kafka topics, exactly once for readers with `isolation.level=read_committed`."""
 
     implementation: ClassVar[str] = "connectors.kafka.sink:KafkaSink"
     prefixes: ClassVar[dict[str, str]] = {
-        **ConnectionOptions.connection_prefixes,
+        **KafkaConnectionOptions.connection_prefixes,
         _TOPIC_CONFIG: "Settings of new topics, such as `topic.create.properties.cleanup.policy: compact`.",
     }
     flink_defaults: ClassVar[dict[str, str]] = {
@@ -326,6 +326,6 @@ class KafkaSinkOptions(RegistryOptions, ConnectionOptions, SinkOptions):
         """Whether large values of BIGINT UNSIGNED are written as negative numbers."""
         return self.unsigned_mode == "long" and (self.value_format == "debezium-json" or self.in_avro)
 
-    def modes(self) -> Modes:
+    def modes(self) -> EncodingModes:
         """How values are encoded in Debezium's messages."""
-        return Modes(self.decimal_mode, self.unsigned_mode, self.binary_mode, self.time_mode)
+        return EncodingModes(self.decimal_mode, self.unsigned_mode, self.binary_mode, self.time_mode)

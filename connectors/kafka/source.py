@@ -17,14 +17,14 @@ from cdc.block import ChangeBlock
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
-from connectors.kafka.client import SOURCE, Cluster
+from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.read import records, startup
 from connectors.kafka.read.ahead import Ahead
-from connectors.kafka.read.history import History, partition_entry
+from connectors.kafka.read.history import TopicHistory, partition_entry
 from connectors.kafka.read.offset import KafkaOffset, sequence_place, topic_partition
 from connectors.kafka.read.planner import TopicPlanner
 from connectors.kafka.read.ranges import ids_of, ranges_of, split_up
-from connectors.kafka.read.tables import Tables
+from connectors.kafka.read.tables import TopicTables
 from connectors.kafka.read.topic_ids import TopicIds
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -35,7 +35,7 @@ class KafkaSource(Source):
     def __init__(self, options: KafkaSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
         settings = options.cluster_settings(options.passed)
-        self._cluster = Cluster(settings, SOURCE)
+        self._cluster = KafkaCluster(settings, SOURCE)
         self._policy = RetryPolicy(timeout_s=options.retry_timeout_s, stopping=context.stopping)
         self._forget()
 
@@ -98,10 +98,10 @@ class KafkaSource(Source):
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Read the ranges again, and decode them with the schemas that the batch has."""
-        from connectors.kafka.read.reading import Reader
+        from connectors.kafka.read.reading import TopicReader
 
         known = self._history.at(split.payload["schemas"])
-        reader = Reader(self._cluster, self._policy, self._options, self._context.pipeline, known, count)
+        reader = TopicReader(self._cluster, self._policy, self._options, self._context.pipeline, known, count)
         yield from reader.blocks(split.payload["ranges"], split.payload.get("ids", {}))
 
     def position_text(self, sequence: int) -> str:
@@ -142,14 +142,14 @@ class KafkaSource(Source):
             warm_avro()
 
     @cached_property
-    def _history(self) -> History:
-        return History(self._context.store)
+    def _history(self) -> TopicHistory:
+        return TopicHistory(self._context.store)
 
     def _planner(self) -> Ahead:
         if self._plans is None:
-            history = History(self._context.store)  # its own: what it has read out changes when there is more
+            history = TopicHistory(self._context.store)  # its own: what it has read out changes when there is more
             planner = TopicPlanner(
-                self._cluster, self._policy, self._options, history, Tables(self._options), self._context.pipeline,
+                self._cluster, self._policy, self._options, history, TopicTables(self._options), self._context.pipeline,
                 self._notices,
             )  # fmt: skip
             self._plans = Ahead(planner)

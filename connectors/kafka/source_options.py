@@ -23,9 +23,9 @@ from cdc.options import (
 from cdc.pattern import NamePattern, TablePattern
 from cdc.pattern_options import BY_TABLE, Tables
 from cdc.schema import DataType
-from connectors.kafka.formats.modes import BinaryMode, DecimalMode, Modes, TimeMode
+from connectors.kafka.formats.modes import BinaryMode, DecimalMode, DecodingModes, TimeMode
 from connectors.kafka.registry_options import RegistryOptions
-from connectors.kafka.settings import PREFIX, ConnectionOptions
+from connectors.kafka.settings import PREFIX, KafkaConnectionOptions
 
 StartupMode = Literal["earliest-offset", "latest-offset", "timestamp", "specific-offsets", "group-offsets"]
 ValueFormat = Literal[
@@ -76,11 +76,11 @@ def specific_offsets(text: str) -> dict[tuple[str, int], int]:
     return found
 
 
-class KafkaSourceOptions(SourceOptions, RegistryOptions, ConnectionOptions):
+class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions):
     """Reads change messages of other tools from topics of Apache Kafka."""
 
     implementation: ClassVar[str] = "connectors.kafka.source:KafkaSource"
-    prefixes: ClassVar[dict[str, str]] = ConnectionOptions.connection_prefixes
+    prefixes: ClassVar[dict[str, str]] = KafkaConnectionOptions.connection_prefixes
     table_parts: ClassVar[int] = 1
 
     type: Literal["kafka"] = Field(description="Connector name.")
@@ -194,9 +194,9 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, ConnectionOptions):
         return None if self.tables is None else TablePattern(self.tables)
 
     @property
-    def modes(self) -> Modes:
+    def modes(self) -> DecodingModes:
         """How Debezium writes values that no schema describes."""
-        return Modes(self.decimal_mode, self.time_mode, self.binary_mode, self.zone)
+        return DecodingModes(self.decimal_mode, self.time_mode, self.binary_mode, self.zone)
 
     def types_of(self, pattern: str) -> dict[str, DataType]:
         """The declared types of a table pattern's columns."""

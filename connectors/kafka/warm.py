@@ -9,7 +9,7 @@ from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Naming
-from connectors.kafka.modes import Modes
+from connectors.kafka.modes import EncodingModes
 
 _TABLE = TableId("warm", "up")
 _SCHEMA = TableSchema(
@@ -28,6 +28,6 @@ def warm() -> int:
         row=pa.array([0, 1], pa.int32()),
         timestamps_ms=pa.array([0, 0], pa.int64()),
     )
-    layout = debezium.layout(_TABLE, _SCHEMA, Naming("cdc", ""), Modes(), with_schema=False)
+    layout = debezium.layout(_TABLE, _SCHEMA, Naming("cdc", ""), EncodingModes(), with_schema=False)
     encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0)
     return sum(len(messages) for messages in encoder.encode(block))

@@ -23,7 +23,7 @@ _NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempts:
+class CommitAttempts:
     """All that is noted of one pipeline. `store`: the sink's own. Picklable."""
 
     store: Store

@@ -17,7 +17,7 @@ _LONGEST_COMPACT = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class BucketRows:
     """Rows of one partition and bucket; `rows` are their numbers in order, None for all."""
 
     partition: tuple[Any, ...]
@@ -27,7 +27,7 @@ class Group:
 
 def groups(
     rows: pa.RecordBatch, partition_keys: Sequence[str], bucket_keys: Sequence[str], buckets: int
-) -> Iterator[Group]:
+) -> Iterator[BucketRows]:
     """The rows by partition and bucket. `buckets`: how many there are; below 1 for a table that has none.
 
     Bucket columns hold no NULL; those of partitions may, in tables without a key.
@@ -36,14 +36,14 @@ def groups(
     partitions = [rows.column(rows.schema.get_field_index(name)) for name in partition_keys]
     if not partitions and (buckets <= 1 or rows.num_rows == 0):
         if rows.num_rows:
-            yield Group((), 0, None)
+            yield BucketRows((), 0, None)
         return
     names = [str(place) for place in range(len(partitions))]
     table = pa.table([*partitions, pa.array(numbers), pa.array(np.arange(rows.num_rows))], [*names, "b", "rows"])
     found = table.group_by([*names, "b"], use_threads=False).aggregate([("rows", "list")])
     for place in range(found.num_rows):
         partition = tuple(found.column(name)[place].as_py() for name in names)
-        yield Group(partition, found.column("b")[place].as_py(), found.column("rows_list")[place].values)
+        yield BucketRows(partition, found.column("b")[place].as_py(), found.column("rows_list")[place].values)
 
 
 def bucket_numbers(rows: pa.RecordBatch, keys: Sequence[str], buckets: int) -> np.ndarray:

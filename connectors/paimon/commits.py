@@ -20,14 +20,14 @@ from cdc.schema import TableId
 from cdc.sink import Prepared
 from connectors.paimon.handles import Files
 from connectors.paimon.library import Catalog, native
-from connectors.paimon.tables import LakeTable, Tables, live_files
+from connectors.paimon.tables import CatalogTables, LakeTable, live_files
 from connectors.shared.lake.two_phase import another_past, by_table, check_identity
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Commits:
+class LakeCommits:
     """Commits batches. Picklable.
 
     Args:
@@ -35,7 +35,7 @@ class Commits:
         threads: how many tables are committed at a time.
     """
 
-    tables: Tables
+    tables: CatalogTables
     user: str
     threads: int
     retry: RetryPolicy

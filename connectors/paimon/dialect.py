@@ -32,7 +32,7 @@ RESERVED = ("_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND", "_ROW_ID", "rowkind", "_
 """Beginnings of names that Paimon keeps for itself."""
 
 
-class Operation(str):
+class PaimonStep(str):
     """A step of a change: its text, and what is done with which values."""
 
     __slots__ = ("kind", "values")
@@ -190,7 +190,7 @@ class PaimonDialect(Dialect[str]):
 
     def create_database(self, database: str) -> str:
         """When there is none."""
-        return Operation(super().create_database(database), "create_database", name=database)
+        return PaimonStep(super().create_database(database), "create_database", name=database)
 
     def create_table(self, table: ActualTable[str]) -> Sequence[str]:
         """With its options."""
@@ -202,60 +202,60 @@ class PaimonDialect(Dialect[str]):
             text += f" PARTITIONED BY ({', '.join(map(self.quoted, table.partition_keys))})"
         if table.options:
             text += f" WITH ({', '.join(f'{name}={value}' for name, value in sorted(table.options.items()))})"
-        return [Operation(text, "create_table", table=table)]
+        return [PaimonStep(text, "create_table", table=table)]
 
     def drop_table(self, table: TableId) -> str:
         """When there is one."""
-        return Operation(super().drop_table(table), "drop_table", table=table)
+        return PaimonStep(super().drop_table(table), "drop_table", table=table)
 
     def truncate_table(self, table: TableId) -> str:
         """One snapshot without rows."""
-        return Operation(super().truncate_table(table), "truncate_table", table=table)
+        return PaimonStep(super().truncate_table(table), "truncate_table", table=table)
 
     def rename_table(self, table: TableId, new_name: str) -> str:
         """Inside of its database."""
         new = TableId(table.database, new_name)
-        return Operation(super().rename_table(table, new_name), "rename_table", table=table, new=new)
+        return PaimonStep(super().rename_table(table, new_name), "rename_table", table=table, new=new)
 
     def comment_table(self, table: ActualTable[str], comment: str) -> str:
         """Another comment, or none."""
         text = super().comment_table(table, comment)
-        return Operation(text, "comment_table", table=table.id, comment=comment)
+        return PaimonStep(text, "comment_table", table=table.id, comment=comment)
 
     def add_column(self, table: ActualTable[str], column: ActualColumn[str], after: str | None) -> Sequence[str]:
         """Rows that are there get the default in a snapshot behind it."""
         text = f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {self.quoted(column.name)} {column.type}"
         text += "" if column.default is None else f" DEFAULT {self.literal(column.default)}"
         text += "" if after is None else f" AFTER {self.quoted(after)}"
-        return [Operation(text, "add_column", table=table.id, column=column, after=after)]
+        return [PaimonStep(text, "add_column", table=table.id, column=column, after=after)]
 
     def modify_column(self, table: ActualTable[str], column: ActualColumn[str], value: str) -> str:
         """Another type in place."""
         text = f"ALTER TABLE {self.table_name(table.id)} ALTER COLUMN {self.quoted(column.name)} TYPE {column.type}"
-        return Operation(text, "modify_column", table=table.id, name=column.name, new_type=column.type)
+        return PaimonStep(text, "modify_column", table=table.id, name=column.name, new_type=column.type)
 
     def comment_column(self, table: ActualTable[str], column: ActualColumn[str]) -> str:
         """Another comment, or none."""
         text = super().comment_column(table, column)
-        return Operation(text, "comment_column", table=table.id, name=column.name, comment=column.comment)
+        return PaimonStep(text, "comment_column", table=table.id, name=column.name, comment=column.comment)
 
     def rename_column(self, table: TableId, old_name: str, new_name: str) -> str:
         """Another name."""
         text = super().rename_column(table, old_name, new_name)
-        return Operation(text, "rename_column", table=table, old_name=old_name, new_name=new_name)
+        return PaimonStep(text, "rename_column", table=table, old_name=old_name, new_name=new_name)
 
     def drop_column(self, table: TableId, name: str) -> str:
         """One that is not in the key."""
-        return Operation(super().drop_column(table, name), "drop_column", table=table, name=name)
+        return PaimonStep(super().drop_column(table, name), "drop_column", table=table, name=name)
 
     def copy_rows(self, source: TableId, target: TableId, values: Iterable[tuple[str, str]]) -> str:
         """Columns keep their names; Arrow converts their values."""
-        return Operation(super().copy_rows(source, target, values), "copy_rows", source=source, target=target)
+        return PaimonStep(super().copy_rows(source, target, values), "copy_rows", source=source, target=target)
 
     def take_place(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
         """Swap the shadow table in: one snapshot of the table where both are alike, else by its name."""
         text = f"INSERT OVERWRITE {self.table_name(table.id)} FROM {self.table_name(copy)}"
-        return [Operation(text, "take_place", copy=copy, table=table.id)]
+        return [PaimonStep(text, "take_place", copy=copy, table=table.id)]
 
 
 def alike(one: PaimonTable, other: PaimonTable) -> bool:

@@ -20,7 +20,7 @@ from cdc.sink import TaskAttempt
 from connectors.paimon.buckets import groups
 from connectors.paimon.file_writer import sequence_number, write_files
 from connectors.paimon.handles import Files
-from connectors.paimon.tables import LakeTable, Tables
+from connectors.paimon.tables import CatalogTables, LakeTable
 from connectors.shared.lake.columns import as_stored
 from connectors.shared.lake.durable import synced
 from connectors.shared.lake.two_phase import check_source, last_images
@@ -38,7 +38,7 @@ class Loader:
         note: keeps the folder that files of this task attempt are about to be written into.
     """
 
-    tables: Tables
+    tables: CatalogTables
     pipeline: str
     keyless: KeylessChanges
     note: Callable[[str], None]

@@ -18,21 +18,21 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId
-from connectors.paimon.dialect import Operation, PaimonDialect, PaimonTable, alike
+from connectors.paimon.dialect import PaimonDialect, PaimonStep, PaimonTable, alike
 from connectors.paimon.library import identifier
 from connectors.paimon.rewrite import copied
 from connectors.paimon.rows import read_rows
 from connectors.paimon.snapshots import overwrite, truncate
-from connectors.paimon.tables import FILL, SEQUENCE_BASE, SWAP, TABLE_ID, LakeTable, Tables, greatest_sequence
+from connectors.paimon.tables import FILL, SEQUENCE_BASE, SWAP, TABLE_ID, CatalogTables, LakeTable, greatest_sequence
 from connectors.paimon.types import arrow_type
 from connectors.shared.lake.defaults import literal
 from connectors.shared.lake.queries import connection
 
 
 class PaimonSchemas(SchemaSession[str]):
-    """A session with the catalog: methods of the names that `Operation.kind` has carry an operation out."""
+    """A session with the catalog: methods of the names that `PaimonStep.kind` has carry an operation out."""
 
-    def __init__(self, tables: Tables, dialect: PaimonDialect, pipeline: str, user: str) -> None:
+    def __init__(self, tables: CatalogTables, dialect: PaimonDialect, pipeline: str, user: str) -> None:
         """`user` is the commit user of the pipeline's batches."""
         self._tables, self._dialect = tables, dialect
         self._pipeline, self._user = pipeline, f"{user}-rewrite"
@@ -53,7 +53,7 @@ class PaimonSchemas(SchemaSession[str]):
     def execute(self, statement: Statement) -> None:
         """Carry out one operation. Raises ChangeRefused, SinkError."""
         operation = statement.sql
-        assert isinstance(operation, Operation)
+        assert isinstance(operation, PaimonStep)
         try:
             with self._catalog.guard(str(statement.table)):
                 getattr(self, f"_{operation.kind}")(**operation.values)

@@ -14,8 +14,8 @@ from cdc.retry import RetryPolicy
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
-from connectors.paimon.attempts import Attempts
-from connectors.paimon.commits import Commits, leftover_files
+from connectors.paimon.attempts import CommitAttempts
+from connectors.paimon.commits import LakeCommits, leftover_files
 from connectors.paimon.dialect import PaimonDialect
 from connectors.paimon.handles import Files
 from connectors.paimon.library import VERSIONS, Catalog, check_versions, load
@@ -23,7 +23,7 @@ from connectors.paimon.load import Loader
 from connectors.paimon.object_store import check_bucket
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.schemas import PaimonSchemas
-from connectors.paimon.tables import Tables
+from connectors.paimon.tables import CatalogTables
 from connectors.paimon.upkeep.upkeep import Upkeep
 from connectors.shared.lake.turns import UpkeepTurns
 from connectors.shared.lake.two_phase import prepare
@@ -42,11 +42,11 @@ class PaimonSink(TableSink[str]):
     def __init__(self, options: PaimonSinkOptions, context: Context) -> None:
         super().__init__(context)
         self._options, self._pipeline = options, context.pipeline
-        self._tables = Tables(Catalog(options.catalog_options()))
+        self._tables = CatalogTables(Catalog(options.catalog_options()))
         self._user = f"{options.user_prefix}-{context.pipeline}"
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
-        self._commits = Commits(self._tables, self._user, options.threads, retry)
-        self._attempts = Attempts(context.store)
+        self._commits = LakeCommits(self._tables, self._user, options.threads, retry)
+        self._attempts = CommitAttempts(context.store)
         files = options.compact_files
         self._upkeep = Upkeep(self._tables, self._pipeline, self._user, files, UpkeepTurns(files))
 

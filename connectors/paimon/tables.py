@@ -89,7 +89,7 @@ class LakeTable:
             raise SinkError(f"its option {remark.key}: {remark.message}", where=str(self.id), hint=remark.hint)
 
 
-class Tables:
+class CatalogTables:
     """Tables of one catalog by name. Picklable."""
 
     def __init__(self, catalog: Catalog) -> None:

@@ -31,7 +31,7 @@ _BEGIN_TRIES = 4
 _ERROR_LINES, _ERROR_CHARACTERS = 3, 600
 
 
-class State(StrEnum):
+class TransactionState(StrEnum):
     """Where a label's latest transaction is. UNKNOWN: the server knows none, or has forgotten it."""
 
     PREPARE = "PREPARE"
@@ -42,14 +42,14 @@ class State(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-DONE = (State.COMMITTED, State.VISIBLE)
+DONE = (TransactionState.COMMITTED, TransactionState.VISIBLE)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
     """A state, and why the transaction was aborted if it was."""
 
-    state: State
+    state: TransactionState
     reason: str = ""
 
 
@@ -137,9 +137,11 @@ class Transactions:
             hint = "the database was dropped in StarRocks; restore it"
             raise SinkError(f"no state of the label: {reply.message}", where=f"{database} {label}", hint=hint)
         reason = str(reply.fields.get("reason") or "")
-        return LabelState(State(word) if word in State.__members__ else State.UNKNOWN, reason)
+        return LabelState(
+            TransactionState(word) if word in TransactionState.__members__ else TransactionState.UNKNOWN, reason
+        )
 
-    def clear(self, table: TableId, label: str) -> State:
+    def clear(self, table: TableId, label: str) -> TransactionState:
         """Roll back what is under the label; returns the state it then has. May be repeated.
 
         Raises LabelFinishedError when its rows are committed: they cannot be taken back.
@@ -147,14 +149,14 @@ class Transactions:
         found = self.state(table.database, label).state
         if found in DONE:
             raise LabelFinishedError(label)
-        if found in (State.ABORTED, State.UNKNOWN):
+        if found in (TransactionState.ABORTED, TransactionState.UNKNOWN):
             return found
         try:
             self._post("rollback", {"db": table.database, "label": label})
         except CommitUnknown:
             log.debug("no answer to the rollback of %s", label)
         found = self.state(table.database, label).state
-        if found in (State.PREPARE, State.PREPARED):
+        if found in (TransactionState.PREPARE, TransactionState.PREPARED):
             found = self._cancel(table, label)
         return found
 
@@ -176,7 +178,7 @@ class Transactions:
         lines = " | ".join(self._http.fetch(url).splitlines()[:_ERROR_LINES]) if url else ""
         return f"; rows: {lines[:_ERROR_CHARACTERS] or url}" if url else ""
 
-    def _cancel(self, table: TableId, label: str) -> State:
+    def _cancel(self, table: TableId, label: str) -> TransactionState:
         """Cancel a transaction whose back end was restarted and does not know it: a rollback does not end that one."""
         place = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
         try:

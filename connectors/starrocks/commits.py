@@ -19,7 +19,7 @@ from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.streamload.commits import LoadLost
 from connectors.starrocks import replies
-from connectors.starrocks.client import DONE, LabelState, State, Transactions
+from connectors.starrocks.client import DONE, LabelState, Transactions, TransactionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class LabelCommit:
         state = self.transactions.state(table.database, label)
         if state.state in DONE:
             return None
-        if state.state is not State.PREPARED:
+        if state.state is not TransactionState.PREPARED:
             raise _lost(where, state)
         if replies.is_denied(reply):
             raise replies.failure("the load cannot be committed", where, reply)
@@ -80,14 +80,14 @@ def _given_up(error: SinkError, sent: bool, where: str) -> SinkError:
 
 def _lost(where: str, found: LabelState) -> SinkError:
     """The error for a decided label that is not prepared any more."""
-    if found.state is State.ABORTED:
+    if found.state is TransactionState.ABORTED:
         hint = (
             "then keep prepared transactions longer: sink.prepared-timeout, or the server's "
             "prepared_transaction_default_timeout_second"
         )
         reason = f"StarRocks has aborted a prepared load: {found.reason or 'it gives no reason'}"
         return LoadLost(reason, where=where, hint=hint, forgotten=False)
-    if found.state is State.UNKNOWN:
+    if found.state is TransactionState.UNKNOWN:
         hint = "StarRocks keeps label_keep_max_num finished loads of a database (1000 by default): raise it"
         return LoadLost("StarRocks does not know the label any more", where=where, hint=hint, forgotten=True)
     hint = "another pipeline uses this one's labels: give one of them another sink.label-prefix"

@@ -21,7 +21,7 @@ from connectors.shared.streamload.settings import http_servers, row_rules
 from connectors.shared.streamload.sink import LoadSink
 from connectors.shared.streamload.sql_types import SqlType
 from connectors.starrocks import settings
-from connectors.starrocks.client import LabelFinishedError, State, Transactions
+from connectors.starrocks.client import LabelFinishedError, Transactions, TransactionState
 from connectors.starrocks.commits import LabelCommit
 from connectors.starrocks.load import Loader
 from connectors.starrocks.options import StarRocksSinkOptions
@@ -96,7 +96,7 @@ class StarRocksSink(LoadSink[SqlType]):
             state = self._transactions.clear(table, label)
         except LabelFinishedError:
             return  # somebody committed it
-        if state in (State.PREPARE, State.PREPARED):
+        if state in (TransactionState.PREPARE, TransactionState.PREPARED):
             hint = "it ends with its timeout; see SHOW PROC '/transactions'"
             raise SinkUnavailable("a load cannot be rolled back", where=f"{table} (label {label})", hint=hint)
 

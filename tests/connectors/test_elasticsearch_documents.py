@@ -28,8 +28,8 @@ from cdc.testing.blocks import block
 from cdc_services.search.server import SearchServer
 from connectors.elasticsearch.bodies import read_flushes
 from connectors.elasticsearch.bulk import items, version
-from connectors.elasticsearch.client import Answer
-from connectors.elasticsearch.indexes import Request
+from connectors.elasticsearch.client import ErrorAnswer
+from connectors.elasticsearch.indexes import IndexRequest
 
 pytestmark = pytest.mark.slow
 
@@ -273,8 +273,8 @@ def test_a_swap_whose_answer_is_lost_is_found_done(harness: Harness) -> None:
         sink._cluster.carry_out(swap)
     assert list(harness.server.ask("GET", "/shop.users")) == ["shop.users-000002"]
     elsewhere = {"actions": [{"add": {"index": "absent", "alias": "shop.users"}}]}
-    with pytest.raises(Answer):
-        sink._cluster.carry_out(Request("POST", "/_aliases", elsewhere))
+    with pytest.raises(ErrorAnswer):
+        sink._cluster.carry_out(IndexRequest("POST", "/_aliases", elsewhere))
 
 
 def test_a_table_that_takes_a_former_name_has_an_index_of_its_own(harness: Harness) -> None:

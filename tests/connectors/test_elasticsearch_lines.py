@@ -13,7 +13,7 @@ import pytest
 
 from cdc.block import arrow_schema
 from cdc.schema import Column, DataType, TableId, TableSchema
-from connectors.elasticsearch.documents import Place, document_ids, lines
+from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines
 
 COLUMNS = (
     ("id", "BIGINT"), ("s", "VARCHAR(40)"), ("n", "INT"), ("big", "BIGINT UNSIGNED"), ("d", "DECIMAL(10, 2)"),
@@ -21,7 +21,7 @@ COLUMNS = (
     ('odd "name"\\', "VARCHAR(4)"),
 )  # fmt: skip
 SCHEMA = TableSchema(tuple(Column(name, DataType.parse(kind)) for name, kind in COLUMNS), ("id",))
-PLACE = Place(TableId("shop", "t"), "the-alias", 7, texts=frozenset({"big"}), objects=frozenset({"j"}))
+PLACE = DocumentPlace(TableId("shop", "t"), "the-alias", 7, texts=frozenset({"big"}), objects=frozenset({"j"}))
 AT = datetime(2026, 2, 3, 4, 5, 6, 70)
 ROW: dict[str, Any] = {
     "id": 1, "s": "plain", "n": -5, "big": 2**64 - 1, "d": Decimal("-0.05"), "f": 0.1, "b": True, "t": AT, "z": AT,

@@ -17,8 +17,8 @@ from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
 from cdc_services.search.server import SearchServer
-from connectors.elasticsearch.client import Answer, Client
-from connectors.elasticsearch.cluster import Cluster
+from connectors.elasticsearch.client import ErrorAnswer, SearchClient
+from connectors.elasticsearch.cluster import SearchCluster
 from connectors.elasticsearch.sink import ElasticsearchSink
 
 pytestmark = pytest.mark.slow
@@ -96,7 +96,7 @@ def test_letters_are_there_once_whatever_is_repeated(harness: Harness, tmp_path:
     with patch.object(faults, "hook", dies), pytest.raises(KeyboardInterrupt):
         sink.commit(0, handles)
     assert letters(tmp_path) == []
-    with patch.object(Cluster, "note_batch", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch.object(SearchCluster, "note_batch", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         harness.sink().commit(0, handles)
     for _ in range(2):
         assert harness.sink().commit(0, handles) == {COUNTED: 60}
@@ -111,7 +111,7 @@ def test_what_goes_in_after_all_is_no_letter(harness: Harness, tmp_path: Path) -
     handles = prepared(
         harness.sink(), 0, block(ORDERS, wide, [("+I", {"id": 1, "price": 1.0, "note": "x"})])
     )  # fmt: skip
-    with patch.object(Cluster, "note_batch", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch.object(SearchCluster, "note_batch", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         harness.sink().commit(0, handles)
     assert [letter["key"] for letter in letters(tmp_path)] == [{"id": 1}]
     harness.server.ask("PUT", "/shop.orders/_mapping", {"properties": {"note": {"type": "keyword"}}})
@@ -149,14 +149,14 @@ def test_a_document_larger_than_a_request_may_be_is_a_letter(harness: Harness, t
     """The body is halved until it is alone."""
     sink = harness.sink()
     handles = prepared(sink, 0, orders(*(("+I", number, 1 / 3 if number == 5 else 1.0) for number in range(9))))
-    send = Client.send
+    send = SearchClient.send
 
-    def limited(self: Client, method: str, path: str, body: bytes | None, kind: str, *, wait: bool = True) -> Any:
+    def limited(self: SearchClient, method: str, path: str, body: bytes | None, kind: str, *, wait: bool = True) -> Any:
         if body is not None and b"0.33333" in body:
-            raise Answer(413, "", "")
+            raise ErrorAnswer(413, "", "")
         return send(self, method, path, body, kind, wait=wait)
 
-    with patch.object(Client, "send", limited):
+    with patch.object(SearchClient, "send", limited):
         assert sink.commit(0, handles) == {COUNTED: 1}
     assert sorted(prices(harness)) == [str(number) for number in range(9) if number != 5]
     (letter,) = letters(tmp_path)

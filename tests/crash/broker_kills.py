@@ -41,7 +41,7 @@ from cdc.testing.blocks import block
 from cdc_services.kafka.broker import StartedBroker
 from connectors.kafka.delivery.clients import POOL
 from connectors.kafka.delivery.fences import Fences
-from connectors.kafka.delivery.transaction import Writer
+from connectors.kafka.delivery.transaction import TransactionWriter
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.sink_options import KafkaSinkOptions
 
@@ -109,21 +109,26 @@ def wait_until(found: Callable[[], bool]) -> None:
 @contextmanager
 def watched(killer: Killer) -> Iterator[None]:
     """Let the sink tell the killer which step it is at."""
-    asked, send, take_over, read = Writer._asked, Writer.send, Writer.take_over, Fences.written
+    asked, send, take_over, read = (
+        TransactionWriter._asked,
+        TransactionWriter.send,
+        TransactionWriter.take_over,
+        Fences.written,
+    )
     names = {doing: step for step, doing in ASKED.items()}
 
-    def around_asked(writer: Writer, doing: str, call: Any) -> None:
+    def around_asked(writer: TransactionWriter, doing: str, call: Any) -> None:
         step = names.get(doing, "")
         killer.reached(f"before {step}")
         killer.reached(f"while {step}")
         asked(writer, doing, call)
         killer.reached(f"after {step}")
 
-    def around_send(writer: Writer, *given: Any) -> None:
+    def around_send(writer: TransactionWriter, *given: Any) -> None:
         send(writer, *given)
         killer.reached("mid-produce")
 
-    def around_take_over(writer: Writer, topic: str) -> None:
+    def around_take_over(writer: TransactionWriter, topic: str) -> None:
         killer.reached("before connect")
         take_over(writer, topic)
 
@@ -132,8 +137,8 @@ def watched(killer: Killer) -> Iterator[None]:
         return read(fences, *given)
 
     with (
-        patch.object(Writer, "_asked", around_asked), patch.object(Writer, "send", around_send),
-        patch.object(Writer, "take_over", around_take_over), patch.object(Fences, "written", around_read),
+        patch.object(TransactionWriter, "_asked", around_asked), patch.object(TransactionWriter, "send", around_send),
+        patch.object(TransactionWriter, "take_over", around_take_over), patch.object(Fences, "written", around_read),
     ):  # fmt: skip
         yield
 

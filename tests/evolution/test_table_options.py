@@ -11,7 +11,7 @@ from cdc.evolution.table import Layout
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.schema_json import change_from_json, change_to_json
 from connectors.doris.dialect import DorisDialect
-from connectors.duckdb.database import Names
+from connectors.duckdb.database import FullNames
 from connectors.duckdb.dialect import DuckDbDialect
 from connectors.starrocks.dialect import StarRocksDialect
 
@@ -37,7 +37,7 @@ def test_they_are_properties_and_win_over_those_of_the_sink() -> None:
 
 def test_a_sink_without_properties_refuses_them() -> None:
     with pytest.raises(ChangeRefused, match="takes no table-options, got replication_num, storage_medium"):
-        created(DuckDbDialect(Names("file")))
+        created(DuckDbDialect(FullNames("file")))
 
 
 def test_they_are_in_the_line_of_the_change() -> None:

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from cdc.retry import RetryPolicy
 from connectors.kafka.avro.schemas import Program, program, schema_type
-from connectors.kafka.client import Side
+from connectors.kafka.client import ErrorSide
 
 _PASSING = frozenset({408, 429})
 _ANSWER_S = 10.0
@@ -48,7 +48,7 @@ class RegistrySettings:
     key: str | None = None
 
 
-class Unreadable(ValueError):
+class UnreadableSchema(ValueError):
     """Messages with this schema cannot be read: its text is the reason."""
 
 
@@ -59,7 +59,7 @@ _programs: dict[tuple[RegistrySettings, int, int], Program] = {}
 class Registry:
     """Asks one registry. Any number of threads."""
 
-    def __init__(self, settings: RegistrySettings, policy: RetryPolicy, side: Side) -> None:
+    def __init__(self, settings: RegistrySettings, policy: RetryPolicy, side: ErrorSide) -> None:
         self._settings, self._policy, self._side = settings, policy, side
 
     def program(self, number: int, rows: int) -> Program:
@@ -69,15 +69,15 @@ class Registry:
         if found is None:
             answer = self.get(f"/schemas/ids/{number}")
             if answer is None:
-                raise Unreadable(f"the registry has no schema {number}")
+                raise UnreadableSchema(f"the registry has no schema {number}")
             if not isinstance(answer, dict):
-                raise Unreadable(f"what the registry says of schema {number} is no object")
+                raise UnreadableSchema(f"what the registry says of schema {number} is no object")
             if schema_type(answer) != "AVRO":
-                raise Unreadable(f"schema {number} is of the type {schema_type(answer)}, not AVRO")
+                raise UnreadableSchema(f"schema {number} is of the type {schema_type(answer)}, not AVRO")
             try:
                 found = program(_text_of(answer), self._referenced(answer, set()), rows)
             except (TypeError, LookupError, AttributeError, ValueError) as error:
-                raise Unreadable(f"schema {number} cannot be read: {error}") from error
+                raise UnreadableSchema(f"schema {number} cannot be read: {error}") from error
             _programs[key] = found
         return found
 
@@ -89,11 +89,11 @@ class Registry:
             if place in met:
                 continue
             if len(met) == _MOST_NAMED:
-                raise Unreadable(f"the schema names more than {_MOST_NAMED} others")
+                raise UnreadableSchema(f"the schema names more than {_MOST_NAMED} others")
             met.add(place)
             named = self.get(f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}")
             if named is None:
-                raise Unreadable(f"the registry has no version {place[1]} of {place[0]}, which the schema names")
+                raise UnreadableSchema(f"the registry has no version {place[1]} of {place[0]}, which the schema names")
             found += [*self._referenced(named, met), _text_of(named)]
         return found
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from connectors.kafka.avro.kernels import to_json
-from connectors.kafka.avro.registry import Registry, Unreadable
+from connectors.kafka.avro.registry import Registry, UnreadableSchema
 from connectors.kafka.avro.schemas import Program
 from connectors.kafka.formats import connect
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.scan import Texts
-from connectors.kafka.formats.wrapped import BARE, Learn, Payloads, Shape
+from connectors.kafka.formats.wrapped import BARE, Learn, Shape, WrappedPayloads
 
 _HEADER = 5
 _NO_FRAME = "no Avro with the number of its schema before it (a zero byte and four more)"
@@ -42,7 +42,7 @@ class AvroUnwrapper:
         self._of_keys: dict[int, int | None] = {}
         self.shapes: list[Shape] = [BARE]
 
-    def opened(self, messages: Messages) -> tuple[Messages, Payloads]:
+    def opened(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
         """The messages with their keys as JSON, and the values. A key that is not Avro stays what it is.
 
         Raises the errors of the registry.
@@ -56,7 +56,7 @@ class AvroUnwrapper:
         shapes = np.zeros(len(rows), np.int64)
         for number in np.unique(numbers[rows]).tolist():
             shapes[numbers[rows] == number] = self._shape(number).number
-        return replace(messages, keys=keys), Payloads(rows, values.take(rows), shapes, unreadable)
+        return replace(messages, keys=keys), WrappedPayloads(rows, values.take(rows), shapes, unreadable)
 
     def shape_of_key(self, key: bytes | None) -> int | None:
         """The shape of a key's schema, as in `Opener`."""
@@ -79,7 +79,7 @@ class AvroUnwrapper:
             try:
                 fields = self._learn(self._registry.program(number, self._rows).connect)
             except ValueError as error:
-                raise Unreadable(str(error)) from error
+                raise UnreadableSchema(str(error)) from error
             shape = self._known[number] = Shape(len(self.shapes), fields)
             self.shapes.append(shape)
         return shape
@@ -101,14 +101,14 @@ class AvroUnwrapper:
         bad = {} if others else dict.fromkeys(np.flatnonzero(there & ~framed).tolist(), _NO_FRAME)
         if others and not len(rows):
             return texts, numbers, bad
-        written = Written(int((texts.ends[rows] - texts.begins[rows]).sum()), len(texts))
+        written = WrittenTexts(int((texts.ends[rows] - texts.begins[rows]).sum()), len(texts))
         for number in np.unique(numbers[rows]).tolist():
             own = rows[numbers[rows] == number]
             try:
                 made = self._registry.program(number, self._rows)
                 if not others:
                     self._shape(number)
-            except Unreadable as error:
+            except UnreadableSchema as error:
                 bad.update(dict.fromkeys(own.tolist(), str(error)))
                 continue
             for row in written.add(made, texts, own):
@@ -117,7 +117,7 @@ class AvroUnwrapper:
         return written.texts([(row, texts.bytes_of(row)) for row in kept]), numbers, bad
 
 
-class Written:
+class WrittenTexts:
     """A buffer of texts, and where each row's is; -1 for none."""
 
     def __init__(self, size: int, rows: int) -> None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from connectors.kafka.delivery.fences import DRIVER, Fences, Written, is_written
+from connectors.kafka.delivery.fences import DRIVER, Fences, WrittenBatch, is_written
 from connectors.kafka.delivery.task import partition_of
-from connectors.kafka.delivery.too_large import TooLarge
+from connectors.kafka.delivery.too_large import OversizedRecords
 from connectors.kafka.delivery.topics import Topics
-from connectors.kafka.delivery.transaction import Writer
-from connectors.kafka.encoding.encoder import Messages, size_of
+from connectors.kafka.delivery.transaction import TransactionWriter
+from connectors.kafka.encoding.encoder import EncodedMessages, size_of
 from connectors.kafka.encoding.records import Record
 from connectors.kafka.encoding.schema_messages import SchemaMessage
 from connectors.kafka.sink_options import KafkaSinkOptions
@@ -24,11 +24,13 @@ class Announcing:
 
     def __init__(self, topics: Topics, names: TopicNames, options: KafkaSinkOptions) -> None:
         self._topics, self._names, self._options = topics, names, options
-        self._too_large = TooLarge(options.largest_message, None, "", 0)
+        self._too_large = OversizedRecords(options.largest_message, None, "", 0)
 
-    def write(self, writer: Writer, fences: Fences, batch: int, found: Sequence[SchemaMessage], where: str) -> None:
+    def write(
+        self, writer: TransactionWriter, fences: Fences, batch: int, found: Sequence[SchemaMessage], where: str
+    ) -> None:
         """Write them unless the fence says that they are there. Raises SinkError."""
-        wanted, before = Written(batch), fences.written([DRIVER])[0]
+        wanted, before = WrittenBatch(batch), fences.written([DRIVER])[0]
         if is_written(wanted, before, where):
             return
         for message in found:
@@ -46,10 +48,10 @@ class Announcing:
         to_zero = self._options.partition_strategy == "all-to-zero"
         return topic, 0 if to_zero else partition_of(message.table, count)
 
-    def _messages(self, message: SchemaMessage) -> Messages:
+    def _messages(self, message: SchemaMessage) -> EncodedMessages:
         record: Record = {"value": message.value}
         if message.key is not None:
             record["key"] = message.key
         headers = self._options.headers(message.table)
         sizes = np.array([sum(map(len, record.values())) + size_of(headers)], np.int64)
-        return Messages(message.table, [record], sizes, {0: headers} if headers else {}, message.key is not None)
+        return EncodedMessages(message.table, [record], sizes, {0: headers} if headers else {}, message.key is not None)

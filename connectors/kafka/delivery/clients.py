@@ -13,23 +13,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cdc.retry import RetryPolicy
-from connectors.kafka.client import Cluster
+from connectors.kafka.client import KafkaCluster
 from connectors.kafka.delivery.fences import Fences
 from connectors.kafka.delivery.topics import NewTopics, Topics
-from connectors.kafka.delivery.transaction import Producing, Writer
+from connectors.kafka.delivery.transaction import Producing, TransactionWriter
 
 
 class Clients:
     """The clients of one task at a time. Any process; close them."""
 
     def __init__(
-        self, cluster: Cluster, delivery: Producing, retry: RetryPolicy, new: NewTopics, *, fence_topic: str, name: str
+        self,
+        cluster: KafkaCluster,
+        delivery: Producing,
+        retry: RetryPolicy,
+        new: NewTopics,
+        *,
+        fence_topic: str,
+        name: str,
     ) -> None:
         """`name` is that of the group of fences, and begins the transactional ids."""
         self._cluster, self._delivery, self._retry, self._name = cluster, delivery, retry, name
         self.topics = Topics(cluster, new, retry)
         self.fences = Fences(cluster, self.topics, retry, topic=fence_topic, group=name)
-        self._ahead: tuple[str, Writer] | None = None
+        self._ahead: tuple[str, TransactionWriter] | None = None
 
     @property
     def where(self) -> str:
@@ -37,7 +44,7 @@ class Clients:
         return self._cluster.where
 
     @contextmanager
-    def writer(self, part: str) -> Iterator[Writer]:
+    def writer(self, part: str) -> Iterator[TransactionWriter]:
         """A writer that has taken over the transactional id of a part; its transaction ends with the block.
 
         Raises the sink's errors.
@@ -66,8 +73,8 @@ class Clients:
             self._ahead[1].close()
         self.fences.close()
 
-    def _writer(self, part: str) -> Writer:
-        return Writer(self._cluster, self._delivery, self._retry, name=f"{self._name}-{part}")
+    def _writer(self, part: str) -> TransactionWriter:
+        return TransactionWriter(self._cluster, self._delivery, self._retry, name=f"{self._name}-{part}")
 
 
 class ClientPool:

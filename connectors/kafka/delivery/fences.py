@@ -17,7 +17,7 @@ from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.store import Store
-from connectors.kafka.client import ANSWER_S, Cluster
+from connectors.kafka.client import ANSWER_S, KafkaCluster
 from connectors.kafka.delivery.topics import Topics
 
 DRIVER = 0
@@ -47,7 +47,7 @@ def part_of(task: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenBatch:
     """A batch that a part wrote, NEVER for none, `TaskAttempt.rows` of it, and the batch that it had written before.
 
     The last two are kept as the metadata of the offset; empty and None when they are not known.
@@ -58,7 +58,7 @@ class Written:
     before: int | None = None
 
     @classmethod
-    def of(cls, offset: TopicPartition) -> Written:
+    def of(cls, offset: TopicPartition) -> WrittenBatch:
         """The fence in a committed offset."""
         rows, _, before = (offset.metadata or "").partition("|")
         return cls(NEVER if offset.offset < 0 else offset.offset - 1, rows, int(before) if before else None)
@@ -76,7 +76,7 @@ class Written:
 class Fences:
     """Reads fences, and names what is to be committed. Opens a connection of its own; close it."""
 
-    def __init__(self, cluster: Cluster, topics: Topics, retry: RetryPolicy, *, topic: str, group: str) -> None:
+    def __init__(self, cluster: KafkaCluster, topics: Topics, retry: RetryPolicy, *, topic: str, group: str) -> None:
         self._cluster, self._topics, self._retry, self.topic = cluster, topics, retry, topic
         self._group = group
         self._consumer: Consumer = cluster.consumer(group_id=group, enable_auto_commit=False)
@@ -89,7 +89,7 @@ class Fences:
         """The last batch that each part wrote, NEVER for none; as `written`."""
         return [written.batch for written in self.written(parts)]
 
-    def written(self, parts: Sequence[int]) -> list[Written]:
+    def written(self, parts: Sequence[int]) -> list[WrittenBatch]:
         """The last batch that each part wrote, and which rows of the log those were.
 
         What another transaction is committing at this moment may not be seen yet; what this producer's predecessor
@@ -99,7 +99,7 @@ class Fences:
         wanted = [TopicPartition(self.topic, part) for part in parts]
         doing = "asking which batches are written"
         found = self._cluster.retrying(self._retry, doing, lambda: self._committed(wanted))
-        return [Written.of(partition) for partition in found]
+        return [WrittenBatch.of(partition) for partition in found]
 
     def _committed(self, wanted: Sequence[TopicPartition]) -> list[TopicPartition]:
         try:
@@ -126,12 +126,12 @@ class Fences:
         finally:
             consumer.close()
 
-    def mark(self, part: int, written: Written) -> tuple[list[TopicPartition], Any]:
+    def mark(self, part: int, written: WrittenBatch) -> tuple[list[TopicPartition], Any]:
         """The offsets to send with the transaction that writes a batch, and the group they are of."""
         offset = TopicPartition(self.topic, part, written.batch + 1, metadata=written.metadata)
         return [offset], self._consumer.consumer_group_metadata()
 
-    def put(self, part: int, written: Written) -> None:
+    def put(self, part: int, written: WrittenBatch) -> None:
         """Commit the mark without a transaction. Raises the sink's errors."""
         offsets, _ = self.mark(part, written)
 
@@ -166,7 +166,7 @@ class FencesKept:
             self._store.write_json(_KEPT, {"since": batch})
         self._noted = True
 
-    def taken_back(self, batch: int, parts: Sequence[int], found: Sequence[Written]) -> set[int]:
+    def taken_back(self, batch: int, parts: Sequence[int], found: Sequence[WrittenBatch]) -> set[int]:
         """The parts of a decided batch whose transactions were aborted after they had been committed.
 
         A transaction is committed when its coordinator has it so; a broker that crashes may lose that on its way to the
@@ -176,7 +176,7 @@ class FencesKept:
             return set()
         return {part for part, each in zip(parts, found, strict=True) if each.lacks(batch)}
 
-    def check(self, task: TaskAttempt, found: Written, where: str) -> None:
+    def check(self, task: TaskAttempt, found: WrittenBatch, where: str) -> None:
         """Raise SinkError when nothing tells whether an earlier run has written what is to be written.
 
         The first task is in every batch, and those behind it write only when it has.
@@ -194,7 +194,7 @@ class FencesKept:
             )
 
 
-def is_written(wanted: Written, found: Written, where: str) -> bool:
+def is_written(wanted: WrittenBatch, found: WrittenBatch, where: str) -> bool:
     """Whether what is to be written is there already. Raises SinkError when another run has written in between.
 
     A crashed run and the one that goes on have the same parts, so a batch of other rows is that of a second run.

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from cdc.block import ChangeBlock, RowKind
 from cdc.schema import TableId
 from cdc.sink import Prepared
-from connectors.kafka.delivery.too_large import COUNTED, TooLarge
+from connectors.kafka.delivery.too_large import COUNTED, OversizedRecords
 from connectors.kafka.delivery.topics import Topics
-from connectors.kafka.delivery.transaction import Writer
+from connectors.kafka.delivery.transaction import TransactionWriter
 from connectors.kafka.delivery.turn import Turn
-from connectors.kafka.encoding.encoder import Messages
+from connectors.kafka.encoding.encoder import EncodedMessages
 from connectors.kafka.encoding.murmur import murmur2
 from connectors.kafka.topic_names import TopicNames
 
@@ -35,21 +35,21 @@ class Outgoing:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: TransactionWriter,
         topics: Topics,
         names: TopicNames,
         turn: Turn,
-        too_large: TooLarge,
+        too_large: OversizedRecords,
         *,
         to_zero: bool,
     ) -> None:
         self._writer, self._topics, self._names, self._turn = writer, topics, names, turn
         self._to_zero, self._too_large = to_zero, too_large
-        self._held: list[Messages] = []
+        self._held: list[EncodedMessages] = []
         self._held_bytes = 0
         self._open = False
 
-    def add(self, messages: Messages) -> None:
+    def add(self, messages: EncodedMessages) -> None:
         """Take some messages; waits for the turn when enough is held. Raises SinkError."""
         if self._open:
             self._send(messages)
@@ -73,12 +73,12 @@ class Outgoing:
         for messages in held:
             self._send(messages)
 
-    def _send(self, messages: Messages) -> None:
+    def _send(self, messages: EncodedMessages) -> None:
         topic = self._names.topic(messages.table)
         left = self._too_large.rest(topic, messages)
         self._writer.send(topic, left, self._partition(topic, left))
 
-    def _partition(self, topic: str, messages: Messages) -> int:
+    def _partition(self, topic: str, messages: EncodedMessages) -> int:
         """All rows of a table without a key go to one partition, or they would lose their order."""
         count = self._topics.partitions(topic)
         if self._to_zero or count == 1:

@@ -11,7 +11,7 @@ import numpy as np
 from cdc.dead_letters import DeadLetter, DeadLetters, Rejected
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from connectors.kafka.encoding.encoder import Messages
+from connectors.kafka.encoding.encoder import EncodedMessages
 from connectors.kafka.encoding.records import Record
 
 _OVERHEAD = 512
@@ -20,7 +20,7 @@ _OVERHEAD = 512
 COUNTED = "too-large-dead-letter"
 
 
-class TooLarge:
+class OversizedRecords:
     """Takes out what cannot be sent. Executor; one per task, a context manager that puts its files in place at the end.
 
     A file has the task's name: a task that is tried again writes it again.
@@ -32,14 +32,14 @@ class TooLarge:
         self._files: dict[TableId, DeadLetters] = {}
         self.counts: Counter[TableId] = Counter()
 
-    def __enter__(self) -> TooLarge:
+    def __enter__(self) -> OversizedRecords:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for file in self._files.values():
             file.close() if kind is None else file.discard()
 
-    def rest(self, topic: str, messages: Messages) -> Messages:
+    def rest(self, topic: str, messages: EncodedMessages) -> EncodedMessages:
         """The messages without those that are too large. Raises SinkError for one, or when it cannot be kept."""
         found = np.flatnonzero(messages.sizes + _OVERHEAD > self._most).tolist()
         if not found:
@@ -62,7 +62,7 @@ class TooLarge:
     def _reason(self, size: int) -> str:
         return f"a message of {size:,} bytes is larger than {self._most:,}"
 
-    def _keep(self, topic: str, messages: Messages, reasons: dict[int, str]) -> None:
+    def _keep(self, topic: str, messages: EncodedMessages, reasons: dict[int, str]) -> None:
         table = messages.table
         if table not in self._files:
             self._files[table] = DeadLetters(self._place or "", f"{table}/{self._name}", self._attempt)

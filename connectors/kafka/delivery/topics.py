@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from cdc.errors import SinkError
 from cdc.retry import Backoff, RetryPolicy
-from connectors.kafka.client import ANSWER_S, Cluster
+from connectors.kafka.client import ANSWER_S, KafkaCluster
 
 _THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS})
 _BROKERS_CHOICE = -1
@@ -35,7 +35,7 @@ class Topics:
         missing: topics of rows that were not there, and were made.
     """
 
-    def __init__(self, cluster: Cluster, new: NewTopics, retry: RetryPolicy) -> None:
+    def __init__(self, cluster: KafkaCluster, new: NewTopics, retry: RetryPolicy) -> None:
         self._cluster, self._new, self._retry = cluster, new, retry
         self._admin: AdminClient | None = None
         self._known: dict[str, int] = {}

@@ -16,9 +16,9 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from cdc.errors import SinkError, SinkUnavailable
 from cdc.retry import RetryPolicy
-from connectors.kafka.client import ANSWER_S, FENCED, UNKNOWN_TOPIC, Cluster
-from connectors.kafka.delivery.fences import Fences, Written
-from connectors.kafka.encoding.encoder import Messages
+from connectors.kafka.client import ANSWER_S, FENCED, UNKNOWN_TOPIC, KafkaCluster
+from connectors.kafka.delivery.fences import Fences, WrittenBatch
+from connectors.kafka.encoding.encoder import EncodedMessages
 
 T = TypeVar("T")
 
@@ -56,10 +56,10 @@ class Producing:
     compression: str = "lz4"
 
 
-class Writer:
+class TransactionWriter:
     """Writes the records of one task. Executor; begun by `take_over`, filled, and ended by `commit` or `abort`."""
 
-    def __init__(self, cluster: Cluster, delivery: Producing, retry: RetryPolicy, *, name: str) -> None:
+    def __init__(self, cluster: KafkaCluster, delivery: Producing, retry: RetryPolicy, *, name: str) -> None:
         """Begin to connect. `name` is the transactional id."""
         self._cluster, self._delivery, self._retry, self._name = cluster, delivery, retry, name
         self._failed: tuple[KafkaError, str, int] | None = None
@@ -98,7 +98,7 @@ class Writer:
         fixed = ("enable_idempotence", "transactional_id", "delivery_report_only_error", "on_delivery", "acks")
         return {key: value for key, value in chosen.items() if key in fixed or key.replace("_", ".") not in given}
 
-    def send(self, topic: str, messages: Messages, partition: int) -> None:
+    def send(self, topic: str, messages: EncodedMessages, partition: int) -> None:
         """Queue records in order; `partition` -1 chooses by key. Waits while too much is queued. Raises SinkError."""
         if not len(messages):
             return
@@ -112,7 +112,7 @@ class Writer:
                 self._send_one(topic, messages, stop, partition)
             start = stop + 1
 
-    def commit(self, fences: Fences, part: int, written: Written) -> None:
+    def commit(self, fences: Fences, part: int, written: WrittenBatch) -> None:
         """Make it all readable, with the fence. Returns once it is certain. Raises SinkError.
 
         SinkUnavailable means that nothing is readable, or that asking the fence will tell.
@@ -149,7 +149,7 @@ class Writer:
             self._asked("beginning a transaction", self._producer.begin_transaction)
         self._begun = True
 
-    def _send_plain(self, topic: str, messages: Messages, start: int, stop: int, partition: int) -> None:
+    def _send_plain(self, topic: str, messages: EncodedMessages, start: int, stop: int, partition: int) -> None:
         for first in range(start, stop, _AT_ONCE):
             records = messages.records[first : min(first + _AT_ONCE, stop)]
             self._drain(self._room())
@@ -159,7 +159,7 @@ class Writer:
                 errors: list[Any] = [record["_error"] for record in records if "_error" in record]
                 raise self._error(errors[0], f"writing to {topic}", f"{messages.table}")
 
-    def _send_one(self, topic: str, messages: Messages, index: int, partition: int) -> None:
+    def _send_one(self, topic: str, messages: EncodedMessages, index: int, partition: int) -> None:
         self._drain(self._room())
         record, headers = messages.records[index], list[Any](messages.headers[index])
         key, value = record.get("key"), record.get("value")

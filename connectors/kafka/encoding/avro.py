@@ -22,8 +22,8 @@ from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.connect import Schema, encoded
 from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import MessageLayout, Naming, Prepare
-from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Shared, Value
-from connectors.kafka.modes import Modes
+from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, FieldEncoding, Part, RowPart, Shared, Value
+from connectors.kafka.modes import EncodingModes
 
 Register = Callable[[str, Schema], int]
 """Registers a schema of the topic's keys (`key`) or values (`value`): its number. Raises SinkError."""
@@ -39,7 +39,9 @@ _LEAST = {values.GEOMETRY: 4, values.POINT: 25}
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]|^(?=\d)")
 
 
-def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, register: Register) -> MessageLayout:
+def layout(
+    table: TableId, schema: TableSchema, naming: Naming, modes: EncodingModes, register: Register
+) -> MessageLayout:
     """How messages of a table are written, with their schemas registered. Executor; once per table and schema.
 
     Raises SinkError for columns whose names are the same in Avro, and what `register` raises.
@@ -62,8 +64,8 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, re
         debezium.key_schema(full, [(schema.column(name), found[name]) for name in schema.primary_key])
     )
     own = tuple(replace(fields[name], quoted=False) for name in schema.primary_key)
-    key: tuple[Part, ...] = (_framed(register("key", key_schema)), Row(KEY, own, messages.AVRO_RECORD))
-    moved = (Row(KEY, tuple(found[name].field for name in schema.primary_key)),)
+    key: tuple[Part, ...] = (_framed(register("key", key_schema)), RowPart(KEY, own, messages.AVRO_RECORD))
+    moved = (RowPart(KEY, tuple(found[name].field for name in schema.primary_key)),)
     return MessageLayout(parts, key, prepare, moved=moved)
 
 
@@ -113,8 +115,8 @@ def _framed(number: int) -> bytes:
     return b"\0" + number.to_bytes(4, "big")
 
 
-def _envelope(table: TableId, naming: Naming, fields: tuple[Field, ...]) -> tuple[Part, ...]:
-    before, after = (Row(which, fields, messages.AVRO_IMAGE) for which in (BEFORE, AFTER))
+def _envelope(table: TableId, naming: Naming, fields: tuple[FieldEncoding, ...]) -> tuple[Part, ...]:
+    before, after = (RowPart(which, fields, messages.AVRO_IMAGE) for which in (BEFORE, AFTER))
     now = (_value(f"now_{unit}", values.INT64, union=True) for unit in ("ms", "us", "ns"))
     return before, after, *_source(table, naming), b"\0", _value("op", values.CHAR), *now
 
@@ -138,7 +140,7 @@ def _source(table: TableId, naming: Naming) -> Iterator[Part]:
 
 def _value(name: str, op: int, *, union: bool = False) -> Value:
     room = 16 if op == values.TEXT else 24
-    field = Field(name, op, quoted=union, room=room)
+    field = FieldEncoding(name, op, quoted=union, room=room)
     return Value(field, messages.AVRO_VALUE, _Constant(union))
 
 

@@ -13,7 +13,7 @@ from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import MessageLayout, Prepare
 from connectors.kafka.encoding.mysql_types import mysql_type, parts_of
 from connectors.kafka.encoding.natural import is_bits, texts_of
-from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value, json_text
+from connectors.kafka.encoding.template import BEFORE, KEY, FieldEncoding, Part, RowPart, Shared, Value, json_text
 
 _OPS: dict[Kind, tuple[int, int]] = {
     Kind.BOOLEAN: (values.BIT_DIGIT, 4), Kind.TINYINT: (values.INT8, 8), Kind.SMALLINT: (values.INT16, 8),
@@ -44,30 +44,33 @@ def layout(table: TableId, schema: TableSchema) -> MessageLayout:
     types = {column.name: mysql_type(column) for column in schema.columns}
     numbers = {column.name: _jdbc(column) for column in schema.columns}
     value: tuple[Part, ...] = (
-        b'{"data":[', Row(KEY, fields), b'],"database":', json_text(table.database),
+        b'{"data":[', RowPart(KEY, fields), b'],"database":', json_text(table.database),
         Shared((
-            b',"es":', Value(Field("ts_ms", values.INT64)), b',"gtid":"","id":', Value(Field("pos", values.INT64)),
+            b',"es":', Value(FieldEncoding("ts_ms", values.INT64)),
+            b',"gtid":"","id":', Value(FieldEncoding("pos", values.INT64)),
         )),
-        b',"isDdl":false,"mysqlType":', json_text(types), b',"old":', Row(BEFORE, fields, messages.CHANGED),
+        b',"isDdl":false,"mysqlType":', json_text(types), b',"old":', RowPart(BEFORE, fields, messages.CHANGED),
         b',"pkNames":', json_text(list(schema.primary_key) or None), b',"sql":"","sqlType":', json_text(numbers),
-        b',"table":', json_text(table.table), b',"ts":', Value(Field("now_ms", values.INT64)), b',"type":',
-        Value(Field("type", values.TEXT, quoted=True, room=2)), b"}",
+        b',"table":', json_text(table.table), b',"ts":', Value(FieldEncoding("now_ms", values.INT64)), b',"type":',
+        Value(FieldEncoding("type", values.TEXT, quoted=True, room=2)), b"}",
     )  # fmt: skip
     names = schema.primary_key
-    key: tuple[Part, ...] = (Row(KEY, tuple(field for name in names for field in fields if field.name == name)),)
+    key: tuple[Part, ...] = (RowPart(KEY, tuple(field for name in names for field in fields if field.name == name)),)
     return MessageLayout(value, key if names else None, prepare, tombstones=False)
 
 
-def _field(column: Column) -> Field:
+def _field(column: Column) -> FieldEncoding:
     kind, name = column.type.kind, column.name
     if parts_of(column).labels or is_bits(column):
-        return Field(name, values.RAW, quoted=True, room=2)
+        return FieldEncoding(name, values.RAW, quoted=True, room=2)
     if kind is Kind.DECIMAL:
         wide = (column.type.length or 10) > _MOST_DIGITS
-        return Field(name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, quoted=True, room=104)
+        return FieldEncoding(
+            name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, quoted=True, room=104
+        )
     op, room = _OPS[kind]
     digits = column.type.length or 0 if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) else 0
-    return Field(name, op, digits, quoted=True, room=room)
+    return FieldEncoding(name, op, digits, quoted=True, room=room)
 
 
 def _jdbc(column: Column) -> int:

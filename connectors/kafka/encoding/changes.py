@@ -17,7 +17,7 @@ INSERT, UPDATE, DELETE = range(3)
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangeMessages:
     """The messages of a block, m of them.
 
     Attributes:
@@ -38,7 +38,7 @@ class Changes:
         return len(self.kind)
 
 
-def changes(block: ChangeBlock, *, tombstones: bool, split_keys: bool = True) -> Changes:
+def changes(block: ChangeBlock, *, tombstones: bool, split_keys: bool = True) -> ChangeMessages:
     """The messages of a block. `split_keys`: an update that changes the key becomes two.
 
     Raises SinkError for a before image without its after image, which no source makes.
@@ -75,7 +75,7 @@ def _spread(
     moved: np.ndarray,
     *,
     tombstones: bool,
-) -> Changes:
+) -> ChangeMessages:
     """One message per change, two or three where a key changed or a tombstone follows."""
     removed = (kind == RowKind.DELETE) | moved
     counts = 1 + moved.astype(np.int64) + (removed.astype(np.int64) if tombstones else 0)
@@ -90,7 +90,7 @@ def _spread(
     new = np.where(deleted, -1, after[of])
     key = np.where(new >= 0, new, old)
     marks = np.where(moved[of], np.where(inserted, 2, 1), 0)
-    return Changes(
+    return ChangeMessages(
         np.stack([old, new, key], axis=1).astype(np.int64),
         found.astype(np.uint8),
         events[of],

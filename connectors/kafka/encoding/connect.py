@@ -19,8 +19,8 @@ from cdc.schema import Column, DataType, Kind
 from cdc.types.kinds import BINARIES, TEXTS, TIMESTAMPS
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.mysql_types import parts_of
-from connectors.kafka.encoding.template import Field
-from connectors.kafka.modes import Modes
+from connectors.kafka.encoding.template import FieldEncoding
+from connectors.kafka.modes import EncodingModes
 
 Schema = dict[str, Any]
 
@@ -39,16 +39,16 @@ _DATES = (Kind.DATE, *TIMESTAMPS)
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedColumn:
     """One column: the kernel's field, the Connect schema (without name, and optionality where the column says it), and
     what makes the column's values readable for the kernel, where Arrow's are not."""
 
-    field: Field
+    field: FieldEncoding
     schema: Schema
     prepare: Callable[[pa.Array], pa.Array] | None = None
 
 
-def encoded(column: Column, modes: Modes) -> Encoded:
+def encoded(column: Column, modes: EncodingModes) -> EncodedColumn:
     """How a column is written."""
     kind, name = column.type.kind, column.name
     if kind in _INTEGERS:
@@ -58,7 +58,7 @@ def encoded(column: Column, modes: Modes) -> Encoded:
     if kind is Kind.DECIMAL:
         return _decimal(name, column.type, modes)
     if kind in TEXTS:
-        return Encoded(Field(name, values.TEXT, quoted=True, room=2), _text_schema(column))
+        return EncodedColumn(FieldEncoding(name, values.TEXT, quoted=True, room=2), _text_schema(column))
     if kind in BINARIES:
         return _binary(column, modes)
     if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
@@ -66,44 +66,48 @@ def encoded(column: Column, modes: Modes) -> Encoded:
     return _with_values(column, _other(column, modes))
 
 
-def _integer(column: Column) -> Encoded:
+def _integer(column: Column) -> EncodedColumn:
     op, name = _INTEGERS[column.type.kind]
     year = re.match(r"year\b", column.source_type, re.IGNORECASE) is not None
     if column.source_type.lower().startswith("mediumint"):
         name = "int32"
-    return Encoded(Field(column.name, op), _named("int32", "io.debezium.time.Year") if year else {"type": name})
+    return EncodedColumn(
+        FieldEncoding(column.name, op), _named("int32", "io.debezium.time.Year") if year else {"type": name}
+    )
 
 
-def _big_unsigned(name: str, modes: Modes) -> Encoded:
+def _big_unsigned(name: str, modes: EncodingModes) -> EncodedColumn:
     if modes.unsigned == "long":
-        return Encoded(Field(name, values.INT64), {"type": "int64"})
-    return Encoded(Field(name, values.UINT64_BYTES, quoted=True, room=64), _decimal_schema(20, 0))
+        return EncodedColumn(FieldEncoding(name, values.INT64), {"type": "int64"})
+    return EncodedColumn(FieldEncoding(name, values.UINT64_BYTES, quoted=True, room=64), _decimal_schema(20, 0))
 
 
-def _decimal(name: str, kind: DataType, modes: Modes) -> Encoded:
+def _decimal(name: str, kind: DataType, modes: EncodingModes) -> EncodedColumn:
     digits, scale = kind.length or 10, kind.scale or 0
     wide = digits > _MOST_DIGITS
     if modes.decimal == "precise":
         schema = _decimal_schema(digits, scale)
         if wide:
-            return Encoded(Field(name, values.BASE64, quoted=True, room=8), schema, lambda array: _bytes(array, scale))
-        return Encoded(Field(name, values.DECIMAL_BYTES, quoted=True, room=32), schema)
+            return EncodedColumn(
+                FieldEncoding(name, values.BASE64, quoted=True, room=8), schema, lambda array: _bytes(array, scale)
+            )
+        return EncodedColumn(FieldEncoding(name, values.DECIMAL_BYTES, quoted=True, room=32), schema)
     quoted = modes.decimal == "string"
     op, room = (values.RAW, 8) if wide else (values.DECIMAL, 104)
-    return Encoded(Field(name, op, scale, quoted, room), {"type": "string" if quoted else "double"})
+    return EncodedColumn(FieldEncoding(name, op, scale, quoted, room), {"type": "string" if quoted else "double"})
 
 
-def _binary(column: Column, modes: Modes) -> Encoded:
+def _binary(column: Column, modes: EncodingModes) -> EncodedColumn:
     bits = re.match(r"bit\s*\(\s*(\d+)\s*\)", column.source_type, re.IGNORECASE)
     if bits is not None:
         schema = _named("bytes", "io.debezium.data.Bits", length=bits[1])
-        return Encoded(Field(column.name, values.BACKWARDS, quoted=True, room=8), schema)
+        return EncodedColumn(FieldEncoding(column.name, values.BACKWARDS, quoted=True, room=8), schema)
     op = values.HEX if modes.binary == "hex" else values.BASE64
     kind = "bytes" if modes.binary == "bytes" else "string"
-    return Encoded(Field(column.name, op, quoted=True, room=8), {"type": kind})
+    return EncodedColumn(FieldEncoding(column.name, op, quoted=True, room=8), {"type": kind})
 
 
-def _with_values(column: Column, found: Encoded) -> Encoded:
+def _with_values(column: Column, found: EncodedColumn) -> EncodedColumn:
     """Dates that cannot be are NULL, and the schema of a NOT NULL column has no NULL: the epoch, as Debezium has it."""
     return found if column.nullable or column.type.kind not in _DATES else replace(found, prepare=_or_epoch)
 
@@ -113,44 +117,48 @@ def _or_epoch(array: pa.Array) -> pa.Array:
     return pc.fill_null(array, number.cast(array.type))
 
 
-def _temporal(name: str, kind: DataType, modes: Modes) -> Encoded:
+def _temporal(name: str, kind: DataType, modes: EncodingModes) -> EncodedColumn:
     digits, connect = kind.length or 0, modes.time == "connect"
-    millis = Field(name, values.DIVIDED, 1000)
-    micros = Field(name, values.INT64)
+    millis = FieldEncoding(name, values.DIVIDED, 1000)
+    micros = FieldEncoding(name, values.INT64)
     if kind.kind is Kind.TIMESTAMP_LTZ:
-        field = Field(name, values.INSTANT, digits, quoted=True, room=40)
-        return Encoded(field, _named("string", "io.debezium.time.ZonedTimestamp"))
+        field = FieldEncoding(name, values.INSTANT, digits, quoted=True, room=40)
+        return EncodedColumn(field, _named("string", "io.debezium.time.ZonedTimestamp"))
     if kind.kind is Kind.TIME:
         if connect:
-            return Encoded(millis, _named("int32", "org.apache.kafka.connect.data.Time"))
-        return Encoded(micros, _named("int64", "io.debezium.time.MicroTime"))
+            return EncodedColumn(millis, _named("int32", "org.apache.kafka.connect.data.Time"))
+        return EncodedColumn(micros, _named("int64", "io.debezium.time.MicroTime"))
     if connect:
-        return Encoded(millis, _named("int64", "org.apache.kafka.connect.data.Timestamp"))
+        return EncodedColumn(millis, _named("int64", "org.apache.kafka.connect.data.Timestamp"))
     if digits <= _MILLI_DIGITS:
-        return Encoded(millis, _named("int64", "io.debezium.time.Timestamp"))
-    return Encoded(micros, _named("int64", "io.debezium.time.MicroTimestamp"))
+        return EncodedColumn(millis, _named("int64", "io.debezium.time.Timestamp"))
+    return EncodedColumn(micros, _named("int64", "io.debezium.time.MicroTimestamp"))
 
 
-def _other(column: Column, modes: Modes) -> Encoded:
+def _other(column: Column, modes: EncodingModes) -> EncodedColumn:
     kind, name = column.type.kind, column.name
     if kind is Kind.BOOLEAN:
-        return Encoded(Field(name, values.BOOL), {"type": "boolean"})
+        return EncodedColumn(FieldEncoding(name, values.BOOL), {"type": "boolean"})
     if kind is Kind.FLOAT:
-        return Encoded(Field(name, values.FLOAT32, room=32), {"type": "float"})
+        return EncodedColumn(FieldEncoding(name, values.FLOAT32, room=32), {"type": "float"})
     if kind is Kind.DOUBLE:
-        return Encoded(Field(name, values.FLOAT64, room=32), {"type": "double"})
+        return EncodedColumn(FieldEncoding(name, values.FLOAT64, room=32), {"type": "double"})
     if kind is Kind.DATE:
         date = "org.apache.kafka.connect.data.Date" if modes.time == "connect" else "io.debezium.time.Date"
-        return Encoded(Field(name, values.INT32), _named("int32", date))
+        return EncodedColumn(FieldEncoding(name, values.INT32), _named("int32", date))
     if kind is Kind.JSON:
-        return Encoded(Field(name, values.TEXT, quoted=True, room=2), _named("string", "io.debezium.data.Json"))
+        return EncodedColumn(
+            FieldEncoding(name, values.TEXT, quoted=True, room=2), _named("string", "io.debezium.data.Json")
+        )
     if kind is Kind.VECTOR:
         schema = {"type": "array", "items": {"type": "float", "optional": False}}
-        return Encoded(Field(name, values.FLOATS, room=8), {**schema, **_version("io.debezium.data.FloatVector")})
+        return EncodedColumn(
+            FieldEncoding(name, values.FLOATS, room=8), {**schema, **_version("io.debezium.data.FloatVector")}
+        )
     return _geometry(column)
 
 
-def _geometry(column: Column) -> Encoded:
+def _geometry(column: Column) -> EncodedColumn:
     point = column.source_type.lower().startswith("point")
     wkb: list[Schema] = [
         {"type": "bytes", "optional": point, "field": "wkb"},
@@ -158,10 +166,10 @@ def _geometry(column: Column) -> Encoded:
     ]
     if not point:
         schema = {"type": "struct", "fields": wkb, **_version("io.debezium.data.geometry.Geometry"), "doc": "Geometry"}
-        return Encoded(Field(column.name, values.GEOMETRY, room=80), {**schema, "optional": True})
+        return EncodedColumn(FieldEncoding(column.name, values.GEOMETRY, room=80), {**schema, "optional": True})
     places: list[Schema] = [{"type": "double", "optional": False, "field": axis} for axis in "xy"]
     schema = {"type": "struct", "fields": [*places, *wkb], **_version("io.debezium.data.geometry.Point")}
-    return Encoded(Field(column.name, values.POINT, room=144), {**schema, "doc": "Geometry (POINT)"})
+    return EncodedColumn(FieldEncoding(column.name, values.POINT, room=144), {**schema, "doc": "Geometry (POINT)"})
 
 
 def _text_schema(column: Column) -> Schema:

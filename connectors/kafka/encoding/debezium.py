@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from cdc.schema import Column, TableId, TableSchema
-from connectors.kafka.encoding.connect import Encoded, Schema, encoded
+from connectors.kafka.encoding.connect import EncodedColumn, Schema, encoded
 from connectors.kafka.encoding.defaults import default_of
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import MessageLayout, Naming
-from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Shared, Value, json_text
-from connectors.kafka.modes import Modes
+from connectors.kafka.encoding.template import (
+    AFTER,
+    BEFORE,
+    KEY,
+    FieldEncoding,
+    Part,
+    RowPart,
+    Shared,
+    Value,
+    json_text,
+)
+from connectors.kafka.modes import EncodingModes
 
 SOURCE: tuple[tuple[str, Schema], ...] = (  # the fields of `source` in their order
     ("version", {"type": "string", "optional": False}),
@@ -55,13 +65,15 @@ _TIMES: tuple[Schema, ...] = tuple(
 _NUMBERS = ("ts_ms", "ts_us", "ts_ns", "server_id")
 
 
-def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *, with_schema: bool) -> MessageLayout:
+def layout(
+    table: TableId, schema: TableSchema, naming: Naming, modes: EncodingModes, *, with_schema: bool
+) -> MessageLayout:
     """How messages of a table are written. Executor; once per table and schema."""
     columns = [(column, encoded(column, modes)) for column in schema.columns]
     fields = {column.name: found.field for column, found in columns}
     prepare = {column.name: found.prepare for column, found in columns if found.prepare is not None}
     value = _envelope(table, naming, tuple(fields.values()))
-    key: tuple[Part, ...] = (Row(KEY, tuple(fields[name] for name in schema.primary_key)),)
+    key: tuple[Part, ...] = (RowPart(KEY, tuple(fields[name] for name in schema.primary_key)),)
     moved = key if schema.primary_key else None
     if with_schema:
         full = f"{naming.name}.{table}"
@@ -71,16 +83,16 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *,
     return MessageLayout(value, key if schema.primary_key else None, prepare, moved=moved)
 
 
-def _envelope(table: TableId, naming: Naming, fields: tuple[Field, ...]) -> tuple[Part, ...]:
+def _envelope(table: TableId, naming: Naming, fields: tuple[FieldEncoding, ...]) -> tuple[Part, ...]:
     return (
-        b'{"before":', Row(BEFORE, fields), b',"after":', Row(AFTER, fields), b',"source":{',
-        *_source(table, naming), b'},"transaction":null,"op":', Value(Field("op", values.CHAR, quoted=True)),
+        b'{"before":', RowPart(BEFORE, fields), b',"after":', RowPart(AFTER, fields), b',"source":{',
+        *_source(table, naming), b'},"transaction":null,"op":', Value(FieldEncoding("op", values.CHAR, quoted=True)),
         *_now("ms"), *_now("us"), *_now("ns"), b"}",
     )  # fmt: skip
 
 
 def _now(unit: str) -> tuple[Part, ...]:
-    return f',"ts_{unit}":'.encode(), Value(Field(f"now_{unit}", values.INT64))
+    return f',"ts_{unit}":'.encode(), Value(FieldEncoding(f"now_{unit}", values.INT64))
 
 
 def fixed(table: TableId, naming: Naming) -> dict[str, Any]:
@@ -101,13 +113,13 @@ def _source(table: TableId, naming: Naming) -> list[Part]:
             parts.append(json_text(known[name]))
         elif name == "row":
             row = len(parts)
-            parts.append(Value(Field(name, values.INT32)))
+            parts.append(Value(FieldEncoding(name, values.INT32)))
         elif name == "pos":
-            parts.append(Value(Field("begin", values.INT64)))
+            parts.append(Value(FieldEncoding("begin", values.INT64)))
         elif name in (*_NUMBERS, "thread"):
-            parts.append(Value(Field(name, values.INT64)))
+            parts.append(Value(FieldEncoding(name, values.INT64)))
         else:
-            parts.append(Value(Field(name, values.TEXT, quoted=True, room=2)))
+            parts.append(Value(FieldEncoding(name, values.TEXT, quoted=True, room=2)))
     return [Shared(tuple(parts[:row])), *parts[row:]]
 
 
@@ -123,7 +135,7 @@ def source_schema() -> Schema:
     }  # fmt: skip
 
 
-def column_schemas(schema: TableSchema, modes: Modes) -> list[Schema]:
+def column_schemas(schema: TableSchema, modes: EncodingModes) -> list[Schema]:
     """The Connect schemas of a table's columns, as fields of its rows."""
     return [_field(column, encoded(column, modes), modes) for column in schema.columns]
 
@@ -139,13 +151,13 @@ def envelope_schema(full: str, fields: list[Schema]) -> Schema:
     return {"type": "struct", "fields": parts, "optional": False, "name": f"{full}.Envelope", "version": 2}
 
 
-def key_schema(full: str, columns: list[tuple[Column, Encoded]]) -> Schema:
+def key_schema(full: str, columns: list[tuple[Column, EncodedColumn]]) -> Schema:
     """The Connect schema of a table's keys."""
     fields = [{**found.schema, "optional": False, "field": column.name} for column, found in columns]
     return {"type": "struct", "fields": fields, "optional": False, "name": f"{full}.Key"}
 
 
-def _field(column: Column, found: Encoded, modes: Modes) -> Schema:
+def _field(column: Column, found: EncodedColumn, modes: EncodingModes) -> Schema:
     schema: Schema = {**found.schema, "optional": found.schema.get("optional", column.nullable)}
     if column.comment:
         schema["doc"] = column.comment

@@ -9,7 +9,7 @@ from connectors.kafka.encoding.debezium import column_schemas, envelope_schema, 
 from connectors.kafka.encoding.layout import Naming
 from connectors.kafka.encoding.mysql_types import MySqlType, mysql_type, parts_of
 from connectors.kafka.encoding.table_changes import TableChange
-from connectors.kafka.modes import Modes
+from connectors.kafka.modes import EncodingModes
 
 Schema = dict[str, Any]
 
@@ -43,7 +43,7 @@ def message(change: TableChange, naming: Naming, now_ms: int, *, with_schema: bo
     return _whole(told, _VALUE, with_schema=with_schema)
 
 
-def truncated(change: TableChange, naming: Naming, now_ms: int, modes: Modes | None) -> dict[str, Any]:
+def truncated(change: TableChange, naming: Naming, now_ms: int, modes: EncodingModes | None) -> dict[str, Any]:
     """The message that says that all rows of a table are gone; with Connect's schema where there are `modes` for it."""
     told = {
         "before": None, "after": None, "source": _source(change, naming, now_ms), "transaction": None, "op": "t",

@@ -9,7 +9,7 @@ from typing import Any
 
 from cdc.schema import Column, Kind
 from cdc.types.kinds import INTEGERS, TEXTS
-from connectors.kafka.modes import Modes
+from connectors.kafka.modes import EncodingModes
 
 _MILLI_DIGITS = 3
 _CLOCK = r"(?P<h>\d+):(?P<m>\d+)(?::(?P<s>\d+)(?:\.(?P<f>\d+))?)?"
@@ -17,7 +17,7 @@ _SPAN = re.compile(rf"(?P<sign>-)?{_CLOCK}")
 _MOMENT = re.compile(rf"(?P<year>\d+)-(?P<month>\d+)-(?P<day>\d+)(?:[ T]{_CLOCK})?")
 
 
-def default_of(column: Column, modes: Modes) -> Any:
+def default_of(column: Column, modes: EncodingModes) -> Any:
     """The default's value in JSON, None where there is none or where it is made by an expression.
 
     A default that a reader would misunderstand is left out: it only matters for messages that lack the column.
@@ -52,7 +52,7 @@ def _wrapped(number: int) -> int:
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
-def _time_of(text: str, column: Column, modes: Modes) -> int | None:
+def _time_of(text: str, column: Column, modes: EncodingModes) -> int | None:
     """Days, milliseconds or microseconds; None for an expression, and for a date that cannot be."""
     kind, digits = column.type.kind, column.type.length or 0
     match = _SPAN.fullmatch(text) if kind is Kind.TIME else _MOMENT.fullmatch(text)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from connectors.kafka.encoding.changes import DELETE, INSERT, Changes, changes
+from connectors.kafka.encoding.changes import DELETE, INSERT, ChangeMessages, changes
 from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.origin import Origin
 from connectors.kafka.encoding.records import Record, RecordTemplate
@@ -26,7 +26,7 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Messages:
+class EncodedMessages:
     """Messages of one table, in order.
 
     Attributes:
@@ -65,7 +65,7 @@ class Encoder:
         self._moved = RecordTemplate(layout.moved, ()) if layout.moved is not None else None
         self._beside = names_beside(layout.value)
 
-    def encode(self, block: ChangeBlock) -> Iterator[Messages]:
+    def encode(self, block: ChangeBlock) -> Iterator[EncodedMessages]:
         """The block's messages, a part at a time. Raises SinkError for changes that the format cannot express."""
         found = changes(block, tombstones=self._tombstones, split_keys=self._layout.split_keys)
         if not self._layout.deletes and self._layout.key is None and (found.kind != INSERT).any():
@@ -82,7 +82,9 @@ class Encoder:
         for first in range(0, len(found), _ROWS):
             yield self._part(block.table, rows, found, origin, slice(first, first + _ROWS))
 
-    def _part(self, table: TableId, rows: pa.RecordBatch, found: Changes, origin: Origin, part: slice) -> Messages:
+    def _part(
+        self, table: TableId, rows: pa.RecordBatch, found: ChangeMessages, origin: Origin, part: slice
+    ) -> EncodedMessages:
         picks = found.picks[part]
         used = picks[picks >= 0]
         # A changed key's other half is named in headers: its row may be one further.
@@ -99,7 +101,7 @@ class Encoder:
             headers = {index: [*self._headers, *headers.get(index, ())] for index in range(len(records))}
         for index, named in headers.items():
             sizes[index] += size_of(named)
-        return Messages(table, records, sizes, headers, self._layout.key is not None)
+        return EncodedMessages(table, records, sizes, headers, self._layout.key is not None)
 
 
 def size_of(headers: Headers) -> int:

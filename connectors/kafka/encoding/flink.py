@@ -12,7 +12,7 @@ from cdc.schema import Column, Kind, TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.natural import fields_of, is_bits, prepared_of
-from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Value, json_text
+from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, FieldEncoding, Part, RowPart, Value, json_text
 
 _INSTANT_ROOM = 40
 
@@ -20,9 +20,18 @@ _INSTANT_ROOM = 40
 def debezium(table: TableId, schema: TableSchema) -> MessageLayout:
     """`before`, `after`, `op` and `source`. Executor; once per table and schema."""
     fields = _fields(schema)
-    op = Value(Field("change", values.CHAR, quoted=True))
+    op = Value(FieldEncoding("change", values.CHAR, quoted=True))
     source = json_text({"db": table.database, "table": table.table})
-    value = (b'{"before":', Row(BEFORE, fields), b',"after":', Row(AFTER, fields), b',"op":', op, b',"source":', source)
+    value = (
+        b'{"before":',
+        RowPart(BEFORE, fields),
+        b',"after":',
+        RowPart(AFTER, fields),
+        b',"op":',
+        op,
+        b',"source":',
+        source,
+    )
     return _layout(table, schema, (*value, b"}"))
 
 
@@ -32,8 +41,8 @@ def canal(table: TableId, schema: TableSchema) -> MessageLayout:
     return _layout(
         table, schema,
         (
-            b'{"old":', Row(BEFORE, fields, messages.WHOLE), b',"data":[', Row(KEY, fields), b'],"type":',
-            Value(Field("type", values.TEXT, quoted=True, room=2)), b',"database":', json_text(table.database),
+            b'{"old":', RowPart(BEFORE, fields, messages.WHOLE), b',"data":[', RowPart(KEY, fields), b'],"type":',
+            Value(FieldEncoding("type", values.TEXT, quoted=True, room=2)), b',"database":', json_text(table.database),
             b',"table":', json_text(table.table), b',"pkNames":', json_text(list(schema.primary_key)), b"}",
         ),
     )  # fmt: skip
@@ -42,18 +51,18 @@ def canal(table: TableId, schema: TableSchema) -> MessageLayout:
 def _layout(table: TableId, schema: TableSchema, value: tuple[Part, ...]) -> MessageLayout:
     by_name = {field.name: field for field in _fields(schema)}
     keys = tuple(by_name[name] for name in schema.primary_key)
-    members: tuple[Part, ...] = (b",", Row(KEY, keys, messages.MEMBERS)) if keys else ()
+    members: tuple[Part, ...] = (b",", RowPart(KEY, keys, messages.MEMBERS)) if keys else ()
     key = (b'{"TableId":', json_text(str(table)), *members, b"}")
     bits = {column.name for column in schema.columns if is_bits(column)}
     prepare = {name: found for name, found in prepared_of(schema).items() if name not in bits}
     return MessageLayout(value, key, prepare, tombstones=False, split_keys=False)
 
 
-def _fields(schema: TableSchema) -> tuple[Field, ...]:
+def _fields(schema: TableSchema) -> tuple[FieldEncoding, ...]:
     return tuple(_field(column, field) for column, field in zip(schema.columns, fields_of(schema), strict=True))
 
 
-def _field(column: Column, field: Field) -> Field:
+def _field(column: Column, field: FieldEncoding) -> FieldEncoding:
     kind = column.type.kind
     if is_bits(column):
         return replace(field, op=values.BACKWARDS, quoted=True)

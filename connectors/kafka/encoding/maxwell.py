@@ -12,7 +12,7 @@ from cdc.schema import TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.natural import fields_of, prepared_of
-from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value, json_text
+from connectors.kafka.encoding.template import BEFORE, KEY, FieldEncoding, Part, RowPart, Shared, Value, json_text
 
 _SECOND_MS = 1000
 
@@ -24,16 +24,17 @@ def layout(table: TableId, schema: TableSchema) -> MessageLayout:
     keys = tuple(by_name[name] for name in schema.primary_key)
     where = b'"database":' + json_text(table.database) + b',"table":' + json_text(table.table)
     value: tuple[Part, ...] = (
-        b"{", where, b',"type":', Value(Field("maxwell_type", values.TEXT, quoted=True, room=2)),
+        b"{", where, b',"type":', Value(FieldEncoding("maxwell_type", values.TEXT, quoted=True, room=2)),
         Shared((
-            b',"ts":', Value(Field("ts_ms", values.DIVIDED, _SECOND_MS)),
-            b',"position":"', Value(Field("file", values.TEXT)), b":", Value(Field("begin", values.INT64)),
-            b'","gtid":', Value(Field("gtid", values.TEXT, quoted=True, room=2)),
-            b',"server_id":', Value(Field("server_id", values.INT64)),
+            b',"ts":', Value(FieldEncoding("ts_ms", values.DIVIDED, _SECOND_MS)),
+            b',"position":"', Value(FieldEncoding("file", values.TEXT)),
+            b":", Value(FieldEncoding("begin", values.INT64)),
+            b'","gtid":', Value(FieldEncoding("gtid", values.TEXT, quoted=True, room=2)),
+            b',"server_id":', Value(FieldEncoding("server_id", values.INT64)),
         )),
         b',"primary_key_columns":', json_text(list(schema.primary_key)),
-        b',"data":', Row(KEY, fields), Row(BEFORE, fields, messages.OLD), b"}",
+        b',"data":', RowPart(KEY, fields), RowPart(BEFORE, fields, messages.OLD), b"}",
     )  # fmt: skip
     named = tuple(replace(field, label=f"pk.{field.name}") for field in keys)
-    key: tuple[Part, ...] = (b"{", where, b",", Row(KEY, named, messages.MEMBERS), b"}")
+    key: tuple[Part, ...] = (b"{", where, b",", RowPart(KEY, named, messages.MEMBERS), b"}")
     return MessageLayout(value, key if keys else None, prepared_of(schema), tombstones=False)

@@ -16,7 +16,7 @@ from cdc.schema import Column, Kind, TableSchema
 from cdc.types.kinds import TIMESTAMPS
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import Prepare
-from connectors.kafka.encoding.template import Field, json_text
+from connectors.kafka.encoding.template import FieldEncoding, json_text
 from connectors.shared.conversion.geometry import geometry_text
 from connectors.shared.conversion.policy import RejectedValue
 
@@ -37,7 +37,7 @@ _TEXTS: dict[Kind, tuple[int, int]] = {
 _MOMENTS = (Kind.TIME, *TIMESTAMPS)
 
 
-def fields_of(schema: TableSchema) -> tuple[Field, ...]:
+def fields_of(schema: TableSchema) -> tuple[FieldEncoding, ...]:
     """How each column's values are written."""
     return tuple(_field(column) for column in schema.columns)
 
@@ -47,18 +47,18 @@ def prepared_of(schema: TableSchema) -> dict[str, Prepare]:
     return {column.name: found for column in schema.columns if (found := _prepare(column)) is not None}
 
 
-def _field(column: Column) -> Field:
+def _field(column: Column) -> FieldEncoding:
     kind, name = column.type.kind, column.name
     if _is(column, "set") or is_bits(column) or (kind is Kind.JSON and _is(column, "json")):
-        return Field(name, values.RAW, room=8)
+        return FieldEncoding(name, values.RAW, room=8)
     if kind is Kind.DECIMAL:
         wide = (column.type.length or 10) > _MOST_DIGITS
-        return Field(name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, room=104)
+        return FieldEncoding(name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, room=104)
     if kind in _NUMBERS:
         op, room = _NUMBERS[kind]
-        return Field(name, op, room=room)
+        return FieldEncoding(name, op, room=room)
     op, room = _TEXTS[kind]
-    return Field(name, op, column.type.length or 0 if kind in _MOMENTS else 0, quoted=True, room=room)
+    return FieldEncoding(name, op, column.type.length or 0 if kind in _MOMENTS else 0, quoted=True, room=room)
 
 
 def _prepare(column: Column) -> Prepare | None:

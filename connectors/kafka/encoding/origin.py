@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.block import ChangeBlock, RowKind
-from connectors.kafka.encoding.changes import INSERT, Changes
+from connectors.kafka.encoding.changes import INSERT, ChangeMessages
 
 _OPS = np.frombuffer(b"cud", np.uint8)
 _READ = ord("r")
@@ -39,7 +39,7 @@ class Events:
 class Origin:
     """The origin of a block's changes in messages; each column is made when it is asked for."""
 
-    def __init__(self, block: ChangeBlock, changes: Changes, now_ms: int) -> None:
+    def __init__(self, block: ChangeBlock, changes: ChangeMessages, now_ms: int) -> None:
         self._block, self._changes, self._now_ms = block, changes, now_ms
         self.events = _events(_numbers(block.sequence)[changes.row], _numbers(block.timestamps_ms)[changes.row])
         self._made: dict[str, Column] = {}

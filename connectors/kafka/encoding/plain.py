@@ -8,7 +8,7 @@ from cdc.schema import Kind, TableSchema
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.natural import fields_of, prepared_of
-from connectors.kafka.encoding.template import KEY, Row
+from connectors.kafka.encoding.template import KEY, RowPart
 
 _INSTANT_ROOM = 40
 
@@ -24,7 +24,11 @@ def layout(schema: TableSchema) -> MessageLayout:
         for field in fields_of(schema)
     )
     by_name = {field.name: field for field in fields}
-    key = (Row(KEY, tuple(by_name[name] for name in schema.primary_key)),)
+    key = (RowPart(KEY, tuple(by_name[name] for name in schema.primary_key)),)
     return MessageLayout(
-        (Row(KEY, fields),), key if schema.primary_key else None, prepared_of(schema), tombstones=False, deletes=False
+        (RowPart(KEY, fields),),
+        key if schema.primary_key else None,
+        prepared_of(schema),
+        tombstones=False,
+        deletes=False,
     )

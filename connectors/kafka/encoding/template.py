@@ -27,7 +27,7 @@ _FACTORS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldEncoding:
     """How a column's values are written: `op` of the kernels, its `detail`, and the most bytes that a value takes.
 
     `room` does not count the bytes of values of any length, whose text grows with them. `label` is the member's name
@@ -50,12 +50,12 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowPart:
     """A part: a row of the message as an object of these columns, null when the message has none; or another `kind`
     of the kernel's: `CHANGED`, `OLD`, `MEMBERS`."""
 
     which: int
-    fields: tuple[Field, ...]
+    fields: tuple[FieldEncoding, ...]
     kind: int = messages.ROW
 
 
@@ -66,7 +66,7 @@ class Value:
     `text` makes of the JSON text that all messages have what stands in the message.
     """
 
-    field: Field
+    field: FieldEncoding
     kind: int = messages.VALUE
     text: Callable[[bytes], bytes] = bytes
 
@@ -78,7 +78,7 @@ class Shared:
     parts: tuple[bytes | Value, ...]
 
 
-Part = bytes | Row | Value | Shared
+Part = bytes | RowPart | Value | Shared
 Beside = Mapping[str, pa.Array | bytes]
 """Columns with a value per message; bytes are the text of all of them, as it stands in the message."""
 
@@ -95,7 +95,7 @@ class Description:
         self._lines: list[tuple[int, int, int, int]] = []
         self._columns: list[tuple[int, ...]] = []
         self._kept: list[np.ndarray] = []
-        self._known: dict[tuple[Field, ...], tuple[int, int, int]] = {}
+        self._known: dict[tuple[FieldEncoding, ...], tuple[int, int, int]] = {}
         self.room = _MARGIN
 
     def addresses(self) -> tuple[int, int, int]:
@@ -115,7 +115,7 @@ class Description:
                 self._lines.append((messages.SHARED, 0, 0, 0))
                 inside = self.add(part.parts)
                 self._lines[line] = (messages.SHARED, inside, 0, 0)
-            elif isinstance(part, Row):
+            elif isinstance(part, RowPart):
                 self._row(part)
             elif isinstance(part, Value):
                 self._value(part)
@@ -139,7 +139,7 @@ class Description:
             else:
                 yield part
 
-    def _row(self, part: Row) -> None:
+    def _row(self, part: RowPart) -> None:
         if part.fields not in self._known:
             first, before = len(self._columns), self.room
             for field in part.fields:
@@ -176,14 +176,16 @@ def names_beside(parts: Iterable[Part]) -> frozenset[str]:
 
 def differing(rows: pa.RecordBatch, names: Sequence[str], pairs: np.ndarray) -> np.ndarray:
     """bool[n]: whether any of the named columns differs between the two rows of each pair, int64[n, 2]."""
-    described = np.array([_numbers(Field(name, values.RAW), rows.column(name), None, 0) for name in names], np.int64)
+    described = np.array(
+        [_numbers(FieldEncoding(name, values.RAW), rows.column(name), None, 0) for name in names], np.int64
+    )
     out = np.zeros(len(pairs), np.uint8)
     if len(pairs) and names:
         messages.differing(int(described.ctypes.data), len(described), np.ascontiguousarray(pairs, np.int64), out)
     return out.astype(bool)
 
 
-def _prefix(field: Field) -> np.ndarray:
+def _prefix(field: FieldEncoding) -> np.ndarray:
     """The member's name and a colon, with as much memory as the kernel reads."""
     text = field.label_text
     found = np.zeros(max(len(text), messages.SHORT_PREFIX), np.uint8)
@@ -208,7 +210,7 @@ def _joined(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def _numbers(field: Field, array: pa.Array, prefix: np.ndarray | None, size: int) -> tuple[int, ...]:
+def _numbers(field: FieldEncoding, array: pa.Array, prefix: np.ndarray | None, size: int) -> tuple[int, ...]:
     place = buffers(array)
     return (
         field.op, place.values, place.validity, place.validity_bit, place.offsets, field.detail, place.bit,
@@ -216,7 +218,7 @@ def _numbers(field: Field, array: pa.Array, prefix: np.ndarray | None, size: int
     )  # fmt: skip
 
 
-def _size(field: Field, array: pa.Array) -> int:
+def _size(field: FieldEncoding, array: pa.Array) -> int:
     """The most bytes that the texts of a column's values take beside `room`."""
     factor = _FACTORS.get(field.op, 0)
     if factor == 0 or len(array) == 0:

@@ -15,7 +15,7 @@ from cdc.errors import SchemaUnknown
 from cdc.schema import Column, TableSchema
 from connectors.kafka.formats.convert import BadValue
 from connectors.kafka.formats.fields import Field, decoded, present
-from connectors.kafka.formats.groups import AFTER, BEFORE, DELETE, INSERT, Group, Images
+from connectors.kafka.formats.groups import AFTER, BEFORE, DELETE, INSERT, MessageImages, TableGroup
 from connectors.kafka.formats.scan import Cells, Tree
 
 Count = Callable[[str, int], None]
@@ -37,7 +37,7 @@ def row_tree(names: tuple[str, ...]) -> Tree:
 class Columns:
     """The values of columns in images: a member of `changed` stands before that of the row."""
 
-    def __init__(self, images: Images, names: tuple[str, ...]) -> None:
+    def __init__(self, images: MessageImages, names: tuple[str, ...]) -> None:
         tree = row_tree(names)
         self.rows = tree.scan(images.rows)
         self._changed = None if images.changed is None else tree.scan(images.changed)
@@ -61,12 +61,12 @@ class Columns:
         return self.rows.unknown >= 0
 
 
-Judge = Callable[["Columns", Images], Mapping[int, str]]
+Judge = Callable[["Columns", MessageImages], Mapping[int, str]]
 """Why images cannot be rows of the table, by number, of messages that do not describe their columns."""
 
 
 def block_of(
-    group: Group,
+    group: TableGroup,
     schema: TableSchema,
     natural: Callable[[Column], Field],
     sequenced: Sequenced,
@@ -121,14 +121,14 @@ def _without_key(schema: TableSchema, arrays: list[pa.Array]) -> Any:
     return np.any([np.asarray(array.is_null()) for array in parts], axis=0)
 
 
-def _without(images: Images, bad: Any, left_out: dict[int, str], reason: str) -> Images:
+def _without(images: MessageImages, bad: Any, left_out: dict[int, str], reason: str) -> MessageImages:
     """The images of other messages than those of the bad ones."""
     messages = np.unique(images.messages[bad])
     left_out.update(dict.fromkeys(messages.tolist(), reason))
     return images.part(~np.isin(images.messages, messages))
 
 
-def _expressible(group: Group, schema: TableSchema) -> tuple[Images, dict[int, str]]:
+def _expressible(group: TableGroup, schema: TableSchema) -> tuple[MessageImages, dict[int, str]]:
     """The images that say something of a table without a key: a row that stands for its key is then a new one."""
     images, left_out = group.images, dict[int, str]()
     if schema.primary_key:
@@ -143,7 +143,7 @@ def _expressible(group: Group, schema: TableSchema) -> tuple[Images, dict[int, s
     return _without(images, alone, left_out, "an update without the row before, of a table without a key"), left_out
 
 
-def _check_columns(group: Group, schema: TableSchema, columns: Columns) -> None:
+def _check_columns(group: TableGroup, schema: TableSchema, columns: Columns) -> None:
     names = set(schema.names)
     if group.fields is not None:
         unknown = [item.name for item in group.fields if item.name not in names]
@@ -169,7 +169,7 @@ def _column(
     fields: Mapping[str, Field] | None,
     natural: Callable[[Column], Field],
     counts: dict[str, int],
-    group: Group,
+    group: TableGroup,
 ) -> pa.Array:
     field = None if fields is None else fields.get(column.name)
     if field is None or not field.told:
@@ -186,7 +186,7 @@ def _column(
 
 
 def _block(
-    group: Group, schema: TableSchema, images: Images, arrays: list[pa.Array], sequenced: Sequenced
+    group: TableGroup, schema: TableSchema, images: MessageImages, arrays: list[pa.Array], sequenced: Sequenced
 ) -> ChangeBlock:
     rows = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(schema))
     return ChangeBlock(

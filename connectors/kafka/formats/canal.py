@@ -12,18 +12,18 @@ import numpy as np
 
 from cdc.schema import Column, DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
-from connectors.kafka.formats.ddl import Altered, Changes, changes_of
+from connectors.kafka.formats.ddl import AlteredColumns, Changes, changes_of
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
     AFTER,
     BEFORE,
     DELETE,
     INSERT,
-    Group,
-    Images,
+    DdlMessage,
+    MessageImages,
     Messages,
     Reading,
-    Statement,
+    TableGroup,
     consecutive,
     gathered,
     repeated,
@@ -38,7 +38,7 @@ _TREE = Tree(
     dict.fromkeys(("data", "old", "database", "table", "type", "es", "ts", "isDdl", "mysqlType", "pkNames", "sql"))
 )
 _KINDS = {
-    TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER"), Altered: ("ALTER",),
+    TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER"), AlteredColumns: ("ALTER",),
 }  # fmt: skip
 """The `type` that Canal gives each statement that can be carried out."""
 _STATEMENTS = (b"CREATE", b"ALTER", b"ERASE", b"RENAME", b"TRUNCATE", b"CINDEX", b"DINDEX")
@@ -97,7 +97,7 @@ class CanalFormat:
             fields, key = self._described(*shape)
             images = _images(messages, reading, scan, members, numbers, ops[members])
             if len(images):
-                reading.groups.append(Group(table, fields, key, images))
+                reading.groups.append(TableGroup(table, fields, key, images))
 
     def _described(self, types: bytes, keys: bytes) -> _Described:
         """The columns by `mysqlType` and `pkNames`. Raises ValueError when they are not as Canal writes them."""
@@ -139,7 +139,7 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
         except convert.BadValue as error:
             reading.unreadable[number] = str(error)
             return
-        reading.statements.append(Statement(number, database, sql, _changes(sql, TableId(database, table), kind)))
+        reading.statements.append(DdlMessage(number, database, sql, _changes(sql, TableId(database, table), kind)))
     elif scan.cells("type").raw(place) != _WATERMARK:
         reading.unreadable[number] = "neither rows nor a statement of Canal: see its `type` and `data`"
 
@@ -152,7 +152,7 @@ def _changes(sql: str, table: TableId, kind: str) -> Changes:
     return found if table in named and all(kind in _KINDS[type(change)] for change in found) else ()
 
 
-def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numbers: Any, ops: Any) -> Images:
+def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numbers: Any, ops: Any) -> MessageImages:
     """One image for each inserted or deleted row, two for an updated one."""
     rows, item, no_rows = elements(scan.cells("data").take(members))
     old, old_item, no_old = elements(scan.cells("old").take(members))
@@ -178,7 +178,7 @@ def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numb
     committed = times_of(messages, numbers[members], _times(scan, members))
     message = numbers[members][item][source]
     texts = scan.texts
-    return Images(
+    return MessageImages(
         texts.part(rows.begins[source], rows.ends[source]),
         texts.part(np.where(before, begins[source], 0), np.where(before, ends[source], 0)) if paired.any() else None,
         message, _places(message), kinds.astype(np.uint8), committed[item][source],

@@ -30,7 +30,7 @@ _BY_VERSION = ("/*!", "/*M!")
 
 
 @dataclass(frozen=True, slots=True)
-class Altered:
+class AlteredColumns:
     """Columns that a table loses, and old and new names of those that have another one, all at the same moment.
 
     Attributes:
@@ -84,9 +84,9 @@ class Altered:
         return tuple(item for item in self.filled if not (item.if_new and item.name.casefold() in there))
 
 
-Change = TruncateTable | DropTable | RenameTable | Altered
+Change = TruncateTable | DropTable | RenameTable | AlteredColumns
 Changes = tuple[Change, ...]
-"""The steps of one statement, one after the other: of whole tables, or one `Altered`. Empty: not understood."""
+"""The steps of one statement, one after the other: of whole tables, or one `AlteredColumns`. Empty: not understood."""
 
 
 def tables_of(changes: Changes) -> list[TableId]:
@@ -126,7 +126,9 @@ def _is_parsed(sql: str) -> bool:
 def _common(one: Changes, other: Changes) -> Changes:
     """The changes of two readings: a value in which they differ is not certain, and nothing is where all else does."""
     match one, other:
-        case (Altered() as mine,), (Altered() as theirs,) if replace(mine, added=()) == replace(theirs, added=()):
+        case (AlteredColumns() as mine,), (AlteredColumns() as theirs,) if replace(mine, added=()) == replace(
+            theirs, added=()
+        ):
             if [item.name for item in mine.added] == [item.name for item in theirs.added]:
                 pairs = zip(mine.added, theirs.added, strict=True)
                 both = (a if a == b else replace(a, fill=None, unsure=COMPUTED) for a, b in pairs)
@@ -174,4 +176,4 @@ def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
     if any(item.name.casefold() in left for item in new):
         return ()  # its rows before and behind the statement have different columns of one name
     told = tuple(item for item in new if item.unsure or item.fill is not None)
-    return (Altered(table, tuple(dropped), tuple(renamed), told, tuple(not_null), tuple(computed)),)
+    return (AlteredColumns(table, tuple(dropped), tuple(renamed), told, tuple(not_null), tuple(computed)),)

@@ -20,18 +20,18 @@ from connectors.kafka.formats.groups import (
     BEFORE,
     DELETE,
     INSERT,
-    Group,
-    Images,
+    DdlMessage,
+    MessageImages,
     Messages,
     Reading,
-    Statement,
+    TableGroup,
     consecutive,
     gathered,
     repeated,
     times_of,
 )
 from connectors.kafka.formats.log_positions import NOWHERE, PLACES, LogPositions, places_of
-from connectors.kafka.formats.modes import Modes
+from connectors.kafka.formats.modes import DecodingModes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
 from connectors.kafka.formats.schema_changes import schema_change, table_changes, unsigned_columns
 from connectors.kafka.formats.tombstones import lone_tombstones, with_deletes
@@ -52,8 +52,8 @@ _NO_OP = "neither a change nor a note of Debezium: it has no `op` (rows without 
 class DebeziumFormat:
     """Reads Debezium's messages. Learns the Connect schemas it meets."""
 
-    def __init__(self, modes: Modes | None = None, wrapped: Opener | None = None) -> None:
-        self._modes = modes or Modes()
+    def __init__(self, modes: DecodingModes | None = None, wrapped: Opener | None = None) -> None:
+        self._modes = modes or DecodingModes()
         self._wrapped = wrapped or Unwrapper(row_fields)
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
@@ -107,13 +107,13 @@ class DebeziumFormat:
             for members in by_key(messages, numbers, rows_of_table):
                 key = key_names(messages, numbers[members])
                 reading.statements += [
-                    Statement(int(number), table.database, f"TRUNCATE TABLE {table}", (TruncateTable(table),))
+                    DdlMessage(int(number), table.database, f"TRUNCATE TABLE {table}", (TruncateTable(table),))
                     for number in numbers[members[ops[members] == _TRUNCATE]]
                 ]
                 images = _images(messages, reading, scan, members, numbers, ops[members], key)
                 if len(images):
                     fields = self._wrapped.shapes[shape].fields
-                    reading.groups.append(Group(table, fields, key, images, database=database))
+                    reading.groups.append(TableGroup(table, fields, key, images, database=database))
         reading.statements.sort(key=lambda statement: statement.message)
         notes = int((ops[places] == _NOTE).sum())
         if notes:
@@ -167,7 +167,7 @@ def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:
 
 def _images(
     messages: Messages, reading: Reading, scan: Scan, members: Any, numbers: Any, ops: Any, key: tuple[str, ...] | None
-) -> Images:
+) -> MessageImages:
     """One image for an insert or delete, two for an update whose row before is known."""
     before, after = scan.cells("before").take(members), scan.cells("after").take(members)
     has_before, has_after = before.kinds == OBJECT, after.kinds == OBJECT
@@ -192,7 +192,9 @@ def _images(
         [removes[source], two[source] & (places == 0), ops[source] == _UPDATE], [DELETE, BEFORE, AFTER], INSERT
     ).astype(np.uint8)
     times = _times(messages, scan, members, numbers)
-    return Images(texts.part(cells.starts, cells.stops), None, numbers[members][source], places, kinds, times[source])
+    return MessageImages(
+        texts.part(cells.starts, cells.stops), None, numbers[members][source], places, kinds, times[source]
+    )
 
 
 def _rows_of_keys(

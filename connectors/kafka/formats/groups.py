@@ -18,7 +18,7 @@ from cdc.block import RowKind
 from cdc.schema import Column, TableId
 from connectors.kafka.formats.ddl import Changes
 from connectors.kafka.formats.fields import Field
-from connectors.kafka.formats.log_positions import LogPosition
+from connectors.kafka.formats.log_positions import SourceLogPosition
 from connectors.kafka.formats.scan import Texts
 
 
@@ -89,7 +89,7 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Images:
+class MessageImages:
     """n row images: where their objects are in a buffer, and what they mean.
 
     Attributes:
@@ -109,10 +109,10 @@ class Images:
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def part(self, rows: Any) -> Images:
+    def part(self, rows: Any) -> MessageImages:
         """Images by number or mask."""
         changed = self.changed
-        return Images(
+        return MessageImages(
             self.rows.part(self.rows.begins[rows], self.rows.ends[rows]),
             None if changed is None else changed.part(changed.begins[rows], changed.ends[rows]),
             self.messages[rows], self.places[rows], self.kinds[rows], self.times_ms[rows],
@@ -120,7 +120,7 @@ class Images:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class TableGroup:
     """Images of one table.
 
     Attributes:
@@ -133,13 +133,13 @@ class Group:
     table: TableId
     fields: tuple[Field, ...] | None
     key: tuple[str, ...] | None
-    images: Images
+    images: MessageImages
     upserts: bool = False
     database: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class DdlMessage:
     """A message about tables instead of rows: DDL. `message` is its number.
 
     Attributes:
@@ -152,15 +152,15 @@ class Statement:
     database: str
     sql: str
     changes: Changes = ()
-    place: LogPosition | None = None
+    place: SourceLogPosition | None = None
 
 
 @dataclass(slots=True)
 class Reading:
     """The content of messages: groups, statements, unreadable ones with the reason, and counted remarks."""
 
-    groups: list[Group] = field(default_factory=list)
-    statements: list[Statement] = field(default_factory=list)
+    groups: list[TableGroup] = field(default_factory=list)
+    statements: list[DdlMessage] = field(default_factory=list)
     unreadable: dict[int, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     unsigned: dict[TableId, frozenset[str]] = field(default_factory=dict)

@@ -23,7 +23,7 @@ from cdc.schema import DataType, Kind, TableSchema
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.blocks import Columns
 from connectors.kafka.formats.fields import Field, has_values
-from connectors.kafka.formats.groups import Images
+from connectors.kafka.formats.groups import MessageImages
 from connectors.kafka.formats.names import check_columns
 from connectors.kafka.formats.scan import Cells, Texts
 from connectors.kafka.formats.widen import widened
@@ -80,7 +80,7 @@ class Judged:
     hopeless: Mapping[int, str]
 
 
-def judge(columns: Columns, images: Images, schema: TableSchema, declared: Collection[str] = ()) -> Judged:
+def judge(columns: Columns, images: MessageImages, schema: TableSchema, declared: Collection[str] = ()) -> Judged:
     """Which images can be rows of the table. `columns` are the images' values in the table's columns.
 
     The types of `declared` columns stay as they are: whether a value can be read is found out when it is.
@@ -119,7 +119,7 @@ def _judge_long(cells: Cells, verdicts: Any) -> None:
             verdicts[row] = _NEEDS
 
 
-def inferred(images: Images, known: TableSchema | None) -> tuple[Field, ...]:
+def inferred(images: MessageImages, known: TableSchema | None) -> tuple[Field, ...]:
     """Fields for all members that the images have, in the order in which they stand; known types are widened."""
     names = list(known.names) if known is not None else []
     passed = np.zeros(len(images), bool)

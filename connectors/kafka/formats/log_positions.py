@@ -18,7 +18,7 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class LogPosition:
+class SourceLogPosition:
     """One place. `log` is the name of the log's files without their number; `server` is 0 where it is not told."""
 
     log: str
@@ -43,17 +43,17 @@ class LogPositions:
     logs: frozenset[str]
     servers: frozenset[int]
 
-    def comparable(self, place: LogPosition) -> bool:
+    def comparable(self, place: SourceLogPosition) -> bool:
         """Whether the places are of the same server's log."""
         servers = self.servers | ({place.server} if place.server else set())
         return self.logs <= {place.log} and len(servers) <= 1
 
-    def last(self) -> LogPosition | None:
+    def last(self) -> SourceLogPosition | None:
         """The last place there is, None without any and among several logs."""
         there = self.at[self.at != NOWHERE]
         if not len(there) or len(self.logs) != 1 or len(self.servers) > 1:
             return None
-        return LogPosition(min(self.logs), min(self.servers, default=0), int(there[-1]))
+        return SourceLogPosition(min(self.logs), min(self.servers, default=0), int(there[-1]))
 
 
 def places_of(scan: Scan) -> LogPositions:
@@ -78,7 +78,7 @@ def places_of(scan: Scan) -> LogPositions:
     return LogPositions(at, frozenset(logs), frozenset(_distinct(own)) - {0})
 
 
-def place_of(scan: Scan, row: int) -> LogPosition | None:
+def place_of(scan: Scan, row: int) -> SourceLogPosition | None:
     """The place of one row of a scan."""
     return places_of(_row(scan, row)).last()
 

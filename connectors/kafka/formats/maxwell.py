@@ -13,18 +13,18 @@ import pyarrow.compute as pc
 
 from cdc.schema import Column, DropTable, RenameTable, TableId
 from connectors.kafka.formats import convert
-from connectors.kafka.formats.ddl import Altered, Changes, changes_of
+from connectors.kafka.formats.ddl import AlteredColumns, Changes, changes_of
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
     AFTER,
     BEFORE,
     DELETE,
     INSERT,
-    Group,
-    Images,
+    DdlMessage,
+    MessageImages,
     Messages,
     Reading,
-    Statement,
+    TableGroup,
     consecutive,
     gathered,
     repeated,
@@ -80,7 +80,7 @@ class MaxwellFormat:
                 parts.append((table, key, members))
         for found, key, members in gathered(parts):
             images = _images(messages, scan, members, numbers, ops[members])
-            reading.groups.append(Group(found, None, key, images))
+            reading.groups.append(TableGroup(found, None, key, images))
         return reading
 
 
@@ -129,7 +129,7 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
         else:
             sql = str(message.get("sql") or "")
             reading.statements.append(
-                Statement(number, str(message.get("database") or ""), sql, _changes(message, sql))
+                DdlMessage(number, str(message.get("database") or ""), sql, _changes(message, sql))
             )
     elif kind not in _PASSED:
         reading.unreadable[number] = "neither a row nor a statement of Maxwell: see its `type` and `data`"
@@ -146,7 +146,7 @@ def _changes(message: Mapping[str, Any], sql: str) -> Changes:
         return (RenameTable(_named(old), _named(new)),) if old.get("columns") == new.get("columns") else ()
     table = _named(new)
     match changes_of(sql, str(message.get("database") or "")):
-        case (Altered() as change,) if change.agrees(table, _columns(new)):
+        case (AlteredColumns() as change,) if change.agrees(table, _columns(new)):
             return (replace(change, table=table),)
     return ()
 
@@ -159,7 +159,7 @@ def _named(fields: Mapping[str, Any]) -> TableId:
     return TableId(str(fields.get("database", "")), str(fields.get("table", "")))
 
 
-def _images(messages: Messages, scan: Scan, members: Any, numbers: Any, ops: Any) -> Images:
+def _images(messages: Messages, scan: Scan, members: Any, numbers: Any, ops: Any) -> MessageImages:
     data, old = scan.cells("data").take(members), scan.cells("old").take(members)
     two = (ops == AFTER) & (old.kinds == OBJECT)
     source, places = repeated(1 + two)
@@ -171,7 +171,7 @@ def _images(messages: Messages, scan: Scan, members: Any, numbers: Any, ops: Any
         changed = scan.texts.part(*spans)
     times = times_of(messages, numbers[members], _times(scan, members))
     rows = scan.texts.part(data.starts[source], data.stops[source])
-    return Images(rows, changed, numbers[members][source], places, kinds, times[source])
+    return MessageImages(rows, changed, numbers[members][source], places, kinds, times[source])
 
 
 def _times(scan: Scan, members: Any) -> Any:

@@ -17,7 +17,7 @@ _MILLI, _MICRO = 1000, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Modes:
+class DecodingModes:
     """Named as the connector's settings: decimal.handling.mode, time.precision.mode, binary.handling.mode."""
 
     decimal: DecimalMode = "precise"

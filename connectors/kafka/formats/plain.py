@@ -14,9 +14,18 @@ import numpy as np
 from cdc.schema import Column, TableId
 from connectors.kafka.formats import connect
 from connectors.kafka.formats.fields import Field
-from connectors.kafka.formats.groups import AFTER, DELETE, Group, Images, Messages, Reading, consecutive, gathered
+from connectors.kafka.formats.groups import (
+    AFTER,
+    DELETE,
+    MessageImages,
+    Messages,
+    Reading,
+    TableGroup,
+    consecutive,
+    gathered,
+)
 from connectors.kafka.formats.scan import Cells, Texts, Tree
-from connectors.kafka.formats.wrapped import Opener, Payloads, Unwrapper, by_key, key_object
+from connectors.kafka.formats.wrapped import Opener, Unwrapper, WrappedPayloads, by_key, key_object
 from connectors.kafka.kernels import STRING, TRUE
 
 _DELETED = "__deleted"
@@ -58,14 +67,16 @@ class PlainFormat:
         parts = [(table, int(shapes[good[first]]), good[first:last]) for first, last in consecutive(shapes[good])]
         for _, shape, rows in gathered(parts):
             for members in by_key(messages, numbers, rows):
-                images = Images(
+                images = MessageImages(
                     texts.part(texts.begins[members], texts.ends[members]), None, numbers[members],
                     np.zeros(len(members), np.int32), kinds[members], messages.times_ms[numbers[members]],
                 )  # fmt: skip
                 there = messages.keys.there[numbers[members]]
                 key = key_object(messages.key(int(numbers[members[np.argmax(there)]])))
                 names = None if key is None else tuple(key)
-                reading.groups.append(Group(table, self._wrapped.shapes[shape].fields, names, images, upserts=True))
+                reading.groups.append(
+                    TableGroup(table, self._wrapped.shapes[shape].fields, names, images, upserts=True)
+                )
 
 
 def _says_true(cells: Cells) -> Any:
@@ -76,7 +87,7 @@ def _says_true(cells: Cells) -> Any:
     return found
 
 
-def _with_deletes(messages: Messages, reading: Reading, deletes: Any, rows: Payloads) -> tuple[Any, Texts, Any]:
+def _with_deletes(messages: Messages, reading: Reading, deletes: Any, rows: WrappedPayloads) -> tuple[Any, Texts, Any]:
     """Rows and deletes in the order of the messages: numbers, texts and shapes.
 
     A delete has the columns of its key alone, and goes with whatever rows stand before it.

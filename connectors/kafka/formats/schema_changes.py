@@ -12,8 +12,8 @@ from typing import Any
 
 from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
-from connectors.kafka.formats.ddl import Altered, Changes, changes_of
-from connectors.kafka.formats.groups import Statement
+from connectors.kafka.formats.ddl import AlteredColumns, Changes, changes_of
+from connectors.kafka.formats.groups import DdlMessage
 from connectors.kafka.formats.log_positions import PLACES, of_snapshot, place_of
 from connectors.kafka.formats.scan import Scan
 from connectors.kafka.kernels import ARRAY
@@ -32,7 +32,7 @@ def table_changes(scan: Scan, row: int) -> Any:
         return None
 
 
-def schema_change(scan: Scan, row: int, number: int, tables: Any) -> list[Statement]:
+def schema_change(scan: Scan, row: int, number: int, tables: Any) -> list[DdlMessage]:
     """The statement of a message with `ddl`; none of the snapshot's.
 
     `number` is that of the message, `tables` are its `table_changes`.
@@ -45,7 +45,7 @@ def schema_change(scan: Scan, row: int, number: int, tables: Any) -> list[Statem
         found = () if tables is None else _changes(ddl, database, tables)
     except (ValueError, LookupError, TypeError):  # not as Debezium writes them: told as a statement not understood
         found = ()
-    return [Statement(number, database, ddl, found, place_of(own, 0))]
+    return [DdlMessage(number, database, ddl, found, place_of(own, 0))]
 
 
 def unsigned_columns(tables: Any) -> dict[TableId, frozenset[str]]:
@@ -77,7 +77,7 @@ def _changes(ddl: str, database: str, changes: Any) -> Changes:
             return (change,)
         case (TruncateTable(table) as change,) if kind != "DROP" and table == named:
             return (change,)
-        case (Altered() as change,) if kind == "ALTER" and named is not None and isinstance(after, dict):
+        case (AlteredColumns() as change,) if kind == "ALTER" and named is not None and isinstance(after, dict):
             if change.agrees(named, [str(column["name"]) for column in after.get("columns", ())]):
                 return (replace(change, table=named),)
     return ()

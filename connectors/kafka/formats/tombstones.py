@@ -16,14 +16,14 @@ import numpy as np
 from cdc.schema import TableId
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.scan import Tree
-from connectors.kafka.formats.wrapped import Payloads
+from connectors.kafka.formats.wrapped import WrappedPayloads
 from connectors.kafka.kernels import STRING
 
 _OP = Tree({"op": None})
 _DELETE = ord("d")
 
 
-def lone_tombstones(messages: Messages, rows: Payloads) -> Any:
+def lone_tombstones(messages: Messages, rows: WrappedPayloads) -> Any:
     """The numbers of tombstones that do not follow the delete of their key. `rows` are the values there are."""
     tombstones = np.flatnonzero(~messages.values.there & messages.keys.there)
     if not len(tombstones):
@@ -39,7 +39,7 @@ def lone_tombstones(messages: Messages, rows: Payloads) -> Any:
     return np.setdiff1d(tombstones, told, assume_unique=True)
 
 
-def with_deletes(rows: Payloads, numbers: Any, shapes: Sequence[int | None], table: TableId) -> Payloads:
+def with_deletes(rows: WrappedPayloads, numbers: Any, shapes: Sequence[int | None], table: TableId) -> WrappedPayloads:
     """The payloads with a delete, without the row before, for each of these messages, in order.
 
     `shapes` tell how their keys are written; None for as the row before it in the topic.

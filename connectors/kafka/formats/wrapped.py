@@ -40,7 +40,7 @@ _REMEMBERED = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Payloads:
+class WrappedPayloads:
     """The payloads of values that are there: numbers of the values, texts, and numbers of shapes, int64[n] each."""
 
     numbers: Any
@@ -54,7 +54,7 @@ class Opener(Protocol):
 
     shapes: list[Shape]
 
-    def opened(self, messages: Messages) -> tuple[Messages, Payloads]:
+    def opened(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
         """The messages with keys that are JSON, as far as they can be, and the payloads of the values there are."""
 
     def shape_of_key(self, key: bytes | None) -> int | None:
@@ -86,11 +86,11 @@ class Unwrapper:
             return None
         return self._of_keys[text]
 
-    def opened(self, messages: Messages) -> tuple[Messages, Payloads]:
+    def opened(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
         """The payloads, as in `Opener`; values that follow one of the same schema are taken in one go."""
         return messages, self._payloads(messages.values)
 
-    def _payloads(self, values: Texts) -> Payloads:
+    def _payloads(self, values: Texts) -> WrappedPayloads:
         numbers = np.flatnonzero(values.there)
         texts = values.take(numbers)
         of = self._of_heads(texts)
@@ -102,7 +102,7 @@ class Unwrapper:
         if len(whole):
             begins[whole], ends[whole], shapes[whole] = self._found(texts.take(whole), numbers[whole], unreadable)
         good = shapes >= 0
-        return Payloads(numbers[good], texts.part(begins[good], ends[good]), shapes[good], unreadable)
+        return WrappedPayloads(numbers[good], texts.part(begins[good], ends[good]), shapes[good], unreadable)
 
     def _of_heads(self, texts: Texts) -> Any:
         """int64[n], shapes of texts by their heads, -1 without one; None when a head is no whole schema."""

@@ -6,14 +6,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdc.errors import SourceUnavailable
 from cdc.retry import RetryPolicy
-from connectors.kafka.client import ANSWER_S, Cluster
+from connectors.kafka.client import ANSWER_S, KafkaCluster
 from connectors.kafka.formats.groups import Messages
 
 
-class DeadLetters:
+class DeadLetterTopic:
     """Writes to the topic; does nothing when there is none. A task that is tried again writes again."""
 
-    def __init__(self, cluster: Cluster, policy: RetryPolicy, topic: str | None) -> None:
+    def __init__(self, cluster: KafkaCluster, policy: RetryPolicy, topic: str | None) -> None:
         self._cluster, self._policy, self._topic = cluster, policy, topic
         self._producer: Producer | None = None
         self._failed: list[KafkaError] = []

@@ -15,7 +15,7 @@ from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, Truncate
 from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
 from cdc.state.store import Store
 from connectors.kafka.formats.added import Added, as_value
-from connectors.kafka.formats.ddl import Altered, Change
+from connectors.kafka.formats.ddl import AlteredColumns, Change
 
 Entry = dict[str, Any]
 
@@ -34,7 +34,7 @@ def schema_entry(table: TableId, schema: TableSchema, topic: str, fills: Mapping
     return {**entry, "fills": dict(fills)} if fills else entry
 
 
-def statement_entries(change: Change, known: Known, partition: str, offset: int) -> list[Entry]:
+def statement_entries(change: Change, known: HistoryState, partition: str, offset: int) -> list[Entry]:
     """A step of the statement at this place is carried out: rows, a table or columns are gone, or have another name.
 
     Or columns are added, and rows that are there have a value in them.
@@ -44,7 +44,7 @@ def statement_entries(change: Change, known: Known, partition: str, offset: int)
         return [{"truncate": table_to_json(change.table), **at}]
     if isinstance(change, RenameTable):
         return [{"rename": [table_to_json(change.table), table_to_json(change.new_table)], **at}]
-    if not isinstance(change, Altered):
+    if not isinstance(change, AlteredColumns):
         return [{"table": table_to_json(change.table), "schema": None, **at}]
     if change.table not in known.schemas:
         return []
@@ -74,7 +74,7 @@ def carries_out(entry: Entry) -> bool:
     return is_statement(entry) and "early" not in entry
 
 
-class Known:
+class HistoryState:
     """The state of the first `count` entries.
 
     Attributes:
@@ -213,25 +213,25 @@ class Known:
         return diff(before, after, Hints(fills=entry.get("fills", {})))
 
 
-class History:
+class TopicHistory:
     """The entries in the state directory. Written by the stream reader, read by everyone; cheap to make."""
 
     def __init__(self, store: Store) -> None:
         self._log = store.log("schemas.jsonl", "schema history of topics")
-        self._known, self._generation = Known(), 0
+        self._known, self._generation = HistoryState(), 0
 
-    def at(self, count: int) -> Known:
+    def at(self, count: int) -> HistoryState:
         """The state of the first `count` entries; do not change it. Raises StateError when there are fewer."""
         entries = self._log.items(0, count)
         if self._known.count > count or self._log.generation != self._generation:
-            self._known, self._generation = Known(), self._log.generation
+            self._known, self._generation = HistoryState(), self._log.generation
         for entry in entries[self._known.count :]:
             self._known.take(entry)
         return self._known
 
     def changes(self, first: int, last: int) -> list[SchemaChange]:
         """The schema changes of the entries from number `first` up to and without `last`."""
-        known, found = Known(), list[SchemaChange]()
+        known, found = HistoryState(), list[SchemaChange]()
         for number, entry in enumerate(self._log.items(0, last)):
             changes = known.take(entry)
             if number >= first:

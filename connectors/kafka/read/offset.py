@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cdc.source import Offset
-from connectors.kafka.formats.log_positions import LogPosition
+from connectors.kafka.formats.log_positions import SourceLogPosition
 
 T = TypeVar("T")
 
@@ -30,8 +30,8 @@ class KafkaOffset:
 
     schemas: int = 0
     partitions: Mapping[str, int] = field(default_factory=dict)
-    reached: Mapping[str, LogPosition] = field(default_factory=dict)
-    watched: Mapping[str, LogPosition] = field(default_factory=dict)
+    reached: Mapping[str, SourceLogPosition] = field(default_factory=dict)
+    watched: Mapping[str, SourceLogPosition] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
     begins: Mapping[str, int] = field(default_factory=dict)
 
@@ -40,7 +40,8 @@ class KafkaOffset:
         """The offset that `to_json` made."""
         partitions = {name: at for name, at in offset.items() if "/" in name}
         reached, watched = (
-            {name: LogPosition(*place) for name, place in offset.get(kind, {}).items()} for kind in (_REACHED, _WATCHED)
+            {name: SourceLogPosition(*place) for name, place in offset.get(kind, {}).items()}
+            for kind in (_REACHED, _WATCHED)
         )
         ids, begins = offset.get(_IDS, {}), offset.get(_BEGINS, {})
         return cls(offset.get(_SCHEMAS, 0), partitions, reached, watched, ids, begins)

@@ -16,12 +16,12 @@ import numpy as np
 
 from cdc.errors import CorruptLog
 from cdc.schema import TableId
-from connectors.kafka.formats.ddl import Altered, tables_of
+from connectors.kafka.formats.ddl import AlteredColumns, tables_of
 from connectors.kafka.formats.debezium import DebeziumFormat
-from connectors.kafka.formats.groups import Messages, Statement
-from connectors.kafka.formats.log_positions import NOWHERE, LogPosition, LogPositions
+from connectors.kafka.formats.groups import DdlMessage, Messages
+from connectors.kafka.formats.log_positions import NOWHERE, LogPositions, SourceLogPosition
 from connectors.kafka.read.detect import Formats
-from connectors.kafka.read.history import Known
+from connectors.kafka.read.history import HistoryState
 from connectors.kafka.read.offset import KafkaOffset
 from connectors.kafka.read.records import Pending
 
@@ -34,9 +34,9 @@ IDLE_S = 1.0
 _AT_ONCE = 1_000
 
 
-def may_do_something(statement: Statement) -> bool:
+def may_do_something(statement: DdlMessage) -> bool:
     """Whether a statement is understood, and the rows do not tell all that it does."""
-    return any(not isinstance(change, Altered) or not change.nothing for change in statement.changes)
+    return any(not isinstance(change, AlteredColumns) or not change.nothing for change in statement.changes)
 
 
 @dataclass(slots=True, eq=False)
@@ -44,22 +44,22 @@ class _Waiting:
     """A statement that was read and is not planned yet. `passed` are partitions that have come to a row behind it."""
 
     lead: str
-    statement: Statement
-    place: LogPosition
+    statement: DdlMessage
+    place: SourceLogPosition
     since: float = field(default_factory=time.monotonic)
     passed: set[str] = field(default_factory=set)
 
-    def topics(self, known: Known, tables: Collection[TableId]) -> set[str]:
+    def topics(self, known: HistoryState, tables: Collection[TableId]) -> set[str]:
         """The topics with rows of these tables; also the one that the connector would write them to."""
         return {f"{self.lead}.{table}" for table in tables}.union(*(known.topics.get(table, ()) for table in tables))
 
 
-def _first_behind(places: LogPositions, place: LogPosition) -> int:
+def _first_behind(places: LogPositions, place: SourceLogPosition) -> int:
     behind = places.at > place.at
     return int(np.argmax(behind)) if behind.any() and places.comparable(place) else len(behind)
 
 
-class Order:
+class ReadOrder:
     """The planner's questions about places. Nothing is asked of anybody where no topic is a lead.
 
     Args:
@@ -75,8 +75,8 @@ class Order:
         self._formats, self._ends, self.idle_s = formats, ends, idle_s
         self._leads: dict[str, bool] = {}
         self._waiting: dict[tuple[str, int], _Waiting] = {}
-        self.reached: dict[str, LogPosition] = dict(at.reached) if at is not None else {}
-        self.watched: dict[str, LogPosition] = dict(at.watched) if at is not None else {}
+        self.reached: dict[str, SourceLogPosition] = dict(at.reached) if at is not None else {}
+        self.watched: dict[str, SourceLogPosition] = dict(at.watched) if at is not None else {}
         self._ended: Mapping[str, int] = {}
         self._open = True
         self._held: dict[str, list[_Waiting]] = {}
@@ -92,7 +92,7 @@ class Order:
         begins = {topic[:at] for topic in topics for at, sign in enumerate(topic) if sign == "."}
         self._leads = {topic: self._leads.get(topic, False) for topic in topics & begins}
 
-    def look(self, parts: Parts, known: Known, takes: Callable[[TableId], bool]) -> bool:
+    def look(self, parts: Parts, known: HistoryState, takes: Callable[[TableId], bool]) -> bool:
         """Take in what is there of the leads; whether rows may go on that did not before, or the other way round."""
         if not self._leads:
             return False
@@ -118,7 +118,7 @@ class Order:
     def _is_read(self, part: Pending) -> bool:
         return part.position >= self._ended.get(part.name, 0)
 
-    def _statements(self, topic: str, messages: Messages) -> Sequence[Statement]:
+    def _statements(self, topic: str, messages: Messages) -> Sequence[DdlMessage]:
         if not self._leads[topic]:
             first = messages.part(0, _AT_ONCE)
             there = first.values.there
@@ -148,7 +148,7 @@ class Order:
             if other.topic in self._leads and part.topic.startswith(f"{other.topic}.")
         )
 
-    def limit(self, part: Pending, messages: Messages, known: Known) -> int:
+    def limit(self, part: Pending, messages: Messages, known: HistoryState) -> int:
         """How many of the messages stand before every statement that waits. Raises CorruptLog for one too late."""
         if not self._of_lead(part.topic) or part.topic in self._leads:
             return len(messages)
@@ -202,7 +202,7 @@ class Order:
             return LogPositions(np.full(len(messages), NOWHERE, np.int64), frozenset(), frozenset())
         return found.places(messages)
 
-    def waits_for_rows(self, statement: Statement, at: tuple[str, int], known: Known, parts: Parts) -> bool:
+    def waits_for_rows(self, statement: DdlMessage, at: tuple[str, int], known: HistoryState, parts: Parts) -> bool:
         """Whether partitions with rows of its table may still have some from before a statement."""
         waiting = self._waiting.get(at)
         if waiting is None or not statement.changes or self.refused(statement, at, known, parts):
@@ -216,11 +216,11 @@ class Order:
             return False
         return time.monotonic() - waiting.since >= self.idle_s
 
-    def _with_rows(self, waiting: _Waiting, known: Known, parts: Parts) -> list[Pending]:
+    def _with_rows(self, waiting: _Waiting, known: HistoryState, parts: Parts) -> list[Pending]:
         topics = waiting.topics(known, [change.table for change in waiting.statement.changes])
         return [part for part in parts.values() if part.topic in topics]
 
-    def refused(self, statement: Statement, at: tuple[str, int], known: Known, parts: Parts) -> str:
+    def refused(self, statement: DdlMessage, at: tuple[str, int], known: HistoryState, parts: Parts) -> str:
         """Why the places give no order; empty when they do."""
         waiting = self._waiting.get(at)
         if waiting is None:
@@ -237,7 +237,7 @@ class Order:
                 return f"rows behind it were read before it, from {part.topic}-{part.partition}"
         return ""
 
-    def carried(self, entry_at: tuple[str, int], known: Known, parts: Parts) -> None:
+    def carried(self, entry_at: tuple[str, int], known: HistoryState, parts: Parts) -> None:
         """A statement is carried out: partitions that were at their end must have nothing more from before it."""
         waiting = self._waiting.get(entry_at)
         if waiting is not None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer
 
 from cdc.retry import RetryPolicy
-from connectors.kafka.client import Cluster
+from connectors.kafka.client import KafkaCluster
 from connectors.kafka.fetch.fetcher import Fetched, Fetcher
 from connectors.kafka.read import records, startup
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
-from connectors.kafka.read.records import Lost, Pending
+from connectors.kafka.read.records import OffsetLost, Pending
 from connectors.kafka.read.topic_ids import TopicIds, lost
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -25,7 +25,7 @@ _ASK_AGAIN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPartitions:
     """Partitions that a batch is the first to read, with where they begin. `at` is where the batch begins with them."""
 
     at: KafkaOffset
@@ -47,7 +47,7 @@ class Partitions:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: KafkaCluster,
         policy: RetryPolicy,
         options: KafkaSourceOptions,
         pipeline: str,
@@ -102,20 +102,20 @@ class Partitions:
         """Whether it is time to look for new partitions."""
         return not self._looked_s or time.monotonic() - self._looked_s >= self._options.discovery_interval_s
 
-    def find(self, at: KafkaOffset) -> Found:
+    def find(self, at: KafkaOffset) -> FoundPartitions:
         """Look for partitions that are not among those read, when it is time to."""
         if not self.looks:
-            return Found(at, {})
+            return FoundPartitions(at, {})
         self._looked_s = time.monotonic()
         names = startup.find_partitions(self._cluster, self._policy, self._options)
         new = [name for name in names if name not in at.partitions and (self.ends is None or name in self.ends)]
         if not new:
-            return Found(at, {})
+            return FoundPartitions(at, {})
         ids = {**self._ids.ask({topic_partition(name)[0] for name in new}), **at.ids}
         found = self._asked(startup.beginnings_of, new)
         # Assigned anew from each partition's position: what was read and is not planned yet stays.
         self._add(found)
-        return Found(KafkaOffset(at.schemas, {**at.partitions, **found}, at.reached, at.watched, ids), found)
+        return FoundPartitions(KafkaOffset(at.schemas, {**at.partitions, **found}, at.reached, at.watched, ids), found)
 
     def known_ids(self, at: KafkaOffset) -> Mapping[str, str]:
         """The ids of all topics at a place; those that it does not have are asked for."""
@@ -150,7 +150,7 @@ class Partitions:
     def _collect(self, found: Fetched) -> int:
         try:
             size = records.collect(self._cluster, found, self.parts)
-        except Lost as error:
+        except OffsetLost as error:
             self._jump(error)
             return 0
         self._bytes += size
@@ -160,7 +160,7 @@ class Partitions:
                 part.cut(self.ends.get(part.name, 0))
         return size
 
-    def _jump(self, error: Lost) -> None:
+    def _jump(self, error: OffsetLost) -> None:
         """Go on at the first message that is there, when the options say so; raises `error` else.
 
         Nothing is done about a topic that has another log: see `anew`.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from cdc.errors import SchemaUnknown
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
-from connectors.kafka.client import SOURCE, Cluster
+from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.read import records, startup
 from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.offset import topic_partition
 from connectors.kafka.read.records import Pending
-from connectors.kafka.read.tables import Tables
+from connectors.kafka.read.tables import TopicTables
 from connectors.kafka.source_options import KafkaSourceOptions
 
 _MESSAGES = 100
@@ -19,10 +19,10 @@ _WAIT_S = 5.0
 
 
 def peeked(
-    cluster: Cluster, policy: RetryPolicy, options: KafkaSourceOptions, pipeline: str
+    cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions, pipeline: str
 ) -> dict[TableId, TableSchema]:
     """Tables with the schemas that the first messages need. Raises SourceError."""
-    tables, formats = Tables(options), Formats(options, options.registry(policy, SOURCE))
+    tables, formats = TopicTables(options), Formats(options, options.registry(policy, SOURCE))
     found: dict[TableId, TableSchema] = {}
     asker, reader = records.asker(cluster, pipeline), records.fetcher(cluster, pipeline)
     try:
@@ -52,7 +52,7 @@ def peeked(
     return found
 
 
-def records_taken(cluster: Cluster, reader: Fetcher, part: Pending) -> bool:
+def records_taken(cluster: KafkaCluster, reader: Fetcher, part: Pending) -> bool:
     """Read some more of a partition; False when nothing came in time."""
     found = reader.fetch(_MESSAGES, _WAIT_S)
     records.collect(cluster, found, {(part.topic, part.partition): part})

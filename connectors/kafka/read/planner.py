@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from cdc.errors import SchemaUnknown, SourceUnavailable
 from cdc.retry import RetryPolicy
 from cdc.source import Limits
-from connectors.kafka.client import SOURCE, Cluster
+from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.read import statements
 from connectors.kafka.read.detect import Formats
-from connectors.kafka.read.history import Entry, History, Known, carries_out, is_statement, partition_entry
+from connectors.kafka.read.history import Entry, HistoryState, TopicHistory, carries_out, is_statement, partition_entry
 from connectors.kafka.read.offset import KafkaOffset
-from connectors.kafka.read.ordered import IDLE_S, Order
-from connectors.kafka.read.partitions import Found, Partitions
+from connectors.kafka.read.ordered import IDLE_S, ReadOrder
+from connectors.kafka.read.partitions import FoundPartitions, Partitions
 from connectors.kafka.read.records import Pending
-from connectors.kafka.read.tables import Tables
+from connectors.kafka.read.tables import TopicTables
 from connectors.kafka.read.unsigned import UnsignedColumns
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -51,7 +51,7 @@ class _Fit:
 class _Batch:
     """A batch in the making: where it ends in each partition so far, and partitions held up by the schemas."""
 
-    known: Known
+    known: HistoryState
     ends: dict[str, int] = field(default_factory=dict)
     held: dict[str, _Fit] = field(default_factory=dict)
     rows: int = 0
@@ -85,11 +85,11 @@ class TopicPlanner:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: KafkaCluster,
         policy: RetryPolicy,
         options: KafkaSourceOptions,
-        history: History,
-        tables: Tables,
+        history: TopicHistory,
+        tables: TopicTables,
         pipeline: str,
         notices: list[str],
     ) -> None:
@@ -98,7 +98,7 @@ class TopicPlanner:
         self._unsigned = UnsignedColumns(notices, tables.takes)
         self._partitions = Partitions(cluster, policy, options, pipeline, notices)
         self._formats = Formats(options, options.registry(policy, SOURCE))
-        self._order = Order(self._formats, self._partitions.ends_of)
+        self._order = ReadOrder(self._formats, self._partitions.ends_of)
         self._at: KafkaOffset | None = None
         self._base = KafkaOffset()
         """`_at` without topics whose log is another one by now."""
@@ -154,11 +154,11 @@ class TopicPlanner:
         self._base, self._at = self._partitions.begin(start, changed), start
         self._told = {name: at for name, at in self._told.items() if name in self._base.partitions}
         idle_s = 0.0 if self._partitions.ends is not None else IDLE_S
-        self._order = Order(self._formats, self._partitions.ends_of, idle_s, self._base)
+        self._order = ReadOrder(self._formats, self._partitions.ends_of, idle_s, self._base)
         self._order.assigned(self._parts)
 
     def _next(self, start: KafkaOffset, limits: Limits | None, wait_s: float, *, writes: bool = True) -> KafkaOffset:
-        found = self._found(start) if writes and self.looks and not self.stopped else Found(self._base, {})
+        found = self._found(start) if writes and self.looks and not self.stopped else FoundPartitions(self._base, {})
         batch = self._fitting(len(self._history))
         if writes:  # what the last batch left because it did not fit is not held up again by what others have meanwhile
             batch = self._resolved(batch)
@@ -187,7 +187,7 @@ class TopicPlanner:
         self._at = self._base = KafkaOffset(batch.known.count, ends, *places, ids, found.new)
         return self._at
 
-    def _found(self, start: KafkaOffset) -> Found:
+    def _found(self, start: KafkaOffset) -> FoundPartitions:
         """New partitions, which are in the history then."""
         changed = self._partitions.changed(self._base.ids)
         if changed:
@@ -274,7 +274,7 @@ class TopicPlanner:
                         self._order.passed(part)
                         self._partitions.put_behind(part)
 
-    def _fit(self, part: Pending, messages: Messages, known: Known) -> _Fit:
+    def _fit(self, part: Pending, messages: Messages, known: HistoryState) -> _Fit:
         limit = self._order.limit(part, messages, known)
         behind = limit < len(messages)
         if not limit:

@@ -11,19 +11,19 @@ from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableSchema
 from cdc.source import Count
 from cdc.timing import in_phase
-from connectors.kafka.client import SOURCE, Cluster
+from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.blocks import Sequenced, block_of
-from connectors.kafka.formats.groups import Format, Group, Messages
+from connectors.kafka.formats.groups import Format, Messages, TableGroup
 from connectors.kafka.read import records, startup
-from connectors.kafka.read.dead_letters import DeadLetters
+from connectors.kafka.read.dead_letters import DeadLetterTopic
 from connectors.kafka.read.detect import Formats
-from connectors.kafka.read.history import Known
+from connectors.kafka.read.history import HistoryState
 from connectors.kafka.read.offset import sequence_base
 from connectors.kafka.read.ranges import Range
-from connectors.kafka.read.records import Lost, Pending
+from connectors.kafka.read.records import OffsetLost, Pending
 from connectors.kafka.read.statements import concerns, is_left_out, place_of
-from connectors.kafka.read.tables import Tables
+from connectors.kafka.read.tables import TopicTables
 from connectors.kafka.read.topic_ids import TopicIds, lost
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -36,24 +36,24 @@ _LOOK_BACK = 8
 """How far before a range the message before it is looked for: markers of transactions have offsets, too."""
 
 
-class Reader:
+class TopicReader:
     """Reads for one split. Ranges come one after the other, while the consumer fetches them all."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: KafkaCluster,
         policy: RetryPolicy,
         options: KafkaSourceOptions,
         pipeline: str,
-        known: Known,
+        known: HistoryState,
         count: Count,
     ) -> None:
         self._cluster, self._options, self._pipeline = cluster, options, pipeline
         # The client connects again by itself: nothing is asked during a pause, so pauses are short.
         self._policy = replace(policy, longest_pause_s=_WAIT_S)
         self._known, self._count = known, count
-        self._formats, self._tables = Formats(options, options.registry(policy, SOURCE)), Tables(options)
-        self._letters = DeadLetters(cluster, policy, options.dead_letter_topic)
+        self._formats, self._tables = Formats(options, options.registry(policy, SOURCE)), TopicTables(options)
+        self._letters = DeadLetterTopic(cluster, policy, options.dead_letter_topic)
 
     def blocks(self, ranges: Sequence[Range], ids: Mapping[str, str]) -> Iterator[ChangeBlock]:
         """The changes of the ranges in their order. `ids` identify the topics' logs. Raises SourceError."""
@@ -111,7 +111,7 @@ class Reader:
                 records.collect(self._cluster, found, {(part.topic, part.partition): before})
                 if not found and not backoff.pause("no answer"):
                     raise SourceUnavailable("no answer while reading", where=f"{part.topic}-{part.partition}")
-        except Lost:
+        except OffsetLost:
             return None
         finally:
             reader.close()
@@ -137,7 +137,7 @@ class Reader:
             found = reader.fetch(_AT_ONCE, _WAIT_S)
             try:
                 records.collect(self._cluster, found, pending)
-            except Lost as error:
+            except OffsetLost as error:
                 self._jump(reader, part, error)
                 continue
             if part.position == before:
@@ -178,7 +178,7 @@ class Reader:
             yield part.messages()
             part.parts, part.bytes = [], 0
 
-    def _jump(self, reader: Fetcher, part: Pending, error: Lost) -> None:
+    def _jump(self, reader: Fetcher, part: Pending, error: OffsetLost) -> None:
         if self._options.on_lost == "fail":
             raise error
         low = self._asked(startup.beginnings_of, part)
@@ -206,7 +206,9 @@ class Reader:
                 if block is not None and len(block):
                     yield block
 
-    def _block(self, messages: Messages, group: Group, written: Format, sequenced: Sequenced) -> ChangeBlock | None:
+    def _block(
+        self, messages: Messages, group: TableGroup, written: Format, sequenced: Sequenced
+    ) -> ChangeBlock | None:
         refused = self._tables.refused(group, self._known)
         if refused is not None:
             self._refuse(messages, dict.fromkeys(group.images.messages.tolist(), f"{group.table}: {refused.message}"))
@@ -217,7 +219,7 @@ class Reader:
         self._refuse(messages, left_out)
         return block
 
-    def _schema(self, group: Group, messages: Messages) -> TableSchema:
+    def _schema(self, group: TableGroup, messages: Messages) -> TableSchema:
         schema = self._known.schemas.get(group.table)
         if schema is None:
             raise SchemaUnknown(

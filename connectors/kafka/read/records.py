@@ -11,7 +11,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError
 
 from cdc.errors import CdcError, PositionLost
-from connectors.kafka.client import Cluster
+from connectors.kafka.client import KafkaCluster
 from connectors.kafka.fetch.fetcher import Failure, Fetched, Fetcher
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.read.offset import partition_name
@@ -25,7 +25,7 @@ _LOST_HINT = (
 )
 
 
-class Lost(PositionLost):
+class OffsetLost(PositionLost):
     """The offset to read next is not there; `name` is the partition."""
 
     def __init__(self, message: str, *, where: str = "", hint: str = "", name: str = "") -> None:
@@ -33,17 +33,17 @@ class Lost(PositionLost):
         self.name = name
 
 
-def asker(cluster: Cluster, pipeline: str) -> Consumer:
+def asker(cluster: KafkaCluster, pipeline: str) -> Consumer:
     """A consumer to ask for offsets with; it reads nothing."""
     return cluster.consumer(**_settings(cluster, pipeline))
 
 
-def fetcher(cluster: Cluster, pipeline: str) -> Fetcher:
+def fetcher(cluster: KafkaCluster, pipeline: str) -> Fetcher:
     """A client to read with."""
     return cluster.fetcher(**_settings(cluster, pipeline))
 
 
-def _settings(cluster: Cluster, pipeline: str) -> dict[str, Any]:
+def _settings(cluster: KafkaCluster, pipeline: str) -> dict[str, Any]:
     own = {
         "group_id": f"cdc-{pipeline}", "enable_auto_commit": False, "enable_auto_offset_store": False,
         "auto_offset_reset": "error", "enable_partition_eof": True, "max_poll_interval_ms": 86_400_000,
@@ -156,7 +156,7 @@ class Pending:
             self.position = end
 
 
-def collect(cluster: Cluster, found: Fetched, pending: Mapping[tuple[str, int], Pending]) -> int:
+def collect(cluster: KafkaCluster, found: Fetched, pending: Mapping[tuple[str, int], Pending]) -> int:
     """Sort what a fetcher gave into partitions; how many bytes came. Raises the source's errors."""
     size = 0
     for messages in found.messages:
@@ -167,7 +167,7 @@ def collect(cluster: Cluster, found: Fetched, pending: Mapping[tuple[str, int], 
     return size
 
 
-def _take_failure(cluster: Cluster, failure: Failure, part: Pending | None) -> None:
+def _take_failure(cluster: KafkaCluster, failure: Failure, part: Pending | None) -> None:
     code = failure.error.code()
     if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
         return  # the client asks for a group's coordinator, which nothing here needs
@@ -179,7 +179,7 @@ def _take_failure(cluster: Cluster, failure: Failure, part: Pending | None) -> N
             part.answered()
         return
     if code in _OUT_OF_RANGE and part is not None:
-        raise Lost(
+        raise OffsetLost(
             f"the messages from offset {part.position} on are gone", where=f"{part.topic}-{part.partition}",
             hint=_LOST_HINT, name=part.name,
         )  # fmt: skip

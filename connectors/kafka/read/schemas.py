@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from cdc.errors import SchemaUnknown
 from cdc.schema import Column, TableId, TableSchema
 from connectors.kafka.formats.fields import Field
-from connectors.kafka.formats.groups import Group
+from connectors.kafka.formats.groups import TableGroup
 from connectors.kafka.formats.widen import widened
 
 DeclaredKey = Callable[[TableId], tuple[str, ...] | None]
@@ -76,7 +76,7 @@ def _new(table: TableId, fields: tuple[Field, ...], key: tuple[str, ...]) -> Tab
     return TableSchema(columns, key)
 
 
-def key_of(group: Group, declared: DeclaredKey) -> tuple[str, ...] | None:
+def key_of(group: TableGroup, declared: DeclaredKey) -> tuple[str, ...] | None:
     """The key columns of a group: declared, else as its messages tell; None when neither does."""
     own = declared(group.table)
     return group.key if own is None else own

@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 
 from cdc.errors import SourceError
 from cdc.retry import Backoff, RetryPolicy
-from connectors.kafka.client import ANSWER_S, Cluster
+from connectors.kafka.client import ANSWER_S, KafkaCluster
 from connectors.kafka.read.offset import partition_name, topic_partition
 from connectors.kafka.source_options import KafkaSourceOptions, specific_offsets
 
@@ -17,12 +17,12 @@ _STARTING_S = 3.0
 """How long a cluster that has no topic at all is asked again: so it looks while its only broker starts."""
 
 
-def find_partitions(cluster: Cluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
+def find_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
     """The partitions to read, as `topic/partition`, by topic and number. Raises SourceError for a missing topic."""
     return _partitions(_there(cluster, policy), options)
 
 
-def first_partitions(cluster: Cluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
+def first_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
     """The same for a pipeline that begins. Raises SourceError for a `topic-pattern` that matches nothing, too."""
     there = _there(cluster, policy)
     found = _partitions(there, options)
@@ -37,7 +37,7 @@ def first_partitions(cluster: Cluster, policy: RetryPolicy, options: KafkaSource
     return found
 
 
-def _there(cluster: Cluster, policy: RetryPolicy) -> Mapping[str, int]:
+def _there(cluster: KafkaCluster, policy: RetryPolicy) -> Mapping[str, int]:
     there = cluster.partitions(policy)
     starting = Backoff(replace(policy, timeout_s=min(policy.timeout_s, _STARTING_S)), cluster.where)
     while not there and starting.pause("there are no topics"):
@@ -61,18 +61,20 @@ def _partitions(there: Mapping[str, int], options: KafkaSourceOptions) -> list[s
     return [partition_name(topic, number) for topic in found for number in range(there[topic])]
 
 
-def ends_of(cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]) -> dict[str, int]:
+def ends_of(cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]) -> dict[str, int]:
     """The offset behind the last message of each partition, as of now."""
     return {name: high for name, (_, high) in _watermarks(cluster, policy, consumer, names).items()}
 
 
-def beginnings_of(cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]) -> dict[str, int]:
+def beginnings_of(
+    cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]
+) -> dict[str, int]:
     """The offset of the first message that is there, of each partition."""
     return {name: low for name, (low, _) in _watermarks(cluster, policy, consumer, names).items()}
 
 
 def _watermarks(
-    cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]
+    cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]
 ) -> dict[str, tuple[int, int]]:
     def ask(name: str) -> Callable[[], tuple[int, int]]:
         return lambda: consumer.get_watermark_offsets(TopicPartition(*topic_partition(name)), timeout=ANSWER_S)
@@ -81,7 +83,7 @@ def _watermarks(
 
 
 def start_offsets(
-    cluster: Cluster, policy: RetryPolicy, consumer: Consumer, options: KafkaSourceOptions, names: list[str]
+    cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, options: KafkaSourceOptions, names: list[str]
 ) -> dict[str, int]:
     """Where `scan.startup.mode` says to start, by partition. Raises SourceError."""
     mode = options.startup_mode
@@ -98,7 +100,7 @@ def start_offsets(
 
 
 def _at_time(
-    cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: list[str], millis: int
+    cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: list[str], millis: int
 ) -> dict[str, int]:
     asked = [TopicPartition(*topic_partition(name), millis) for name in names]
     found = cluster.retrying(
@@ -121,7 +123,7 @@ def _specific(options: KafkaSourceOptions, names: list[str]) -> Mapping[str, int
     return given
 
 
-def _committed(cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: list[str]) -> dict[str, int]:
+def _committed(cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: list[str]) -> dict[str, int]:
     asked = [TopicPartition(*topic_partition(name)) for name in names]
     found = cluster.retrying(
         policy, "asking for the group's offsets", lambda: consumer.committed(asked, timeout=ANSWER_S)

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 from cdc.schema import DropTable, RenameTable
 from cdc.schema_json import schema_from_json, table_from_json
-from connectors.kafka.formats.ddl import Altered, tables_of
-from connectors.kafka.formats.groups import Group, Messages, Reading, Statement
-from connectors.kafka.read.history import Entry, Known, early_entry, is_statement, statement_entries
+from connectors.kafka.formats.ddl import AlteredColumns, tables_of
+from connectors.kafka.formats.groups import DdlMessage, Messages, Reading, TableGroup
+from connectors.kafka.read.history import Entry, HistoryState, early_entry, is_statement, statement_entries
 from connectors.kafka.read.offset import partition_name
-from connectors.kafka.read.ordered import Order, Parts, may_do_something
-from connectors.kafka.read.tables import Tables
+from connectors.kafka.read.ordered import Parts, ReadOrder, may_do_something
+from connectors.kafka.read.tables import TopicTables
 
 _TOLD = re.compile(
     r"\s*(truncate|drop\s+(table|database|schema)|rename\s|alter\s.*\b(drop|rename|change|truncate)\b|"
@@ -33,9 +33,9 @@ _TOLD = re.compile(
 class Around:
     """The surroundings of a statement: the knowledge before it, the wanted tables, and all partitions."""
 
-    known: Known
-    tables: Tables
-    order: Order
+    known: HistoryState
+    tables: TopicTables
+    order: ReadOrder
     parts: Parts
 
     def partitions(self, topic: str) -> int:
@@ -78,7 +78,7 @@ def left_out(messages: Messages, reading: Reading, around: Around, count: int) -
             yield place[1], f"{messages.where(statement.message)}: {text}: {statement.sql[:120]}"
 
 
-def up_to_statement(group: Group, reading: Reading) -> Group:
+def up_to_statement(group: TableGroup, reading: Reading) -> TableGroup:
     """The group without what stands behind a statement about its table, whose columns may be others before it."""
     stops = [
         item.message for item in reading.statements if may_do_something(item) and group.table in tables_of(item.changes)
@@ -87,12 +87,12 @@ def up_to_statement(group: Group, reading: Reading) -> Group:
     return group if before is None or not before.any() else replace(group, images=group.images.part(before))
 
 
-def is_left_out(statement: Statement, carried: bool) -> bool:
+def is_left_out(statement: DdlMessage, carried: bool) -> bool:
     """Whether a statement counts as one that was not carried out, or not in all that it does."""
-    return not carried or any(isinstance(change, Altered) and change.unsure for change in statement.changes)
+    return not carried or any(isinstance(change, AlteredColumns) and change.unsure for change in statement.changes)
 
 
-def not_filled(entries: Sequence[Entry], known: Known) -> Iterator[str]:
+def not_filled(entries: Sequence[Entry], known: HistoryState) -> Iterator[str]:
     """About columns that these entries add, where rows that are there have a value in the source and cannot get it."""
     for entry in entries:
         if is_statement(entry) or entry.get("schema") is None:
@@ -102,24 +102,24 @@ def not_filled(entries: Sequence[Entry], known: Known) -> Iterator[str]:
             yield f"{table}: rows that are there get NULL in the new column {name}: {why}"
 
 
-def _early(messages: Messages, statement: Statement, around: Around) -> Entry | None:
+def _early(messages: Messages, statement: DdlMessage, around: Around) -> Entry | None:
     """The entry of a statement that adds columns to a table of which no row was read; None for others."""
     match statement.changes:
-        case (Altered(table) as change,) if change.added and table not in around.known.schemas:
+        case (AlteredColumns(table) as change,) if change.added and table not in around.known.schemas:
             if not _refused(messages, statement, around):
                 return early_entry(table, change.added, *place_of(messages, statement))
     return None
 
 
-def _unsure(statement: Statement, known: Known) -> str:
+def _unsure(statement: DdlMessage, known: HistoryState) -> str:
     """The warning about values of rows that are there and that nothing tells."""
     match statement.changes:
-        case (Altered(table) as change,) if table in known.schemas:
+        case (AlteredColumns(table) as change,) if table in known.schemas:
             return "; ".join(_unsure_values(change, known.schemas[table].primary_key))
     return ""
 
 
-def _unsure_values(change: Altered, key: Sequence[str]) -> Iterator[str]:
+def _unsure_values(change: AlteredColumns, key: Sequence[str]) -> Iterator[str]:
     if change.unsure:
         names = ", ".join(item.name for item in change.unsure)
         yield f"rows that are there get NULL in {change.table}, column {names} ({change.unsure[0].unsure})"
@@ -133,17 +133,17 @@ def _unsure_values(change: Altered, key: Sequence[str]) -> Iterator[str]:
         )
 
 
-def place_of(messages: Messages, statement: Statement) -> tuple[str, int]:
+def place_of(messages: Messages, statement: DdlMessage) -> tuple[str, int]:
     """The partition's name and the offset of a statement, as the history holds them."""
     return partition_name(messages.topic, messages.partition), messages.place(statement.message)
 
 
-def concerns(statement: Statement, tables: Tables) -> bool:
+def concerns(statement: DdlMessage, tables: TopicTables) -> bool:
     """Whether a table is wanted that the statement is about; one that names no table may be about any."""
     return not statement.changes or any(map(tables.takes, tables_of(statement.changes)))
 
 
-def _refused(messages: Messages, statement: Statement, around: Around) -> str:
+def _refused(messages: Messages, statement: DdlMessage, around: Around) -> str:
     """Why a statement cannot be carried out; empty when it can, or when it does nothing but what the rows tell."""
     changes, known = statement.changes, around.known
     if not changes:
@@ -156,12 +156,12 @@ def _refused(messages: Messages, statement: Statement, around: Around) -> str:
     if why:
         return why
     match changes:
-        case (Altered(table) as change,):
+        case (AlteredColumns(table) as change,):
             return _refused_columns(change, known) if table in known.schemas else ""
     return _refused_tables(statement, known)
 
 
-def _refused_tables(statement: Statement, known: Known) -> str:
+def _refused_tables(statement: DdlMessage, known: HistoryState) -> str:
     """Why tables cannot be emptied, dropped and renamed one after the other."""
     names = set(known.schemas)
     if names.isdisjoint(tables_of(statement.changes)):
@@ -178,7 +178,7 @@ def _refused_tables(statement: Statement, known: Known) -> str:
     return ""
 
 
-def _refused_place(messages: Messages, statement: Statement, around: Around) -> str:
+def _refused_place(messages: Messages, statement: DdlMessage, around: Around) -> str:
     if statement.place is not None:
         return around.order.refused(statement, place_of(messages, statement), around.known, around.parts)
     partitions = around.partitions(messages.topic)
@@ -189,7 +189,7 @@ def _refused_place(messages: Messages, statement: Statement, around: Around) -> 
     return f"the table's rows come from the topic {min(others)} too" if others else ""
 
 
-def _refused_columns(change: Altered, known: Known) -> str:
+def _refused_columns(change: AlteredColumns, known: HistoryState) -> str:
     """Why columns of a table that is known cannot be dropped, renamed and added."""
     names = known.columns(change.table)
     moves, fills = change.moves(names), change.fills(names)

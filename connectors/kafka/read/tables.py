@@ -14,13 +14,13 @@ from cdc.types.kinds import BLOBS
 from connectors.kafka.formats import infer
 from connectors.kafka.formats.blocks import Columns, Judge
 from connectors.kafka.formats.fields import Field
-from connectors.kafka.formats.groups import Format, Group, Images
+from connectors.kafka.formats.groups import Format, MessageImages, TableGroup
 from connectors.kafka.read import schemas
-from connectors.kafka.read.history import Known
+from connectors.kafka.read.history import HistoryState
 from connectors.kafka.source_options import KafkaSourceOptions
 
 
-class Tables:
+class TopicTables:
     """Pure, but for what it remembers of patterns. Every process makes its own."""
 
     def __init__(self, options: KafkaSourceOptions) -> None:
@@ -37,7 +37,7 @@ class Tables:
             found = self._taken[table] = self._wanted is None or self._wanted.matches(table)
         return found
 
-    def check_database(self, group: Group) -> None:
+    def check_database(self, group: TableGroup) -> None:
         """Raises UnsupportedChange when rows of two databases would be rows of one table: they have the same schema
         and name there."""
         known = self._databases.setdefault(group.table, group.database)
@@ -51,14 +51,14 @@ class Tables:
         """The key columns that the pipeline file gives a table."""
         return next((key for pattern, key in self._keys if pattern.matches(table)), None)
 
-    def described(self, group: Group, found: Format) -> Group:
+    def described(self, group: TableGroup, found: Format) -> TableGroup:
         """The group with the types that the pipeline file gives its columns."""
         types = self._declared(group.table)
         if not types or group.fields is None:
             return group
         return replace(group, fields=tuple(_declared(item, types.get(item.name), found) for item in group.fields))
 
-    def refused(self, group: Group, known: Known) -> SchemaUnknown | None:
+    def refused(self, group: TableGroup, known: HistoryState) -> SchemaUnknown | None:
         """Why no row of a group can be a row of its table, whatever is changed; None when one may be."""
         schema = known.schemas.get(group.table)
         try:
@@ -70,7 +70,7 @@ class Tables:
             return error
         return None
 
-    def first_unfit(self, group: Group, known: Known, topic: str) -> int | None:
+    def first_unfit(self, group: TableGroup, known: HistoryState, topic: str) -> int | None:
         """The number of the first message whose rows need another schema of the table; None when there is none.
 
         A topic that is not known to have rows of the table needs to be known as little as one that has other rows.
@@ -89,10 +89,10 @@ class Tables:
         declared = self._declared(table)
         return lambda columns, images: infer.judge(columns, images, schema, declared).hopeless
 
-    def _judged(self, images: Images, schema: TableSchema, table: TableId) -> infer.Judged:
+    def _judged(self, images: MessageImages, schema: TableSchema, table: TableId) -> infer.Judged:
         return infer.judge(Columns(images, schema.names), images, schema, self._declared(table))
 
-    def needed(self, group: Group, schema: TableSchema | None) -> TableSchema:
+    def needed(self, group: TableGroup, schema: TableSchema | None) -> TableSchema:
         """The schema that a group's rows need. Raises SchemaUnknown."""
         fields = group.fields
         if fields is None:

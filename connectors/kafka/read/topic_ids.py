@@ -12,13 +12,13 @@ from confluent_kafka.admin import AdminClient
 
 from cdc.errors import PositionLost, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
-from connectors.kafka.client import Cluster
+from connectors.kafka.client import KafkaCluster
 
 
 class TopicIds:
     """Asks for the ids of topics over one connection. One per planner and per task."""
 
-    def __init__(self, cluster: Cluster, policy: RetryPolicy) -> None:
+    def __init__(self, cluster: KafkaCluster, policy: RetryPolicy) -> None:
         self._cluster, self._policy = cluster, policy
         self._admin: AdminClient | None = None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cdc.schema import Kind, TableId
-from connectors.kafka.read.history import Known
+from connectors.kafka.read.history import HistoryState
 
 
 class UnsignedColumns:
@@ -32,7 +32,7 @@ class UnsignedColumns:
             if new and self._wanted(table):
                 self._waiting.setdefault(table, set()).update(new)
 
-    def look(self, known: Known) -> None:
+    def look(self, known: HistoryState) -> None:
         """Tell of those whose table is known by now, as one with signed columns."""
         for table in [table for table in self._waiting if table in known.schemas]:
             signed = {column.name for column in known.schemas[table].columns if column.type.kind is Kind.BIGINT}

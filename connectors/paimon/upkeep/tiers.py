@@ -20,7 +20,7 @@ MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class FileMerge:
     """Files to merge, oldest first, and the level of what comes out; `last`: nothing older is left in the bucket."""
 
     files: tuple[Any, ...]
@@ -28,7 +28,7 @@ class Merge:
     last: bool
 
 
-def chosen(files: Sequence[Any], least: int, *, whole: bool = False) -> Merge | None:
+def chosen(files: Sequence[Any], least: int, *, whole: bool = False) -> FileMerge | None:
     """The files of a bucket to merge (`DataFileMeta` of the library); None for nothing.
 
     Args:
@@ -49,7 +49,7 @@ def chosen(files: Sequence[Any], least: int, *, whole: bool = False) -> Merge | 
     if size > MOST_BYTES or not taken or max(runs, default=LEVELS) > LEVELS:
         return None
     level = min(runs, default=LEVELS + 1) - 1
-    return Merge(tuple(taken), level, last=not runs)
+    return FileMerge(tuple(taken), level, last=not runs)
 
 
 def small_files(files: Sequence[Any], least: int, target_bytes: int) -> tuple[Any, ...]:

@@ -8,11 +8,11 @@ from typing import Any
 
 from cdc.schema import TableId
 from connectors.paimon.library import Catalog
-from connectors.paimon.tables import LakeTable, Tables, live_files
+from connectors.paimon.tables import CatalogTables, LakeTable, live_files
 from connectors.paimon.upkeep.manifests import MOST_MANIFESTS, expire_snapshots, merge_manifests
 from connectors.paimon.upkeep.merging import merged
 from connectors.paimon.upkeep.publishing import COMPACT, NO_IDENTIFIER, committer
-from connectors.paimon.upkeep.tiers import LEVELS, Merge, chosen, small_files
+from connectors.paimon.upkeep.tiers import LEVELS, FileMerge, chosen, small_files
 from connectors.shared.lake.turns import UpkeepTurns
 
 
@@ -26,7 +26,7 @@ class Upkeep:
         turns: when a table is looked after.
     """
 
-    tables: Tables
+    tables: CatalogTables
     pipeline: str
     user: str
     files: int
@@ -85,15 +85,15 @@ def compact_buckets(catalog: Catalog, table: LakeTable, user: str, pipeline: str
     return sum(entry.kind for entry in changes)
 
 
-def _merge(table: LakeTable, files: Sequence[Any], least: int, *, whole: bool) -> Merge | None:
+def _merge(table: LakeTable, files: Sequence[Any], least: int, *, whole: bool) -> FileMerge | None:
     if table.keys:
         return chosen(files, least, whole=whole)
     target = table.library.options.target_file_size(False)
     found = small_files(files, max(2, least), target)
-    return Merge(found, LEVELS, last=True) if found else None
+    return FileMerge(found, LEVELS, last=True) if found else None
 
 
-def _changes(table: LakeTable, entries: Sequence[Any], merge: Merge, prefix: str) -> list[Any]:
+def _changes(table: LakeTable, entries: Sequence[Any], merge: FileMerge, prefix: str) -> list[Any]:
     """Manifest entries: the merged files go, those that were written come."""
     old = {file.file_name for file in merge.files}
     gone = [replace(entry, kind=1) for entry in entries if entry.file.file_name in old]

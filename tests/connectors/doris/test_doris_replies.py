@@ -6,7 +6,7 @@ import pytest
 
 from cdc.errors import SinkError, SinkUnavailable
 from connectors.doris.replies import (
-    State,
+    TransactionState,
     Verdict,
     backends_reply,
     load_reply,
@@ -102,10 +102,10 @@ def test_what_is_no_answer_of_doris(read: object, body: str) -> None:
         read(answer(body))  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("state", list(State))
-def test_states(state: State) -> None:
+@pytest.mark.parametrize("state", list(TransactionState))
+def test_states(state: TransactionState) -> None:
     assert state_reply(answer({"msg": "success", "code": 0, "data": state.value, "count": 0})) is state
-    assert state.decided is (state in (State.COMMITTED, State.VISIBLE))
+    assert state.decided is (state in (TransactionState.COMMITTED, TransactionState.VISIBLE))
 
 
 def test_back_ends() -> None:

@@ -15,7 +15,7 @@ from cdc.block import RowKind
 from cdc.schema import SchemaChange
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
-from connectors.kafka.client import SOURCE, Cluster
+from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.fetch.fetcher import Failure, Fetched
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.settings import KafkaSettings
@@ -38,7 +38,7 @@ class TopicLog:
         self.ids = {topic: f"{topic}-1" for topic in partitions}
         self.failing: list[int] = []
         """Codes of errors that the next answers are, of every partition."""
-        self.error = Cluster(KafkaSettings("h:1"), SOURCE).error
+        self.error = KafkaCluster(KafkaSettings("h:1"), SOURCE).error
 
     def write(self, topic: str, *values: bytes, partition: int = 0) -> None:
         """Add messages without a key."""

@@ -11,7 +11,7 @@ from cdc.block import RowKind
 from cdc.schema import TableId, TableSchema
 from connectors.kafka.formats.blocks import Sequenced, block_of
 from connectors.kafka.formats.groups import Format, Messages, Reading
-from connectors.kafka.read.tables import Tables
+from connectors.kafka.read.tables import TopicTables
 from connectors.kafka.source_options import KafkaSourceOptions
 
 
@@ -37,7 +37,7 @@ class Read:
         self.images: list[tuple[str, dict[str, Any]]] = []
         self.messages: list[int] = []
         self.times: list[int] = []
-        tables = Tables(options(**more))
+        tables = TopicTables(options(**more))
         for group in self.reading.groups:
             self.schemas[group.table] = tables.needed(tables.described(group, found), self.schemas.get(group.table))
         sequenced = Sequenced(np.arange(len(given)))

@@ -17,7 +17,7 @@ from cdc.sink import Announced, TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import block
-from connectors.kafka.delivery.transaction import Writer
+from connectors.kafka.delivery.transaction import TransactionWriter
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.sink_options import KafkaSinkOptions
 
@@ -137,27 +137,27 @@ def added(name: str) -> list[Announced]:
 
 def without_the_end(patched: pytest.MonkeyPatch) -> None:
     """The transaction is not committed, and the producer that could end it is gone: who commits takes it for done."""
-    asked = Writer._asked
+    asked = TransactionWriter._asked
 
-    def around(writer: Writer, doing: str, call: Any) -> None:
+    def around(writer: TransactionWriter, doing: str, call: Any) -> None:
         if doing == "committing a transaction":
             writer._begun = False
         else:
             asked(writer, doing, call)
 
-    patched.setattr(Writer, "_asked", around)
+    patched.setattr(TransactionWriter, "_asked", around)
 
 
 def before_the_commit(patched: pytest.MonkeyPatch, then: Callable[[], int]) -> None:
     """The records and the fence are with the broker, and the transaction is about to be committed."""
-    asked = Writer._asked
+    asked = TransactionWriter._asked
 
-    def around(writer: Writer, doing: str, call: Any) -> None:
+    def around(writer: TransactionWriter, doing: str, call: Any) -> None:
         if doing == "committing a transaction":
             assert then() == 2
         asked(writer, doing, call)
 
-    patched.setattr(Writer, "_asked", around)
+    patched.setattr(TransactionWriter, "_asked", around)
 
 
 def ids(broker: KafkaServer, topic: str) -> list[int]:

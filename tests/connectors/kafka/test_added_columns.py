@@ -16,7 +16,7 @@ from cdc.schema import AddColumn, Column, DataType, Kind, RenameColumn, SourceSt
 from connectors.kafka.encoding import canal_statements, maxwell_statements
 from connectors.kafka.encoding.table_changes import TableChange
 from connectors.kafka.formats.added import Added, as_value
-from connectors.kafka.formats.ddl import Altered, changes_of
+from connectors.kafka.formats.ddl import AlteredColumns, changes_of
 
 A, ORDERS = TableId("shop", "a"), TableId("shop", "orders")
 TOPIC = "srv.shop.orders"
@@ -53,10 +53,10 @@ def follow(found: Follower) -> list[Any]:
     return [item[1] if isinstance(item, tuple) else item for batch in found.follow() for item in batch]
 
 
-def altered(sql: str) -> Altered:
+def altered(sql: str) -> AlteredColumns:
     """The one change of a statement."""
     (found,) = changes_of(sql, "shop")
-    assert isinstance(found, Altered)
+    assert isinstance(found, AlteredColumns)
     return found
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.kafka.avro.schemas import program
-from connectors.kafka.avro.unwrapper import Written
+from connectors.kafka.avro.unwrapper import WrittenTexts
 from connectors.kafka.formats import connect
 from connectors.kafka.formats.scan import Texts
 
@@ -55,7 +55,7 @@ def value(**more: Any) -> dict[str, Any]:
 def texts(schema: Any, *bodies: bytes, rows: int = 1) -> list[Any]:
     """What bodies are as JSON; None for what cannot be read."""
     messages = Texts.of([framed(1, "null", None) + each for each in bodies])
-    written = Written(8, len(bodies))
+    written = WrittenTexts(8, len(bodies))
     bad = written.add(program(json.dumps(schema), rows=rows), messages, np.arange(len(bodies)))
     found = written.texts([])
     return [None if row in bad else json.loads(found.bytes_of(row)) for row in range(len(bodies))]

@@ -18,7 +18,7 @@ from cdc.retry import RetryPolicy
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.kafka.avro.registry import Registry, RegistrySettings
 from connectors.kafka.avro.schemas import program
-from connectors.kafka.avro.unwrapper import Written
+from connectors.kafka.avro.unwrapper import WrittenTexts
 from connectors.kafka.client import SINK
 from connectors.kafka.encoding import avro, debezium
 from connectors.kafka.encoding.encoder import Encoder
@@ -26,7 +26,7 @@ from connectors.kafka.encoding.layout import MessageLayout, Naming
 from connectors.kafka.formats import connect
 from connectors.kafka.formats.debezium import row_fields
 from connectors.kafka.formats.scan import Texts
-from connectors.kafka.modes import Modes
+from connectors.kafka.modes import EncodingModes
 from connectors.kafka.sink_options import KafkaSinkOptions
 
 NAMING = Naming("dbz", "1")
@@ -37,7 +37,7 @@ def records(block: ChangeBlock, layout: MessageLayout) -> list[dict[str, bytes]]
     return [record for messages in encoder.encode(block) for record in messages.records]
 
 
-def in_avro(block: ChangeBlock, modes: Modes) -> tuple[list[dict[str, bytes]], dict[int, Any]]:
+def in_avro(block: ChangeBlock, modes: EncodingModes) -> tuple[list[dict[str, bytes]], dict[int, Any]]:
     """The records, and the schemas by their numbers."""
     schemas: dict[int, Any] = {}
 
@@ -51,13 +51,13 @@ def in_avro(block: ChangeBlock, modes: Modes) -> tuple[list[dict[str, bytes]], d
 def as_json(message: bytes, schemas: dict[int, Any]) -> Any:
     """A message in Avro, as the source reads it."""
     made = program(json.dumps(schemas[int.from_bytes(message[1:5], "big")]), rows=0)
-    written = Written(len(message), 1)
+    written = WrittenTexts(len(message), 1)
     assert written.add(made, Texts.of([message]), np.arange(1)) == []
     return json.loads(written.texts([]).bytes_of(0))
 
 
-@pytest.mark.parametrize("modes", [Modes(), Modes("string", "precise", "hex", "connect")])
-def test_messages_hold_what_the_json_messages_hold(modes: Modes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("modes", [EncodingModes(), EncodingModes("string", "precise", "hex", "connect")])
+def test_messages_hold_what_the_json_messages_hold(modes: EncodingModes, tmp_path: Path) -> None:
     count = 0
     for block in blocks("mysql", tmp_path):
         found, schemas = in_avro(block, modes)
@@ -80,7 +80,7 @@ def test_schemas_say_what_those_that_debezium_registered_say(tmp_path: Path) -> 
     }
     met = 0
     for block in blocks("mysql", tmp_path):
-        for schema in in_avro(block, Modes())[1].values():
+        for schema in in_avro(block, EncodingModes())[1].values():
             other = own.get((schema["name"], schema["namespace"]))
             if other is not None:
                 ours, wanted = program(json.dumps(schema)).connect, program(json.dumps(other)).connect
@@ -106,23 +106,25 @@ ID = Column("id", DataType(Kind.INT), nullable=False)
 
 def test_names_are_those_that_avro_takes_and_may_not_fall_together() -> None:
     odd = Column("1st price", DataType(Kind.DOUBLE))
-    found, schemas = in_avro(block(ID, odd, rows=[{"id": 1, "1st price": 2.5}]), Modes())
+    found, schemas = in_avro(block(ID, odd, rows=[{"id": 1, "1st price": 2.5}]), EncodingModes())
     assert as_json(found[0]["value"], schemas)["after"] == {"id": 1, "_1st_price": 2.5}
     assert schemas[1]["namespace"] == "dbz.shop.my_orders"
     with pytest.raises(SinkError, match="a-b and a_b have the same name in Avro"):
-        in_avro(block(ID, Column("a-b", odd.type), Column("a_b", odd.type), rows=[]), Modes())
+        in_avro(block(ID, Column("a-b", odd.type), Column("a_b", odd.type), rows=[]), EncodingModes())
 
 
 def test_null_where_the_schema_takes_none_stops_the_run() -> None:
     with pytest.raises(SinkError, match="NULL in a column that is NOT NULL"):
-        in_avro(block(ID, Column("qty", DataType(Kind.INT), nullable=False), rows=[{"id": 1, "qty": None}]), Modes())
+        in_avro(
+            block(ID, Column("qty", DataType(Kind.INT), nullable=False), rows=[{"id": 1, "qty": None}]), EncodingModes()
+        )
 
 
 @pytest.mark.parametrize(("source_type", "data"), [("point", bytes(4)), ("geometry", b"ab")])
 def test_bytes_that_are_no_shape_stop_the_run(source_type: str, data: bytes) -> None:
     place = Column("at", DataType(Kind.GEOMETRY), source_type=source_type)
     with pytest.raises(SinkError, match=f"{len(data)} bytes that are no shape"):
-        in_avro(block(ID, place, rows=[{"id": 1, "at": None}, {"id": 2, "at": data}]), Modes())
+        in_avro(block(ID, place, rows=[{"id": 1, "at": None}, {"id": 2, "at": data}]), EncodingModes())
 
 
 def test_a_subject_has_every_version_and_one_that_is_refused_stops_the_run() -> None:

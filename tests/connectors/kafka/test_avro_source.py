@@ -19,7 +19,7 @@ from schema_registry import SchemaRegistry
 from cdc.errors import CorruptLog, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.retry import RetryPolicy
 from cdc.schema import AddColumn
-from connectors.kafka.avro.registry import Registry, RegistrySettings, Unreadable
+from connectors.kafka.avro.registry import Registry, RegistrySettings, UnreadableSchema
 from connectors.kafka.client import SOURCE
 
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
@@ -191,7 +191,7 @@ def test_what_a_registry_refuses_is_said_with_the_next_step() -> None:
 )
 def test_answers_without_a_schema_make_messages_unreadable(registry: SchemaRegistry, answer: Any, said: str) -> None:
     registry.fail = [(200, answer)]
-    with pytest.raises(Unreadable, match=said):
+    with pytest.raises(UnreadableSchema, match=said):
         asking(registry.url).program(1, 1)
 
 
@@ -208,7 +208,7 @@ def test_schemas_that_name_others_without_an_end_are_unreadable(registry: Schema
     for number in range(1, 400):
         reference = {"name": "a", "subject": f"s{number + 1}", "version": 1}
         registry.subjects[f"s{number}"] = [registry.add('"int"', number, references=[reference])]
-    with pytest.raises(Unreadable, match="names more than 256 others"):
+    with pytest.raises(UnreadableSchema, match="names more than 256 others"):
         asking(registry.url).program(1, 1)
 
 

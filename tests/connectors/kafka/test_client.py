@@ -11,7 +11,7 @@ from kafka_servers import KafkaServer
 
 from cdc.errors import SinkError, SinkUnavailable, SourceError, SourceUnavailable
 from cdc.retry import RetryPolicy
-from connectors.kafka.client import SINK, SOURCE, Cluster
+from connectors.kafka.client import SINK, SOURCE, KafkaCluster
 from connectors.kafka.settings import KafkaSettings
 
 ONCE = RetryPolicy(timeout_s=0)
@@ -20,7 +20,7 @@ ONCE = RetryPolicy(timeout_s=0)
 @pytest.mark.kafka
 def test_topics_are_listed(kafka_broker: KafkaServer) -> None:
     topic = kafka_broker.new_topic(partitions=3)
-    assert Cluster(KafkaSettings(kafka_broker.bootstrap), SOURCE).partitions(ONCE)[topic] == 3
+    assert KafkaCluster(KafkaSettings(kafka_broker.bootstrap), SOURCE).partitions(ONCE)[topic] == 3
 
 
 def test_a_broker_that_is_not_there_is_waited_for_and_named() -> None:
@@ -29,7 +29,7 @@ def test_a_broker_that_is_not_there_is_waited_for_and_named() -> None:
     with socket.socket() as bound:  # and does not listen
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
-        cluster = Cluster(KafkaSettings(f"127.0.0.1:{port}"), SOURCE)
+        cluster = KafkaCluster(KafkaSettings(f"127.0.0.1:{port}"), SOURCE)
         admin = cluster.admin()
         with pytest.raises(SourceUnavailable, match=rf"Kafka 127.0.0.1:{port}.*no answer.*refused.*bootstrap.servers"):
             cluster.retrying(refused, "asking for the topics", lambda: admin.list_topics(timeout=0.3), admin)
@@ -38,7 +38,7 @@ def test_a_broker_that_is_not_there_is_waited_for_and_named() -> None:
 
 def test_a_setting_that_does_not_exist_is_named() -> None:
     with pytest.raises(SinkError, match=r"a setting is refused: .*\"lingers\".*properties\.") as caught:
-        Cluster(KafkaSettings("k:1", {"lingers": "5"}), SINK).admin()
+        KafkaCluster(KafkaSettings("k:1", {"lingers": "5"}), SINK).admin()
     assert not caught.value.retryable
 
 
@@ -58,7 +58,7 @@ def test_a_setting_that_does_not_exist_is_named() -> None:
     ],
 )
 def test_each_refusal_has_its_own_next_step(code: int, kind: type[SinkError], text: str) -> None:
-    found = Cluster(KafkaSettings("k:1"), SINK).error(KafkaException(KafkaError(code, "said")), "writing")
+    found = KafkaCluster(KafkaSettings("k:1"), SINK).error(KafkaException(KafkaError(code, "said")), "writing")
     assert type(found) is kind
     assert text in str(found)
     assert str(found).startswith("Kafka k:1: writing: ")
@@ -75,14 +75,14 @@ def as_bo(broker: KafkaServer, password: str) -> KafkaSettings:
 @pytest.mark.kafka
 def test_a_wrong_password_is_said_at_once(kafka_broker: KafkaServer) -> None:
     with pytest.raises(SourceError, match="the login is refused") as caught:
-        Cluster(as_bo(kafka_broker, "guessed"), SOURCE).partitions(RetryPolicy(timeout_s=60))
+        KafkaCluster(as_bo(kafka_broker, "guessed"), SOURCE).partitions(RetryPolicy(timeout_s=60))
     assert "guessed" not in str(caught.value)
 
 
 @pytest.mark.kafka
 def test_a_missing_right_is_said(kafka_broker: KafkaServer) -> None:
     topic = kafka_broker.new_topic()
-    cluster = Cluster(as_bo(kafka_broker, "bo-secret"), SINK)
+    cluster = KafkaCluster(as_bo(kafka_broker, "bo-secret"), SINK)
     assert topic not in cluster.partitions(ONCE)
     admin = cluster.admin()
     asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)])

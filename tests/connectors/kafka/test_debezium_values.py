@@ -12,15 +12,15 @@ from cdc.testing import block
 from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Naming
-from connectors.kafka.modes import Modes
+from connectors.kafka.modes import EncodingModes
 
 TABLE = TableId("shop", "orders")
 
 
-def messages(column: Column, *values: Any, modes: Modes | None = None) -> list[Any]:
+def messages(column: Column, *values: Any, modes: EncodingModes | None = None) -> list[Any]:
     schema = TableSchema((Column("id", DataType.parse("INT"), False), column), ("id",))
     rows = [("+I", {"id": number, column.name: value}) for number, value in enumerate(values)]
-    layout = debezium.layout(TABLE, schema, Naming("x", "1"), modes or Modes(), with_schema=True)
+    layout = debezium.layout(TABLE, schema, Naming("x", "1"), modes or EncodingModes(), with_schema=True)
     encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0)
     (found,) = encoder.encode(block(TABLE, schema, rows))
     return [json.loads(record["value"]) for record in found.records]
@@ -40,7 +40,7 @@ def of_column(message: Any) -> tuple[Any, Any]:
     ],
 )  # fmt: skip
 def test_a_date_that_cannot_be_is_the_epoch_where_the_schema_has_no_null(kind: str, time: Any, epoch: Any) -> None:
-    data_type, modes = DataType.parse(kind), Modes(time=time)
+    data_type, modes = DataType.parse(kind), EncodingModes(time=time)
     schema, value = of_column(messages(Column("c", data_type, False), None, modes=modes)[0])
     assert (schema["optional"], value) == (False, epoch)
     schema, value = of_column(messages(Column("c", data_type), None, modes=modes)[0])
@@ -67,4 +67,4 @@ def test_a_shape_is_optional_whatever_the_column_is() -> None:
 )  # fmt: skip
 def test_defaults_are_in_the_encoding_of_the_values(kind: str, default: str, time: Any, wanted: int | None) -> None:
     column = Column("c", DataType.parse(kind), default=default)
-    assert of_column(messages(column, None, modes=Modes(time=time))[0])[0].get("default") == wanted
+    assert of_column(messages(column, None, modes=EncodingModes(time=time))[0])[0].get("default") == wanted

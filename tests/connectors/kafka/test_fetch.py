@@ -18,7 +18,7 @@ from kafka_servers import KafkaServer
 
 from cdc.errors import SourceError
 from cdc.freed import give_back_memory
-from connectors.kafka.client import SOURCE, Cluster
+from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.fetch import fetcher as fetch
 from connectors.kafka.fetch import library
 from connectors.kafka.fetch.fetcher import Fetcher
@@ -37,7 +37,7 @@ _KEYS = [None, b"k2", b"", b"k4"]
 
 
 def fetcher(bootstrap: str, **more: str) -> Fetcher:
-    return Cluster(KafkaSettings(bootstrap, more), SOURCE).fetcher(
+    return KafkaCluster(KafkaSettings(bootstrap, more), SOURCE).fetcher(
         group_id="g", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True
     )
 
@@ -173,7 +173,7 @@ def test_a_message_larger_than_what_is_fetched_at_once_is_read(kafka_broker: Kaf
     topic = kafka_broker.new_topic()
     values = [bytes([number]) * size for number, size in enumerate((900_000, 10, 600_000))]
     kafka_broker.produce(topic, [{"value": value} for value in values])
-    reader = records.fetcher(Cluster(KafkaSettings(kafka_broker.bootstrap, more), SOURCE), "large")
+    reader = records.fetcher(KafkaCluster(KafkaSettings(kafka_broker.bootstrap, more), SOURCE), "large")
     (whole,) = [Messages.joined(read_all(reader, topic, 100))]
     assert [whole.value(number) for number in range(3)] == values
 
@@ -211,9 +211,9 @@ def test_closing_from_another_thread_ends_a_wait_for_messages(kafka_broker: Kafk
 
 def test_a_client_whose_queue_was_full_fetches_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[dict[str, Any]] = []
-    monkeypatch.setattr(Cluster, "fetcher", lambda self, **own: made.append(self.settings.config(**own)))
+    monkeypatch.setattr(KafkaCluster, "fetcher", lambda self, **own: made.append(self.settings.config(**own)))
     for more in ({}, {"fetch.queue.backoff.ms": "700"}):
-        records.fetcher(Cluster(KafkaSettings("k:1", more), SOURCE), "p")
+        records.fetcher(KafkaCluster(KafkaSettings("k:1", more), SOURCE), "p")
     assert int(made[0]["fetch.queue.backoff.ms"]) < 50  # the client's own default is a second
     assert made[1]["fetch.queue.backoff.ms"] == "700"
 

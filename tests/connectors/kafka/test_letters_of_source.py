@@ -8,9 +8,9 @@ import pytest
 
 from cdc.errors import SourceUnavailable
 from cdc.retry import RetryPolicy
-from connectors.kafka.client import Cluster
+from connectors.kafka.client import KafkaCluster
 from connectors.kafka.formats.groups import Messages
-from connectors.kafka.read.dead_letters import DeadLetters
+from connectors.kafka.read.dead_letters import DeadLetterTopic
 
 
 class FakeProducer:
@@ -55,9 +55,9 @@ class OneMessage:
         return f"in-0:{number}"
 
 
-def letters(producer: FakeProducer, *, stopping: bool = False) -> DeadLetters:
-    cluster = cast("Cluster", FakeCluster(producer))
-    return DeadLetters(cluster, RetryPolicy(stopping=lambda: stopping), "dead")
+def letters(producer: FakeProducer, *, stopping: bool = False) -> DeadLetterTopic:
+    cluster = cast("KafkaCluster", FakeCluster(producer))
+    return DeadLetterTopic(cluster, RetryPolicy(stopping=lambda: stopping), "dead")
 
 
 MESSAGE = cast("Messages", OneMessage())

@@ -13,7 +13,7 @@ from recorded import Record, differences, ours, theirs
 
 from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.layout import Naming
-from connectors.kafka.modes import Modes
+from connectors.kafka.modes import EncodingModes
 
 EXCEPTIONS = {
     r"source\.(version|ts_\w+)": "ours is another tool, and knows when a transaction was committed to the millisecond",
@@ -46,12 +46,14 @@ def recorded(name: str) -> dict[str, list[Record]]:
 @pytest.mark.parametrize(
     ("name", "prefix", "modes", "with_schema"),
     [
-        ("debezium-json.jsonl", "dbz", Modes("string", "precise", "hex", "connect"), False),
-        ("debezium-json-schema.jsonl", "dbzs", Modes(), True),
+        ("debezium-json.jsonl", "dbz", EncodingModes("string", "precise", "hex", "connect"), False),
+        ("debezium-json-schema.jsonl", "dbzs", EncodingModes(), True),
     ],
     ids=["options", "schema"],
 )
-def test_messages_are_debeziums(tmp_path: Path, name: str, prefix: str, modes: Modes, with_schema: bool) -> None:
+def test_messages_are_debeziums(
+    tmp_path: Path, name: str, prefix: str, modes: EncodingModes, with_schema: bool
+) -> None:
     made = ours(
         "mysql", tmp_path,
         lambda block: debezium.layout(block.table, block.schema, Naming(prefix, "1"), modes, with_schema=with_schema),

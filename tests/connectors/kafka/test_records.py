@@ -15,7 +15,7 @@ from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Naming
 from connectors.kafka.encoding.records import Record
-from connectors.kafka.modes import Modes
+from connectors.kafka.modes import EncodingModes
 
 TABLE = TableId("shop", "orders")
 LONG = "a name of more than sixteen bytes"
@@ -23,7 +23,7 @@ SCHEMA = TableSchema((Column("id", DataType(Kind.INT), False), Column(LONG, Data
 
 
 def records(found: ChangeBlock) -> list[Record]:
-    layout = debezium.layout(found.table, found.schema, Naming("cdc", "1"), Modes(), with_schema=False)
+    layout = debezium.layout(found.table, found.schema, Naming("cdc", "1"), EncodingModes(), with_schema=False)
     return [
         record for part in Encoder(layout, tombstones=True, now_ms=lambda: 7).encode(found) for record in part.records
     ]
@@ -75,7 +75,7 @@ def test_a_tombstone_has_no_value_and_a_table_without_a_key_no_keys() -> None:
 
 
 def test_sizes_are_those_of_key_and_value() -> None:
-    layout = debezium.layout(TABLE, SCHEMA, Naming("cdc", "1"), Modes(), with_schema=True)
+    layout = debezium.layout(TABLE, SCHEMA, Naming("cdc", "1"), EncodingModes(), with_schema=True)
     found = block(TABLE, SCHEMA, [*rows(["a", "bb", '"']), ("-D", {"id": 1, LONG: "a"})])
     (messages,) = Encoder(layout, tombstones=True, now_ms=lambda: 7).encode(found)
     assert messages.sizes.tolist() == [sum(map(len, record.values())) for record in messages.records]

@@ -15,7 +15,7 @@ from read_messages import messages
 
 from cdc.errors import CorruptLog
 from cdc.schema import DropColumn, DropTable, RenameColumn, RenameTable, TableId
-from connectors.kafka.formats.ddl import Altered
+from connectors.kafka.formats.ddl import AlteredColumns
 from connectors.kafka.formats.debezium import DebeziumFormat
 
 ORDERS, TABLE = TableId("shop", "orders"), "srv.shop.orders"
@@ -206,11 +206,11 @@ def test_a_topic_of_rows_whose_name_begins_as_another_one_does_not_wait_for_it(t
 
 
 ALTERED = {
-    "drop column a": Altered(ORDERS, ("a",), ()),
-    "DROP a, DROP INDEX b, ADD KEY (c, d)": Altered(ORDERS, ("a",), ()),
-    "CHANGE `a``b` b VARCHAR(3) DEFAULT 'x, drop c', COMMENT = 'DROP a'": Altered(ORDERS, (), (("a`b", "b"),)),
-    "rename column a to b, change c c bigint": Altered(ORDERS, (), (("a", "b"),)),
-    "ADD COLUMN (a DECIMAL(10, 2), b INT) /* drop c */, ENGINE=InnoDB": Altered(ORDERS, (), ()),
+    "drop column a": AlteredColumns(ORDERS, ("a",), ()),
+    "DROP a, DROP INDEX b, ADD KEY (c, d)": AlteredColumns(ORDERS, ("a",), ()),
+    "CHANGE `a``b` b VARCHAR(3) DEFAULT 'x, drop c', COMMENT = 'DROP a'": AlteredColumns(ORDERS, (), (("a`b", "b"),)),
+    "rename column a to b, change c c bigint": AlteredColumns(ORDERS, (), (("a", "b"),)),
+    "ADD COLUMN (a DECIMAL(10, 2), b INT) /* drop c */, ENGINE=InnoDB": AlteredColumns(ORDERS, (), ()),
     "DROP COLUMN a, ADD COLUMN a INT": None,
     "DROP PARTITION p0": None,
     "TRUNCATE PARTITION p0": None,
@@ -235,7 +235,7 @@ def test_columns_that_an_alter_drops_and_renames(clauses: str) -> None:
 
 def test_columns_that_exchange_their_names_agree_with_the_columns_of_the_message() -> None:
     sql = "alter table orders rename column a to b, rename column b to a"
-    assert changes_in(sql, ["b", "a"]) == (Altered(ORDERS, (), (("a", "b"), ("b", "a"))),)
+    assert changes_in(sql, ["b", "a"]) == (AlteredColumns(ORDERS, (), (("a", "b"), ("b", "a"))),)
     assert changes_in(sql, ["b"]) == ()
 
 

@@ -7,11 +7,11 @@ import pickle
 import pytest
 from pydantic import ValidationError
 
-from connectors.kafka.settings import ConnectionOptions, KafkaSettings, jaas_login, translated
+from connectors.kafka.settings import KafkaConnectionOptions, KafkaSettings, jaas_login, translated
 
 
-def options(**properties: object) -> ConnectionOptions:
-    return ConnectionOptions.model_validate({"properties.bootstrap.servers": "k1:9092, k2:9093", **properties})
+def options(**properties: object) -> KafkaConnectionOptions:
+    return KafkaConnectionOptions.model_validate({"properties.bootstrap.servers": "k1:9092, k2:9093", **properties})
 
 
 def test_settings_of_the_java_client_are_translated_and_its_own_machinery_is_left_out() -> None:
@@ -51,11 +51,13 @@ def test_what_only_java_has_is_refused_with_what_to_write() -> None:
 @pytest.mark.parametrize("text", ["k1", "http://k1:9092", "k1:0", "k1:99999", "", "k1:9092,,k2:9092"])
 def test_an_address_has_a_host_and_a_port(text: str) -> None:
     with pytest.raises(ValidationError, match="must be host:port"):
-        ConnectionOptions.model_validate({"properties.bootstrap.servers": text})
+        KafkaConnectionOptions.model_validate({"properties.bootstrap.servers": text})
 
 
 def test_an_address_may_begin_with_the_protocol_as_java_clients_have_it() -> None:
-    made = ConnectionOptions.model_validate({"properties.bootstrap.servers": "PLAINTEXT://k1:9092,SASL_SSL://k2:9093"})
+    made = KafkaConnectionOptions.model_validate(
+        {"properties.bootstrap.servers": "PLAINTEXT://k1:9092,SASL_SSL://k2:9093"}
+    )
     assert made.bootstrap_servers == "k1:9092,k2:9093"
 
 

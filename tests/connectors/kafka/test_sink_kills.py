@@ -26,7 +26,7 @@ from cdc.sink import TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import block
-from connectors.kafka.delivery.transaction import Writer
+from connectors.kafka.delivery.transaction import TransactionWriter
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.sink_options import KafkaSinkOptions
 from connectors.kafka.warm import warm
@@ -88,19 +88,19 @@ def _forked(sink: KafkaSink, batch: int, task: int, dies: str) -> int:
 
 
 def _doom(step: str) -> None:
-    """Die in the middle of `Writer.commit`, if that is the step; what is produced before is with the broker."""
-    real, send = Writer._asked, Writer.send
+    """Die in the middle of `TransactionWriter.commit`, if that is the step; the broker has what was produced before."""
+    real, send = TransactionWriter._asked, TransactionWriter.send
 
-    def asked(writer: Writer, doing: str, call: Any) -> None:
+    def asked(writer: TransactionWriter, doing: str, call: Any) -> None:
         if {"sending the fence": "before the fence", "committing a transaction": "before commit"}.get(doing) == step:
             _die()
         real(writer, doing, call)
 
-    def sent(writer: Writer, *given: Any) -> None:
+    def sent(writer: TransactionWriter, *given: Any) -> None:
         send(writer, *given)
         writer._drain(0)
 
-    Writer._asked, Writer.send = asked, sent  # type: ignore[method-assign]
+    TransactionWriter._asked, TransactionWriter.send = asked, sent  # type: ignore[method-assign]
 
 
 def _rows(first: int, dies: str) -> Iterator[ChangeBlock]:

@@ -7,7 +7,7 @@ from read_messages import messages
 
 from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats.canal import CanalFormat
-from connectors.kafka.formats.ddl import Altered, Change, Changes, changes_of
+from connectors.kafka.formats.ddl import AlteredColumns, Change, Changes, changes_of
 
 A, B = TableId("shop", "a"), TableId("shop", "b")
 
@@ -24,12 +24,12 @@ A, B = TableId("shop", "a"), TableId("shop", "b")
         ("RENAME TABLE `shop`.`a` TO `other`.`b`", RenameTable(A, TableId("other", "b"))),
         ("alter table a rename to b", RenameTable(A, B)),
         ("ALTER TABLE a RENAME AS `b`", RenameTable(A, B)),
-        ("alter table a rename column `b` to c", Altered(A, (), (("b", "c"),))),
-        ("alter table a drop column b", Altered(A, ("b",), ())),
-        ("ALTER TABLE other.a DROP COLUMN IF EXISTS `b,c`;", Altered(TableId("other", "a"), ("b,c",), ())),
-        ("alter table a drop b", Altered(A, ("b",), ())),
-        ("alter table a rename column b to c, rename column c to b", Altered(A, (), (("b", "c"), ("c", "b")))),
-        ("alter table a change b c int, drop d, add column e int", Altered(A, ("d",), (("b", "c"),))),
+        ("alter table a rename column `b` to c", AlteredColumns(A, (), (("b", "c"),))),
+        ("alter table a drop column b", AlteredColumns(A, ("b",), ())),
+        ("ALTER TABLE other.a DROP COLUMN IF EXISTS `b,c`;", AlteredColumns(TableId("other", "a"), ("b,c",), ())),
+        ("alter table a drop b", AlteredColumns(A, ("b",), ())),
+        ("alter table a rename column b to c, rename column c to b", AlteredColumns(A, (), (("b", "c"), ("c", "b")))),
+        ("alter table a change b c int, drop d, add column e int", AlteredColumns(A, ("d",), (("b", "c"),))),
     ],
 )
 def test_statements_about_one_table(sql: str, change: Change) -> None:
@@ -67,7 +67,7 @@ def test_a_statement_about_several_tables_is_its_steps_in_order() -> None:
     ],
 )
 def test_other_statements_are_left_alone(sql: str) -> None:
-    assert all(isinstance(change, Altered) and change.nothing for change in changes_of(sql, "shop"))
+    assert all(isinstance(change, AlteredColumns) and change.nothing for change in changes_of(sql, "shop"))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_other_statements_are_left_alone(sql: str) -> None:
     [
         ("RENAME", "b", "rename table a to b", (RenameTable(A, B),)),
         ("ALTER", "b", "alter table a rename b", (RenameTable(A, B),)),
-        ("ALTER", "a", "alter table a drop column b", (Altered(A, ("b",), ()),)),
+        ("ALTER", "a", "alter table a drop column b", (AlteredColumns(A, ("b",), ()),)),
         ("ALTER", "b", "alter table a drop column b", ()),
         ("RENAME", "c", "rename table a to b, b to c", (RenameTable(A, B), RenameTable(B, TableId("shop", "c")))),
         ("RENAME", "a", "rename table a to b, b to c", ()),

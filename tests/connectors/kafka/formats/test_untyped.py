@@ -13,7 +13,7 @@ from read_messages import Read, messages
 from cdc.schema import TableId
 from connectors.kafka.formats.debezium import DebeziumFormat
 from connectors.kafka.formats.maxwell import MaxwellFormat
-from connectors.kafka.formats.modes import Modes
+from connectors.kafka.formats.modes import DecodingModes
 from connectors.kafka.formats.plain import PlainFormat
 
 
@@ -105,7 +105,7 @@ def test_debezium_without_a_schema_and_with_declared_columns() -> None:
     row = {"id": 1, "amount": "BBo=", "created": 1795168800123, "raw": "00ff", "day": 20777}
     columns = {"shop.orders": {"amount": "DECIMAL(10, 2)", "created": "TIMESTAMP(3)", "raw": "BYTES", "day": "DATE"}}
     values = [text(envelope("c", None, row))]
-    found = Read(DebeziumFormat(Modes(binary="hex")), messages(values, [text({"id": 1})]), columns=columns)
+    found = Read(DebeziumFormat(DecodingModes(binary="hex")), messages(values, [text({"id": 1})]), columns=columns)
     assert found.images[0][1] == {
         "id": 1, "amount": Decimal("10.50"), "created": datetime(2026, 11, 20, 10, 0, 0, 123000), "raw": b"\0\xff",
         "day": date(2026, 11, 20),
