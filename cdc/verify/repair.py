@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cdc.evolution.behavior import Behavior
 from cdc.schema import TableId, TruncateTable
 from cdc.spec.compiled import compiled
-from cdc.verify.report import TableReport, TableVerdict, Verification
+from cdc.verify.report import TableReport, Verdict, Verification
 
 if TYPE_CHECKING:
     from cdc.evolution.behavior import Policy
@@ -22,7 +22,7 @@ def repair(spec: PipelineSpec, found: Verification, state_dir: Path | None) -> I
 
     policy = compiled(spec).policy
     for report in found.tables:
-        for source in report.sources if report.state is TableVerdict.DIFFERENT else ():
+        for source in report.sources if report.state is Verdict.DIFFERENT else ():
             request_resync(spec, source, state_dir)
             yield f"{source}: will be re-snapshotted{_kept(policy, report)}"
 

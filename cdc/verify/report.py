@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class TableVerdict(StrEnum):
+class Verdict(StrEnum):
     """The verdict on a table."""
 
     EQUAL = "equal"
@@ -61,7 +61,7 @@ class TableReport:
 
     table: str
     sources: tuple[str, ...]
-    state: TableVerdict
+    state: Verdict
     source_rows: int | None = None
     sink_rows: int | None = None
     missing: int = 0
@@ -87,7 +87,7 @@ class TableReport:
     def _counted(self) -> str:
         if self.source_rows is None:
             return ""
-        if self.state is TableVerdict.EQUAL:
+        if self.state is Verdict.EQUAL:
             return f", {self.source_rows} rows"
         numbers = {
             DifferenceKind.MISSING: self.missing,
@@ -112,7 +112,7 @@ class Verification:
     @property
     def equal(self) -> bool:
         """Whether every table is, and was compared."""
-        return all(table.state is TableVerdict.EQUAL for table in self.tables)
+        return all(table.state is Verdict.EQUAL for table in self.tables)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with all there is."""
@@ -122,5 +122,5 @@ class Verification:
     def summary(self) -> str:
         """The last line for people."""
         count = len(self.tables)
-        equal = sum(table.state is TableVerdict.EQUAL for table in self.tables)
+        equal = sum(table.state is Verdict.EQUAL for table in self.tables)
         return f"{equal} of {count} table{'' if count == 1 else 's'} equal"

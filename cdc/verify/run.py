@@ -25,7 +25,7 @@ from cdc.tables.log import TableLog
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.position import Committed
 from cdc.verify.recheck import Log
-from cdc.verify.report import DifferenceKind, TableReport, TableVerdict, Verification
+from cdc.verify.report import DifferenceKind, TableReport, Verdict, Verification
 from cdc.verify.rows import Expected, Feed, sink_rows
 from cdc.verify.shown import kinds, shown_rows
 from cdc.verify.tables import Pair, keys_in_source, pairs
@@ -134,31 +134,27 @@ class _Work:
         own = [fed.table for fed in pair.fed]
         told = (str(pair.table), tuple(map(str, own)))
         if pair.schema is None:
-            return TableReport(*told, TableVerdict.OPEN, note="the pipeline has not got to its creation yet")
+            return TableReport(*told, Verdict.OPEN, note="the pipeline has not got to its creation yet")
         if paused := [str(table) for table in own if table in self.held.paused]:
-            return TableReport(
-                *told, TableVerdict.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)"
-            )
+            return TableReport(*told, Verdict.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
         if resumed := [str(table) for table in own if table in self.held.resumed]:
-            return TableReport(
-                *told, TableVerdict.OPEN, note=f"{', '.join(resumed)} was paused, and not re-snapshotted yet"
-            )
+            return TableReport(*told, Verdict.OPEN, note=f"{', '.join(resumed)} was paused, and not re-snapshotted yet")
         if pair.why_not:
-            return TableReport(*told, TableVerdict.SKIPPED, note=pair.why_not)
+            return TableReport(*told, Verdict.SKIPPED, note=pair.why_not)
         copied = [f"{table} is {self.copying[table]}" for table in own if table in self.copying]
         if copied:
-            return TableReport(*told, TableVerdict.OPEN, note=f"it is being copied: {', '.join(copied)}")
+            return TableReport(*told, Verdict.OPEN, note=f"it is being copied: {', '.join(copied)}")
         stored = self._sink.read_back(pair.table, pair.schema)
         if stored is None:
-            return TableReport(*told, TableVerdict.DIFFERENT, note="the sink has no such table")
+            return TableReport(*told, Verdict.DIFFERENT, note="the sink has no such table")
         if isinstance(stored, str):
-            return TableReport(*told, TableVerdict.SKIPPED, note=stored)
+            return TableReport(*told, Verdict.SKIPPED, note=stored)
         try:
             compared = self._comparison(pair, pair.schema, stored)(self._shown)
         except SourceError as error:
             if error.retryable:
                 raise
-            return TableReport(*told, TableVerdict.OPEN, note=f"it cannot be read: {error}")
+            return TableReport(*told, Verdict.OPEN, note=f"it cannot be read: {error}")
         return self._told(pair, compared, told)
 
     @property
@@ -200,29 +196,24 @@ class _Work:
         verdicts = compared.verdicts
         if verdicts is None:
             rows = compared.source_rows, compared.sink_rows
-            return TableReport(*told, TableVerdict.EQUAL, *rows, left_out=pair.left_out)
+            return TableReport(*told, Verdict.EQUAL, *rows, left_out=pair.left_out)
         found, left = kinds(verdicts, keyed=bool(pair.key)), int(verdicts.open.sum())
         differing = sum(found.values())
-        state = (
-            TableVerdict.DIFFERENT
-            if differing
-            else TableVerdict.OPEN
-            if left or not compared.all
-            else TableVerdict.EQUAL
-        )
+        state = Verdict.DIFFERENT if differing else Verdict.OPEN if left or not compared.all else Verdict.EQUAL
         note = ""
         if verdicts.waited:
             note = f"the pipeline has committed {_place(self._committed.offset())} only: run it until it has caught up"
         elif left:
             note = "some rows are written to all the time"
-        elif state is TableVerdict.OPEN:
+        elif state is Verdict.OPEN:
             note = "more rows were being written to than are looked at: run it again"
         shown = shown_rows(
             verdicts, pair.columns, pair.key, pair.masked, most=self._shown, values=self._settings.deep
         )  # fmt: skip
         return TableReport(
             *told, state, compared.source_rows, compared.sink_rows, found[DifferenceKind.MISSING],
-            found[DifferenceKind.EXTRA], found[DifferenceKind.OTHER], left, compared.all, tuple(shown), pair.left_out, note,
+            found[DifferenceKind.EXTRA], found[DifferenceKind.OTHER], left, compared.all,
+            tuple(shown), pair.left_out, note,
         )  # fmt: skip
 
 

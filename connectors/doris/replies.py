@@ -72,7 +72,7 @@ class LoadReply:
         return self.status == "Label Already Exists"
 
 
-class Verdict(StrEnum):
+class ReplyVerdict(StrEnum):
     """The meaning of an answer to a commit or abort of a transaction."""
 
     DONE = "done"
@@ -89,7 +89,7 @@ class Verdict(StrEnum):
 class TxnReply:
     """The answer to a commit or abort."""
 
-    verdict: Verdict
+    verdict: ReplyVerdict
     message: str
 
 
@@ -162,16 +162,16 @@ def shown(message: str) -> str:
     return " ".join(message.split())[:_SHOWN]
 
 
-def _verdict(status: str, message: str) -> Verdict:
+def _verdict(status: str, message: str) -> ReplyVerdict:
     if status.lower() == "success" or _DONE.search(message):
-        return Verdict.DONE
+        return ReplyVerdict.DONE
     if _ABORTED.search(message):
-        return Verdict.ABORTED
+        return ReplyVerdict.ABORTED
     if _NOT_FOUND.search(message):
-        return Verdict.NOT_FOUND
+        return ReplyVerdict.NOT_FOUND
     if _NOT_READY.search(message):
-        return Verdict.NOT_READY
-    return Verdict.BUSY if _BUSY.search(message) else Verdict.REFUSED
+        return ReplyVerdict.NOT_READY
+    return ReplyVerdict.BUSY if _BUSY.search(message) else ReplyVerdict.REFUSED
 
 
 def _object(answer: Answer) -> dict[str, Any]:

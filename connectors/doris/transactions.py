@@ -23,7 +23,7 @@ from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.doris.client import DorisClient
-from connectors.doris.replies import TransactionState, TxnReply, Verdict, refusal, shown
+from connectors.doris.replies import ReplyVerdict, TransactionState, TxnReply, refusal, shown
 from connectors.shared.streamload.commits import LoadLost
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Transactions:
                 if self._is_committed(reply, table, handle):
                     return
                 error: SinkError = CommitFailed(f"Doris did not commit: {shown(reply.message)}", where=where)
-                if reply.verdict is Verdict.REFUSED:
+                if reply.verdict is ReplyVerdict.REFUSED:
                     raise error
             except (SinkUnavailable, CommitUnknown) as failed:
                 # Committing again is safe: a transaction that is committed says so.
@@ -90,10 +90,10 @@ class Transactions:
                 raise error
 
     def _is_committed(self, reply: TxnReply, table: TableId, handle: Handle) -> bool:
-        if reply.verdict is Verdict.DONE:
+        if reply.verdict is ReplyVerdict.DONE:
             return True
-        state = TransactionState.ABORTED if reply.verdict is Verdict.ABORTED else None
-        if reply.verdict is Verdict.NOT_FOUND:
+        state = TransactionState.ABORTED if reply.verdict is ReplyVerdict.ABORTED else None
+        if reply.verdict is ReplyVerdict.NOT_FOUND:
             state = self.client.state(table.database, handle.label)
         where = f"{table}, label {handle.label}"
         if state is TransactionState.ABORTED:
@@ -132,7 +132,7 @@ class Transactions:
         except CommitUnknown as error:
             log.info("no answer to the abort of %s: %s", label, error)
             return
-        if reply.verdict is Verdict.REFUSED:
+        if reply.verdict is ReplyVerdict.REFUSED:
             raise refusal(reply.message, f"{table}, label {label}")
 
     def outcome(self, database: str, label: str) -> TransactionState:

@@ -17,7 +17,7 @@ from cdc.source import Context, Lag, Source
 from cdc.state.decisions import CommitLog
 from cdc.status.model import StatusDocument
 from cdc.status.recorder import Recorder
-from cdc.verify.report import TableVerdict
+from cdc.verify.report import Verdict
 from cdc_services.server import StartedServer
 
 pytestmark = pytest.mark.mysql
@@ -81,7 +81,7 @@ def what_they_say(pipeline: ShortPipeline) -> dict[str, bool]:
     seen = Recorder(first).status(Snapshot(lag_bytes=lag.bytes, lag_transactions=lag.transactions), None)
     return {
         "run": not deliveries(source_of(pipeline), at),
-        "verify": pipeline.report().state is TableVerdict.DIFFERENT,
+        "verify": pipeline.report().state is Verdict.DIFFERENT,
         "lag": lag.bytes == 0 and not lag.transactions,
         "status": seen.lag.seconds == 0.0,
     }

@@ -12,7 +12,7 @@ from cdc.cli import app
 from cdc.errors import CdcError, NotNow, SourceError, StateError
 from cdc.job.refresh import refresh
 from cdc.job.resync import request_resync
-from cdc.verify.report import TableVerdict
+from cdc.verify.report import Verdict
 from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.mysql
@@ -58,8 +58,8 @@ def test_a_paused_table_stays_and_a_resumed_one_is_the_sources_again(any_server:
     assert sorted(pipeline.sink(f"SELECT * FROM {orders}")) == [(1, "a"), (2, "b")]
     assert pipeline.sink(f"SELECT count(*) FROM {database}.users") == [(2,)]
     report = pipeline.report("orders")
-    assert (report.state, report.note) == (TableVerdict.SKIPPED, f"{orders} is paused (`cdc resume` ends that)")
-    assert pipeline.report("users").state is TableVerdict.EQUAL
+    assert (report.state, report.note) == (Verdict.SKIPPED, f"{orders} is paused (`cdc resume` ends that)")
+    assert pipeline.report("users").state is Verdict.EQUAL
     assert cdc(pipeline, "pause", orders) == f"{orders} is paused already."
     with pytest.raises(NotNow, match="it is paused"):
         request_resync(pipeline.spec, orders, None)

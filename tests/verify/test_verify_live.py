@@ -16,7 +16,7 @@ from running import ShortPipeline
 from typer.testing import CliRunner
 
 from cdc.cli import app
-from cdc.verify.report import DifferenceKind, TableVerdict
+from cdc.verify.report import DifferenceKind, Verdict
 from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.mysql
@@ -43,8 +43,8 @@ def test_every_type_and_kind_of_key_compares_equal_and_each_difference_is_named(
     pipeline.run()
     found = pipeline.verify()
     assert [(table.state, table.source_rows, table.sink_rows) for table in found.tables] == [
-        (TableVerdict.EQUAL, 3, 3),
-        (TableVerdict.EQUAL, 4, 4),
+        (Verdict.EQUAL, 3, 3),
+        (Verdict.EQUAL, 4, 4),
     ]
     assert found.equal
     pipeline.sink(
@@ -54,14 +54,14 @@ def test_every_type_and_kind_of_key_compares_equal_and_each_difference_is_named(
         "DELETE FROM plain WHERE a = 1 AND rowid = (SELECT min(rowid) FROM plain WHERE a = 1)",
     )
     report = pipeline.report("types", deep=True)
-    assert (report.state, report.missing, report.extra, report.other) == (TableVerdict.DIFFERENT, 1, 1, 1)
+    assert (report.state, report.missing, report.extra, report.other) == (Verdict.DIFFERENT, 1, 1, 1)
     by_kind = {row.kind: row for row in report.rows}
     assert by_kind[DifferenceKind.MISSING].key == {"k": "B", "n": "2"}
     assert by_kind[DifferenceKind.EXTRA].key == {"k": "c", "n": "4"}
     assert set(by_kind[DifferenceKind.OTHER].columns) == {"j", "f"}
     assert by_kind[DifferenceKind.OTHER].columns["j"][1] == "{}"
     lines = pipeline.report("plain")
-    assert (lines.state, lines.missing, lines.extra, lines.other) == (TableVerdict.DIFFERENT, 1, 0, 0)
+    assert (lines.state, lines.missing, lines.extra, lines.other) == (Verdict.DIFFERENT, 1, 0, 0)
 
 
 def test_what_a_pipeline_has_not_got_to_yet_is_no_difference(mysql_server: MySqlServer, tmp_path: Path) -> None:
@@ -70,14 +70,14 @@ def test_what_a_pipeline_has_not_got_to_yet_is_no_difference(mysql_server: MySql
     pipeline.run()
     elsewhere = mysql_server.new_database("elsewhere")
     mysql_server.execute("CREATE TABLE other (x INT)", database=elsewhere)
-    assert pipeline.report().state is TableVerdict.EQUAL
+    assert pipeline.report().state is Verdict.EQUAL
     pipeline.sink("UPDATE t SET a = 'z' WHERE id = 1")
     assert pipeline.report().other == 1, "the log behind the pipeline says nothing of the table"
     mysql_server.execute("FLUSH BINARY LOGS", f"INSERT INTO {elsewhere}.other VALUES (1)", "FLUSH BINARY LOGS")
     assert pipeline.report().other == 1, "nor do two more files of it, as after a restart"
     pipeline.source("INSERT INTO t VALUES (3, 'c')")
     behind = pipeline.report()
-    assert (behind.state, behind.open, behind.other) == (TableVerdict.OPEN, 2, 0)
+    assert (behind.state, behind.open, behind.other) == (Verdict.OPEN, 2, 0)
     assert "run it until it has caught up" in behind.note
     pipeline.run()
     assert [row.key for row in pipeline.report().rows] == [{"id": "1"}]
@@ -109,7 +109,7 @@ def test_rules_merged_tables_and_kept_columns_are_taken_into_account(mysql_serve
         )
     pipeline.run()
     report = pipeline.report()
-    assert (report.state, report.source_rows, len(report.sources)) == (TableVerdict.EQUAL, 4, 2)
+    assert (report.state, report.source_rows, len(report.sources)) == (Verdict.EQUAL, 4, 2)
     assert report.left_out == ("seen (computed of the change, not of the row)",)
     pipeline.sink("UPDATE orders SET phone = 'x', name = 'y' WHERE id = 2 AND origin LIKE '%orders_1'")
     (row,) = pipeline.report(deep=True).rows

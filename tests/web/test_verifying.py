@@ -12,14 +12,14 @@ from web_client import TestClient
 
 from cdc.errors import NotNow, PipelineUnknown, SinkError
 from cdc.serve.control import PipelineView
-from cdc.verify.report import TableReport, TableVerdict, Verification
+from cdc.verify.report import TableReport, Verdict, Verification
 from cdc.web.app import make_app
 from cdc.web.guard import API_HEADER
 from cdc.web.settings import WebSettings
 from cdc.web.verifying import Verifications
 
-EQUAL = TableReport("shop.users", ("shop.users",), TableVerdict.EQUAL, 7, 7)
-OTHER = TableReport("shop.orders", ("shop.orders",), TableVerdict.DIFFERENT, 9, 8, missing=1)
+EQUAL = TableReport("shop.users", ("shop.users",), Verdict.EQUAL, 7, 7)
+OTHER = TableReport("shop.orders", ("shop.orders",), Verdict.DIFFERENT, 9, 8, missing=1)
 
 
 class Comparing:

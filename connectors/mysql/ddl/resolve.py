@@ -89,7 +89,7 @@ def _label(label: str | bytes, column: MySqlColumn) -> str:
     return label if column.charset == "binary" else label.rstrip(" ")
 
 
-def _text(column: MySqlColumn, charset: str, dialect: Dialect) -> MySqlColumn:
+def _text(column: MySqlColumn, charset: str, dialect: DdlDialect) -> MySqlColumn:
     """CHAR and VARCHAR in their character set; `binary` makes them BINARY, and what is too long becomes a LOB."""
     column = replace(column, charset=charset) if column.type in _BINARY_TWIN else column
     if column.charset == "binary":

@@ -6,8 +6,8 @@ import pytest
 
 from cdc.errors import SinkError, SinkUnavailable
 from connectors.doris.replies import (
+    ReplyVerdict,
     TransactionState,
-    Verdict,
     backends_reply,
     load_reply,
     refusal,
@@ -27,24 +27,24 @@ def answer(body: object, status: int = 200) -> Answer:
 @pytest.mark.parametrize(
     ("status", "message", "verdict"),
     [
-        ("Success", "transaction [7] commit successfully.", Verdict.DONE),
-        ("success", "label [L] transaction [7] abort successfully.", Verdict.DONE),
-        ("ANALYSIS_ERROR", f"{PREFIX}transaction [7] is already visible, not pre-committed.", Verdict.DONE),
+        ("Success", "transaction [7] commit successfully.", ReplyVerdict.DONE),
+        ("success", "label [L] transaction [7] abort successfully.", ReplyVerdict.DONE),
+        ("ANALYSIS_ERROR", f"{PREFIX}transaction [7] is already visible, not pre-committed.", ReplyVerdict.DONE),
         ("ANALYSIS_ERROR", "errCode = 2, detailMessage = transaction [7] is already committed, not pre-committed.",
-         Verdict.DONE),
-        ("ANALYSIS_ERROR", f"{PREFIX}transaction [7] is already VISIBLE, could not abort.", Verdict.DONE),
+         ReplyVerdict.DONE),
+        ("ANALYSIS_ERROR", f"{PREFIX}transaction [7] is already VISIBLE, could not abort.", ReplyVerdict.DONE),
         ("ANALYSIS_ERROR", f"{PREFIX}transaction [7] is already aborted. abort reason: timeout by txn manager",
-         Verdict.ABORTED),
-        ("ANALYSIS_ERROR", "transaction [7] is already aborted, abort reason: user", Verdict.ABORTED),
-        ("ANALYSIS_ERROR", f"{PREFIX}transaction [7] not found", Verdict.NOT_FOUND),
-        ("ANALYSIS_ERROR", "transaction not found, label=L", Verdict.NOT_FOUND),
-        ("ANALYSIS_ERROR", "running transaction not found, label=L", Verdict.NOT_FOUND),
-        ("ANALYSIS_ERROR", f"{PREFIX}transaction [7] is prepare, not pre-committed.", Verdict.NOT_READY),
-        ("INTERNAL_ERROR", "get tableList write lock timeout, tableList=(Table [id=1])", Verdict.BUSY),
-        ("ANALYSIS_ERROR", "unknown database, database=D", Verdict.REFUSED),
+         ReplyVerdict.ABORTED),
+        ("ANALYSIS_ERROR", "transaction [7] is already aborted, abort reason: user", ReplyVerdict.ABORTED),
+        ("ANALYSIS_ERROR", f"{PREFIX}transaction [7] not found", ReplyVerdict.NOT_FOUND),
+        ("ANALYSIS_ERROR", "transaction not found, label=L", ReplyVerdict.NOT_FOUND),
+        ("ANALYSIS_ERROR", "running transaction not found, label=L", ReplyVerdict.NOT_FOUND),
+        ("ANALYSIS_ERROR", f"{PREFIX}transaction [7] is prepare, not pre-committed.", ReplyVerdict.NOT_READY),
+        ("INTERNAL_ERROR", "get tableList write lock timeout, tableList=(Table [id=1])", ReplyVerdict.BUSY),
+        ("ANALYSIS_ERROR", "unknown database, database=D", ReplyVerdict.REFUSED),
     ],
 )  # fmt: skip
-def test_commits_and_aborts(status: str, message: str, verdict: Verdict) -> None:
+def test_commits_and_aborts(status: str, message: str, verdict: ReplyVerdict) -> None:
     assert txn_reply(answer({"status": status, "msg": message})).verdict is verdict
 
 
