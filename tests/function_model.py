@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
+from expression_model import Fails, Row, add_months, cut, in_bits
+from transform_rules import applied, rule
+
 from cdc.schema import Column, DataType, TableSchema
 from cdc.transform.compiled import CompiledRule, compile_rule
 from cdc.transform.engine import Engine
-from tests.expression_model import Fails, Row, add_months, cut, in_bits
-from tests.transform_rules import applied, rule
 
 ROWS = 40
 KINDS = {

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.middle_model import differing
+from middle_model import differing
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from transform_rules import text
 
 from cdc.errors import TransformError, WorkerLost
 from cdc.flow.rule_steps import RuleSteps
@@ -12,7 +13,6 @@ from cdc.state.store import LocalStore
 from cdc.transform.at_work import name_functions, prune
 from cdc.transform.rules import Rules
 from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts, UserFunction
-from tests.transform_rules import text
 
 EVAL = "def eval(a: int) -> int:\n    return a\n"
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import certificates
+from model_server import ModelServer, model_server
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, ModelUnavailable, SpecError, TransformError, from_json
@@ -29,8 +31,6 @@ from cdc.transform.model_client import ModelClient, Patience
 from cdc.transform.rules import Rules
 from cdc.transform.runner import RuleRunner
 from cdc.transform.texts import Model
-from tests.certificates import certificates
-from tests.model_server import ModelServer, model_server
 
 KEY = "sk-very-secret"
 T = TableId("shop", "t")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from asked_source import ROWS, AskedSource
+from transform_rules import text
 
 from cdc import events as on
 from cdc.block import ChangeBlock
@@ -36,7 +37,6 @@ from cdc.testing import FailAt, ListSink, ListSource, MemoryRun, block, images, 
 from cdc.testing.memory import LocalPipeline
 from cdc.transform.rules import Rules
 from cdc.transform.texts import OnError, RuleSettings, RuleSource, RuleTexts
-from tests.transform_rules import text
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 INT, STRING = DataType.parse("INT"), DataType.parse("STRING")

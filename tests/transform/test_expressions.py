@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 from cdc.errors import SpecError, TransformError
 from cdc.transform.engine import Engine
-from tests.transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 LOCAL_NOW = dt.datetime(2026, 1, 2, 0, 30, 15, 123000)
 LONGEST = dt.timedelta(hours=838, minutes=59, seconds=59.5)

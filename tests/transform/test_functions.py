@@ -9,7 +9,9 @@ import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
 
+import function_model as model
 import pytest
+from transform_rules import applied, compiled, rule
 
 from cdc.errors import SpecError
 from cdc.schema import TableSchema
@@ -18,8 +20,6 @@ from cdc.transform.compiled import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.lacking import groups
 from cdc_services.server import MySqlServer
-from tests import function_model as model
-from tests.transform_rules import applied, compiled, rule
 
 SAMPLES = {
     "TEXT": "s", "SHOWN": "s", "INT": "m", "NUMBER": "d", "DOUBLE": "g", "BOOLEAN": "(m = 1)", "JSON": "j",

@@ -6,14 +6,14 @@ import random
 from typing import Any
 
 import pytest
+from expression_model import Expr, Fails, Maker, Row, row
 from tiers import EXHAUSTIVE
+from transform_rules import SCHEMA, ZONE, applied, rule
 
 from cdc.errors import SpecError
 from cdc.transform.compiled import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.failures import Counts
-from tests.expression_model import Expr, Fails, Maker, Row, row
-from tests.transform_rules import SCHEMA, ZONE, applied, rule
 
 AT_ONCE = 5
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from transform_rules import SCHEMA, applied, compiled, rule, texts_in
 
 from cdc.errors import SpecError
 from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import Item, Mistake, Span, Star
-from tests.transform_rules import SCHEMA, applied, compiled, rule, texts_in
 
 ROWS = [("+I", {"id": 1, "n": 2, "s": "a"})]
 

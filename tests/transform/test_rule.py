@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from transform_rules import NOW, SCHEMA, TABLE, ZONE, applied, changes, compiled
 
 from cdc.errors import SpecError, TransformError, from_json
 from cdc.schema import Column, DataType, TableSchema
 from cdc.transform.engine import Engine, ExpressionFailed
 from cdc.transform.failures import Counts
-from tests.transform_rules import NOW, SCHEMA, TABLE, ZONE, applied, changes, compiled
 
 UPDATES: list[tuple[str, dict[str, Any]]] = [
     ("+I", {"id": 1, "n": 5}),

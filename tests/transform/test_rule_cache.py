@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from transform_rules import NOW, TABLE, rule, text
 
 from cdc.schema import Column, DataType, TableSchema
 from cdc.testing.blocks import block, images
@@ -14,7 +15,6 @@ from cdc.transform.engine import Engine
 from cdc.transform.rules import Rules
 from cdc.transform.runner import RuleRunner
 from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts, UserFunction
-from tests.transform_rules import NOW, TABLE, rule, text
 
 SCHEMA = TableSchema((Column("id", DataType.parse("INT")),), ("id",))
 OTHER = TableSchema((Column("id", DataType.parse("INT")), Column("b", DataType.parse("STRING"))), ("id",))

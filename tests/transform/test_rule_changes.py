@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from transform_rules import TABLE, rule
 
 from cdc.errors import TransformError
 from cdc.schema import (
@@ -23,7 +24,6 @@ from cdc.schema import (
 )
 from cdc.transform.changes import rule_changes
 from cdc.transform.compiled import typing_of
-from tests.transform_rules import TABLE, rule
 
 
 def column(name: str, kind: str, *, nullable: bool = True) -> Column:

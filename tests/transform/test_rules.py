@@ -6,6 +6,7 @@ import pickle
 from dataclasses import replace
 
 import pytest
+from transform_rules import NOW, SCHEMA, TABLE, changes, text
 
 from cdc.errors import SpecError
 from cdc.schema import AddColumn, Column, CreateTable, DataType, DropTable, TableId, TableSchema
@@ -13,7 +14,6 @@ from cdc.testing.blocks import images
 from cdc.transform.rules import Rules
 from cdc.transform.runner import RuleRunner
 from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts, UserFunction
-from tests.transform_rules import NOW, SCHEMA, TABLE, changes, text
 
 OTHER = TableId("shop", "items")
 CODE = """

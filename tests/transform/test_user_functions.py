@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 from cdc.errors import SpecError, TransformError
 from cdc.spec.check import check
@@ -19,7 +20,6 @@ from cdc.transform.engine import Engine
 from cdc.transform.failures import Counts
 from cdc.transform.texts import UserFunction
 from cdc.transform.user import FunctionError, LoadedFunction, forget_functions
-from tests.transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 HEAD = """\
 from __future__ import annotations

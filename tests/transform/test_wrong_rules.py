@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from transform_rules import ROW, SCHEMA, ZONE, applied, compiled, texts_in
 
 from cdc.errors import SpecError
 from cdc.transform.compiled import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.rule import parse_rule
 from cdc.transform.texts import RuleTexts
-from tests.transform_rules import ROW, SCHEMA, ZONE, applied, compiled, texts_in
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden" / "transform"
 FILES = sorted(FOLDER.glob("*.yaml"))

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 from ddl_tables import catalog
+from transform_rules import text
 
 from cdc.errors import ChangeRefused, TransformError
 from cdc.evolution.behavior import Behavior, Policy
@@ -27,7 +28,6 @@ from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 from connectors.mysql.table import table_schema
-from tests.transform_rules import text
 
 pytestmark = pytest.mark.usefixtures("files_stay_open")
 T = TableId("shop", "t")

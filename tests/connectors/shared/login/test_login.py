@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from hostile_mysql import HostileServer, Visit, hostile
 
 from cdc.errors import SinkError, SinkUnavailable, SourceError, SourceUnavailable
 from connectors.mysql.server import connection as mysql_connection
@@ -16,7 +17,6 @@ from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.shared.login.mysql import LoginRules, UnsafeLogin, log_in
 from connectors.shared.servers.address import Account, Address, TimeLimits
 from connectors.shared.sql.client import SqlClient, SqlServers
-from tests.hostile_mysql import HostileServer, Visit, hostile
 
 PASSWORD = "S3cret-never-shown"
 CLEAR = ("mysql_clear_password", "dialog")
