@@ -5,6 +5,7 @@ These values come from three places that must agree: `information_schema`, DDL i
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,6 +142,19 @@ def _escaped(label: str) -> str:
     return label
 
 
+_BEYOND_UTF8MB3 = re.compile("[\U00010000-\U0010ffff]")
+_WITH_LETTERS_BEYOND = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+
+
+def doubtful_labels(table: MySqlTable) -> tuple[str, ...]:
+    """ENUM and SET columns with a `?` in a label, which may be how a server shows a letter beyond U+FFFF."""
+    return tuple(
+        column.name
+        for column in table.columns
+        if column.charset in _WITH_LETTERS_BEYOND and any("?" in label for label in column.labels)
+    )
+
+
 def difference(known: MySqlTable, found: MySqlTable | None) -> str:
     """Why rows of the two would not be read alike, empty when they are. Comments and defaults do not matter."""
     if found is None:
@@ -157,4 +171,6 @@ def difference(known: MySqlTable, found: MySqlTable | None) -> str:
 def _shape(table: MySqlTable, index: int) -> tuple[Any, ...]:
     column = table.columns[index]
     as_boolean = data_type(column, tinyint1_as_boolean=True)
-    return column.name, column.type, str(data_type(column)), str(as_boolean), column.charset, column.labels
+    # A server shows labels so to whoever asks for a definition; its log has them as they are.
+    labels = tuple(_BEYOND_UTF8MB3.sub("?", label) for label in column.labels)
+    return column.name, column.type, str(data_type(column)), str(as_boolean), column.charset, labels

@@ -179,7 +179,7 @@ def _labels(values: list[str], column: MySqlColumn) -> str:
     if column.type == "enum":
         spelled = values[0].lower(), values[0].lower().rstrip(" ")
         return next((label for label in column.labels if label.lower() in spelled), values[0])
-    wanted = {value.lower() for value in values}
+    wanted = {value.lower().rstrip(" ") for value in values}
     return ",".join(label for label in column.labels if label.lower() in wanted)
 
 

@@ -21,7 +21,7 @@ from connectors.mysql.log.sieve import begin_of, transaction_begins
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.table import MySqlTable
+from connectors.mysql.table import MySqlTable, doubtful_labels
 
 Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTable]]
 """Those of the tables that the server has, with definitions that hold from a position of its log on."""
@@ -33,6 +33,7 @@ Unlogged = Callable[
 """As `connectors.mysql.follow.unlogged` says."""
 
 _FROM_METADATA = "-- from the metadata of its rows"
+_LABELS = "-- labels from the metadata of its rows"
 _UNLOGGED = "-- altered without a statement in the log"
 _ROLLED_BACK = "-- rows that were rolled back"
 _FOREIGN_KEY = tuple(re.compile(rf"\b{word}\b", re.IGNORECASE) for word in ("ALTER", "REFERENCES"))
@@ -68,6 +69,7 @@ class Tracker:
             if entry.sql == _FROM_METADATA
             for table in entry.delta.tables
         }
+        self._doubted: set[TableId] = set()
         self._compared = False
         self._notices = notices
 
@@ -119,7 +121,7 @@ class Tracker:
         if table in self._catalog.sequences:
             return frozenset()
         if table in self._catalog.tables:
-            return self._under_new_id(buffer, index, table)
+            return self._under_new_id(buffer, index, table) | self._spelled(buffer, index, table)
         from connectors.mysql.rows.described import described
 
         definition = described(buffer.body(index)[6:], buffer.where(index))
@@ -151,6 +153,32 @@ class Tracker:
         found = self._unlogged({table: self._catalog.tables[table]}, at, lambda: self._catalog.captured)
         definition = (found or {}).get(table)
         return frozenset() if definition is None else self._redefine([definition], at)
+
+    def _spelled(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
+        """Labels of ENUM and SET as the event's metadata spells them, where a server shows them with `?`."""
+        known = self._catalog.tables[table]
+        doubtful = doubtful_labels(known)
+        if not doubtful or table in self._doubted:
+            return frozenset()
+        from connectors.mysql.rows.described import described
+
+        found = described(buffer.body(index)[6:], buffer.where(index))
+        if found is None:
+            self._doubted.add(table)
+            self._notices.append(
+                f"{table}: labels of {', '.join(doubtful)} have a `?`. One may stand for a letter beyond U+FFFF, "
+                "as the server shows emoji so; values from its log have it, too, then. "
+                "With binlog_row_metadata=FULL on the server they have the letter"
+            )
+            return frozenset()
+        labels = {column.name: column.labels for column in found.columns if column.name in doubtful}
+        columns = (replace(column, labels=labels.get(column.name, column.labels)) for column in known.columns)
+        result = self._catalog.define([replace(known, columns=tuple(columns))])
+        if not result.delta:
+            self._doubted.add(table)
+            return frozenset()
+        self.entries = self._history.append(SchemaEntry.of(result, _place(buffer, index), _LABELS))
+        return result.touched
 
     def _redefine(self, tables: Collection[MySqlTable], at: LogPosition) -> frozenset[TableId]:
         """The server's tables are these, and no statement says so."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from binlog_builder import query
+from binlog_builder import Event, query
 from log_script import BEGIN, XID, chunk, insert, seen, sql, table_map
 
 from cdc import events as on
@@ -19,7 +19,7 @@ from connectors.mysql.log.segment import Segment
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schemas import Schemas, StartingDefinitions, Tracker, shown_schema
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable, difference
 from connectors.shared.ddl.dialect import DdlDialect
 
 T = TableId("shop", "t")
@@ -91,6 +91,28 @@ def test_what_a_crashed_run_wrote_beyond_its_offset_is_cut_off(tmp_path: Path) -
     assert told(again, "ALTER TABLE t ADD other TEXT") == {T}
     assert [change.column.name for change in on.changes(made.events(1, 2))] == ["other"]
     assert tracker(schemas(tmp_path), 0).entries == 0
+
+
+def _of_labels(metadata: bytes) -> Event:
+    """Rows of shop.t with one ENUM column."""
+    return events.TABLE_MAP, b"\1\0\0\0\0\0" + b"\1\0" + b"\4shop\0\1t\0" + b"\1\xfe\2\xf7\1\1" + metadata
+
+
+def test_labels_are_spelled_as_the_metadata_of_rows_has_them(tmp_path: Path) -> None:
+    asked = MySqlTable(T, (MySqlColumn("e", "enum", charset="utf8mb4", labels=("a", "?x")),), ())
+    notices: list[str] = []
+    made = begun(tmp_path, asked)
+    following = made.tracker(1, wanted, DdlDialect(), 0, notices)
+    assert following.table(chunk([_of_labels(b"")]), 0, T) == frozenset()
+    assert following.table(chunk([_of_labels(b"")]), 0, T) == frozenset()
+    assert [notice.partition(":")[0] for notice in notices] == ["shop.t"]
+    labels = b"\2\1a\5" + "😀x".encode()
+    full = b"\4\2\1e" + b"\6" + bytes([len(labels)]) + labels + b"\x0a\3\xfc\xff\0"
+    following = made.tracker(1, wanted, DdlDialect(), 0, notices)
+    assert following.table(chunk([_of_labels(full)]), 0, T) == {T}
+    spelled = made.history.tables(2)[T]
+    assert spelled.columns[0].labels == ("a", "😀x")
+    assert difference(spelled, asked) == ""  # what the server shows at the next start
 
 
 def test_rows_of_a_table_that_nothing_defines_are_refused(tmp_path: Path) -> None:
