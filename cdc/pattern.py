@@ -237,16 +237,20 @@ def _with_inner_commas(text: str) -> str | None:
 
 
 def _compile(pattern: str, ignore_case: bool) -> tuple[_Part, ...]:
-    parts = [part.strip() for part in _split(pattern, ".") if part.strip()]
+    written = [part.strip() for part in _split(pattern, ".")]
+    parts = [part for part in written if part]
     if not parts or len(parts) > _MAX_PARTS:
         raise PatternError(f"pattern `{pattern}` has {len(parts)} parts, a table id has at most 3", _DOT_RULE)
     try:
-        return tuple(_Part(_compile_part(part, pattern, ignore_case), pattern) for part in parts)
+        compiled = tuple(_Part(_compile_part(part, pattern, ignore_case), pattern) for part in parts)
     except PatternError:
         whole = _whole(pattern)
         if whole is None:
             raise
         return (_Part(_compile_part(whole, pattern, ignore_case), pattern, whole_id=True),)
+    if not written[0] or not written[-1]:
+        raise PatternError(f"pattern `{pattern}` begins or ends with a dot", _DOT_RULE)
+    return compiled
 
 
 def _whole(pattern: str) -> str | None:

@@ -18,7 +18,6 @@ from cdc.options import (
     Field,
     FilePath,
     Line,
-    OptionError,
     Options,
     Remark,
     SecretStr,
@@ -41,19 +40,13 @@ _LONGEST_NAME = 128
 """Bytes of `pipeline.name`: names of files and tables that it is part of may have 255."""
 
 
-def _check_sink_table(text: str) -> str:
-    if not text.strip(". ") or text.count(".") > 2:
-        raise OptionError("must be a table id such as ods.orders")
-    return text
-
-
 class RouteRule(Block):
     """Where the rows of some source tables go. Several tables may go to one, and one to several."""
 
     source_table: Tables = Field(
         alias="source-table", description=r"Table id patterns, such as `shop.orders` or `shop.\.*`."
     )
-    sink_table: Annotated[str, AfterValidator(_check_sink_table)] = Field(
+    sink_table: str = Field(
         alias="sink-table",
         description="Table id in the sink; may hold the replace-symbol, or `$1`, `$2` for the groups of source-table.",
     )
@@ -79,7 +72,10 @@ class RouteRule(Block):
     description: str | None = Field(None, description="For people; no effect.")
 
     def problems(self) -> Iterator[Remark]:
-        """The problems that `symbol_problems` finds, and rows that could not be told apart."""
+        """The problems that `symbol_problems` finds, a name that is no table's, rows that could not be told apart."""
+        parts = self.sink_table.replace(self.replace_symbol or "\0", "x").split(".")
+        if len(parts) > 3 or not all(part.strip() for part in parts):
+            yield Remark("sink-table", f"{self.sink_table!r} is no table id", "write one such as ods.orders")
         if self.shard_gone == "delete" and self.shard_column is None:
             hint = "add shard-column: a row of the sink may be one of several tables without it"
             yield Remark("shard-gone", "delete takes a shard-column", hint)

@@ -120,6 +120,7 @@ def parse_rule(
     if projection is not None:
         problems += _masked_names(projection, texts)
         problems += _missing_keys(projection, texts)
+    problems += _unnamed_keys(texts)
     for text, node in _calls(projection, condition):
         wrong = functions[node.name].wrong(node) if node.name in functions else None
         problems += [text.problem(wrong)] if wrong else []
@@ -201,6 +202,16 @@ def _names(text: SqlText | None) -> tuple[str, ...]:
     if text is None:
         return ()
     return tuple(part.strip().strip("`") for part in text.text.split(",") if part.strip())
+
+
+def _unnamed_keys(texts: RuleTexts) -> Iterator[Problem]:
+    """Lists of key columns with nothing between two commas; one behind the last is let be."""
+    for text in (texts.primary_keys, texts.partition_keys):
+        names = text.text.split(",") if text is not None else ["x"]
+        if text is not None and not all(name.strip() for name in names[: len(names) - 1 or 1]):
+            yield text.problem(
+                Mistake(Span(0, len(text.text)), "a column's name is empty", "write names such as id, region")
+            )
 
 
 def _mask(column: str, text: SqlText) -> Mask:

@@ -46,7 +46,12 @@ def test_excluded_tables_are_left_out() -> None:
     assert [name for name in names if pattern.matches(TableId("shop", name))] == ["orders", "secrets"]
 
 
-@pytest.mark.parametrize("pattern", ["", " , ", "a.b.c.d", "a.*", "a.(", "a.[", r"a.\p{L}", "a.[a-z&&[b]]", "a.b\\"])
+EMPTY_PARTS = (".a.b", "a.b.")
+
+
+@pytest.mark.parametrize(
+    "pattern", [*EMPTY_PARTS, "", " , ", "a.b.c.d", "a.*", "a.(", "a.[", r"a.\p{L}", "a.[a-z&&[b]]", "a.b\\"]
+)
 def test_a_pattern_that_cannot_be_read_is_refused_with_the_next_step(pattern: str) -> None:
     with pytest.raises(PatternError) as caught:
         TablePattern(pattern)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,32 @@ def test_forms_of_its_own_sample_files_are_read() -> None:
     found = check("p.yaml", FORMS.encode(), env={})
     assert found.spec.pipeline.route_mode == "first_match"
     assert any("write ${PASSWORD} of the environment" in str(warning) for warning in found.warnings)
+
+
+GUARDED = """
+source: {type: values, rows: []}
+sink: {type: values}
+route: [{source-table: hello.world, sink-table: SINK, replace-symbol: <.>}]
+transform: [{source-table: hello.world, primary-keys: 'KEYS', partition-keys: x}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "keys", "said"),
+    [
+        ("hello.<.>world<.>", "a, b", ""),
+        ("hello.<.>", "a, b,", ""),
+        (".hello<.>", "a", "route[0].sink-table: '.hello<.>' is no table id"),
+        ("a.<.>.", "a", "route[0].sink-table: 'a.<.>.' is no table id"),
+        ("a.b.c.<.>", "a", "route[0].sink-table: 'a.b.c.<.>' is no table id"),
+        ("a.<.>", "a,,b", "transform[0].primary-keys: a column's name is empty"),
+        ("a.<.>", ",", "transform[0].primary-keys: a column's name is empty"),
+    ],
+)
+def test_ids_and_keys_that_its_own_guards_refuse(table: str, keys: str, said: str) -> None:
+    text = GUARDED.replace("SINK", table).replace("KEYS", keys).encode()
+    with pytest.raises(SpecError, match=re.escape(said)) if said else nullcontext():
+        check("p.yaml", text, env={})
 
 
 FILTERS = """
