@@ -347,9 +347,14 @@ class CreateShadow(_Change):
 
 @dataclass(frozen=True, slots=True)
 class SwapShadow(_Change):
-    """The shadow table is whole: it takes the table's place in one step, and the rows of before are gone."""
+    """The shadow table is whole: it takes the table's place in one step, and the rows of before are gone.
+
+    Attributes:
+        schema: the schema that the table has from then on; None where it has that already.
+    """
 
     table: TableId
+    schema: TableSchema | None = None
 
 
 @dataclass(frozen=True, slots=True)

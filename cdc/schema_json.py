@@ -236,7 +236,7 @@ _KINDS: dict[type[Any], tuple[str, dict[str, _Part]]] = {
     DropTable: ("drop.table", {}),
     AlterTableComment: ("alter.table.comment", {"comment": _Part(str, lambda fields, key: _text(fields, key, ""))}),
     CreateShadow: ("create.shadow", {"schema": _optional(_SCHEMA), "options": _OPTIONS, "partition_keys": _PARTITIONS}),
-    SwapShadow: ("swap.shadow", {}),
+    SwapShadow: ("swap.shadow", {"schema": _optional(_SCHEMA)}),
     DropShadow: ("drop.shadow", {}),
 }
 _BY_NAME = {name: (kind, parts) for kind, (name, parts) in _KINDS.items()}

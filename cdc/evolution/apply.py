@@ -47,9 +47,9 @@ def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchem
             return None
         case _ if schema is None:
             raise _unfit(change.table, "the table is not known")
-        case RenameTable() | TruncateTable() | SwapShadow() | DropShadow():
+        case RenameTable() | TruncateTable() | CreateShadow() | DropShadow():
             return schema
-        case CreateShadow(schema=new):
+        case SwapShadow(schema=new):
             return schema if new is None else new
         case AlterTableComment(comment=comment):
             return replace(schema, comment=comment)

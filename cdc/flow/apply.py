@@ -69,8 +69,7 @@ class ApplyStep:
             self._retry.call(partial(check_expected, self._sink, derived.expected), "schema changes")
         if derived.operations:
             derived = self._refused.apply(derived, partial(self._apply, batch))
-            before = {**derived.not_created, **derived.before.sink}
-            announced = list(_announced(before, derived.operations))
+            announced = list(_announced(derived.sinks_before, derived.operations))
             self._retry.call(partial(self._sink.announce, batch, announced), "schema changes")
         return derived
 

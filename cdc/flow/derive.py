@@ -71,6 +71,11 @@ class Derived:
     counts: Counter[str] = field(default_factory=Counter)
     taken: Sequence[Request] = ()
 
+    @property
+    def sinks_before(self) -> Schemas:
+        """The sink tables before the operations."""
+        return {**self.not_created, **self.before.sink}
+
 
 class Derivation:
     """Derives batches, one after another."""

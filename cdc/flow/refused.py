@@ -66,9 +66,8 @@ def _is_copied_with(change: SchemaChange) -> bool:
 def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     """The changes of a batch with those of a table's columns behind what happens to it as a whole; pure.
 
-    No row stands between them, so they come to the same: a table that is dropped, or renamed and then copied with a
-    schema of its own, need not be altered or copied before (what is altered may be a column that only the copy was to
-    have), one that is emptied or renamed can be altered after it. Others keep their places.
+    No row stands between them, so they come to the same: a table that is dropped need not be altered or copied before,
+    one that is emptied or renamed can be altered after it. Others keep their places.
     """
     found: list[tuple[int, SchemaChange]] = []
     waiting: dict[TableId, list[tuple[int, SchemaChange]]] = {}
@@ -77,7 +76,7 @@ def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
             waiting.setdefault(change.table, []).append((place, change))
             continue
         before = waiting.pop(change.table, [])
-        if isinstance(change, DropTable) or (isinstance(change, CreateShadow) and change.schema is not None):
+        if isinstance(change, DropTable):
             found = _without_alters(found, change)
         found.append((place, change))
         if isinstance(change, RenameTable):
@@ -92,19 +91,13 @@ def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     return [change for _, change in sorted(found, key=lambda entry: entry[0])]
 
 
-def _without_alters(
-    found: Sequence[tuple[int, SchemaChange]], last: DropTable | CreateShadow
-) -> list[tuple[int, SchemaChange]]:
-    """Without what altered the columns of this table, or began a copy of it, under the names that it had.
-
-    That is, back to where it began; of a table that is copied only what is under another name.
-    """
+def _without_alters(found: Sequence[tuple[int, SchemaChange]], last: DropTable) -> list[tuple[int, SchemaChange]]:
+    """Without what altered the columns of this table, or began a copy of it, back to where it began."""
     kept: list[tuple[int, SchemaChange]] = []
     name: TableId | None = last.table
-    dropped = isinstance(last, DropTable)
     for place, change in sorted(found, key=lambda entry: entry[0])[::-1]:  # those of one place turned round, too
         under_it = change.table == name
-        if under_it and isinstance(change, (*_ALTERS, CreateShadow)) and (dropped or name != last.table):
+        if under_it and isinstance(change, (*_ALTERS, CreateShadow)):
             continue
         kept.append((place, change))
         if isinstance(change, RenameTable) and change.new_table == name:
@@ -142,7 +135,7 @@ class RefusedChanges:
             changes = settled(changes)
         self._changes, self._after, self._way_out = tuple(changes), derived.after, _LEAVE_OUT
         try:
-            done, refused = self._attempts.apply(derived.batch, derived.before.sink, changes, apply)
+            done, refused = self._attempts.apply(derived.batch, derived.sinks_before, changes, apply)
         except ChangeRefused as error:
             raise self._with_way_out(error) from error
         except EngineError as error:
@@ -159,7 +152,7 @@ class RefusedChanges:
             if source is not None:
                 machine.take(on.ChangeRefused(source, Target(table), "a change of its schema", curable=True))
         tables = machine.outcome().after
-        sinks = apply_changes(derived.before.sink, done)
+        sinks = apply_changes(derived.sinks_before, done)
         pairs = {pair: _with_sink(record, pair[1] in sinks, derived.batch) for pair, record in tables.pairs.items()}
         after = derived.after.with_tables(replace(tables, sinks=sinks, pairs=pairs))
         self._derivation.rewrite(derived.batch, after)

@@ -222,9 +222,14 @@ class PrepareTask:
                 if not found:
                     continue
                 routed = replace(with_source(block, target), table=target.table)
-                _check_columns(routed, known, exact=self.middle.policy.exact and not sink_state.merged)
-                fitted = self.middle.coercion(routed, known, count)
-                yield from (replace(fitted, table=one.table) for one in found)
+                exact = self.middle.policy.exact and not sink_state.merged
+                fitted: dict[int, ChangeBlock] = {}
+                for one in found:
+                    schema = known if one.table == target.table else sink_state.shadow or known
+                    if id(schema) not in fitted:
+                        _check_columns(routed, schema, exact=exact)
+                        fitted[id(schema)] = self.middle.coercion(routed, schema, count)
+                    yield replace(fitted[id(schema)], table=one.table)
 
 
 def _not_followed(source: TableId, table: TableId, state: TableState) -> EngineError:

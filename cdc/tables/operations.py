@@ -30,7 +30,7 @@ def swap_if_whole(tables: TableMap, table: TableId) -> None:
     if tables.sinks.state(table).shadowed and not any(
         tables.state((member, table)) in AWAITED for member in tables.members(table)
     ):
-        tables.sinks.plan(SwapShadow(table))
+        tables.sinks.plan(SwapShadow(table, tables.sinks.state(table).shadow))
 
 
 def _create(step: Step) -> None:
@@ -72,6 +72,8 @@ def _create_shadow(step: Step) -> None:
 def _create_new_shadow(step: Step) -> None:
     created = step.created
     step.sinks.plan(CreateShadow(step.table, created.schema, created.options, created.partition_keys))
+    if not step.sinks.shadows:
+        step.sinks.plan(SwapShadow(step.table, created.schema))  # the sink's table is made anew
 
 
 def _drop_shadow(step: Step) -> None:
@@ -117,10 +119,10 @@ def _create_renamed(step: Step) -> None:
     assert step.new is not None, "a renamed table goes somewhere"
     tables, table = step.tables, step.new.table
     tables.merge(table, step.source)
-    before, shadowed = step.sinks.schemas.get(table), step.sinks.state(table).shadowed
+    before, state = step.sinks.schemas.get(table), step.sinks.state(table)
     others = tables.members(table) - {step.source}
     step.sinks.create(CreateTable(table, with_shard(tables.sources[step.source], step.new)), step.new_source, others)
-    if shadowed and step.sinks.schemas.get(table) != before:
+    if state.shadowed and (state.shadow is not None or step.sinks.schemas.get(table) != before):
         begin_shadow(tables, table, step.new_source)
 
 

@@ -187,9 +187,6 @@ class SinkMap:
             self.plan(replace(new, schema=there))
         else:
             self.widen(table, schema)
-            if self.state(table).shadowed and table not in self._created:
-                # `schemas` has the shadow table's; the live one, which gets rows now, may not have its new columns yet
-                self.plan(replace(new, schema=self.schemas[table]))
 
     def _widened(self, table: TableId, there: TableSchema, schema: TableSchema) -> TableSchema:
         """A table's new schema with room for the rows that are there, whose columns are made wide enough for it."""
@@ -266,18 +263,19 @@ class SinkMap:
         """The state of the operation's table behind it."""
         table, state = operation.table, self.state(operation.table)
         match operation:
-            case CreateShadow():
+            case CreateShadow(schema=schema):
                 self._without_shadow_operations(table)
-                self._states[table] = replace(state, shadowed=self.shadows)
+                own = schema if schema != self.schemas[table] else None
+                self._states[table] = replace(state, shadowed=self.shadows, shadow=own)
             case DropShadow():
                 self._without_shadow_operations(table)
-                self._states[table] = replace(state, shadowed=False)
+                self._states[table] = replace(state, shadowed=False, shadow=None)
             case TruncateTable() | DropTable() | SwapShadow():  # the shadow table goes with them
-                self._states[table] = replace(state, shadowed=False)
+                self._states[table] = replace(state, shadowed=False, shadow=None)
                 self._stale.pop(table, None)
             case RenameTable(new_table=new):
                 self._states.pop(table, None)
-                self._states[new] = replace(state, shadowed=False)
+                self._states[new] = replace(state, shadowed=False, shadow=None)
                 self._stale.pop(new, None)
                 if table in self._stale:
                     self._stale[new] = self._stale.pop(table)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from cdc.schema import TableId, TableSchema
-from cdc.schema_json import table_from_json, table_to_json
+from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
 
 Pair = tuple[TableId, TableId]
 """A source table and one of its sink tables."""
@@ -108,23 +108,28 @@ class SinkState:
     Attributes:
         merged: several source tables go there, or went there; it stays so.
         shadowed: it has a shadow table.
+        shadow: the schema of the shadow table, where that is not the schema of the table itself.
         stale: source tables whose rows of an earlier time are in it, which nobody has followed since.
     """
 
     merged: bool = False
     shadowed: bool = False
+    shadow: TableSchema | None = None
     stale: frozenset[TableId] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads; what is as it mostly is, is left out."""
         found: dict[str, Any] = {name: True for name in ("merged", "shadowed") if getattr(self, name)}
+        found |= {} if self.shadow is None else {"shadow": schema_to_json(self.shadow)}
         return found | ({"stale": [table_to_json(table) for table in sorted(self.stale)]} if self.stale else {})
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> SinkState:
         """The state that `to_json` wrote. Raises ValueError, KeyError."""
         stale = frozenset(map(table_from_json, fields.get("stale", ())))
-        return cls(bool(fields.get("merged")), bool(fields.get("shadowed")), stale)
+        shadow = fields.get("shadow")
+        schema = None if shadow is None else schema_from_json(shadow)
+        return cls(bool(fields.get("merged")), bool(fields.get("shadowed")), schema, stale)
 
 
 ABSENT = PairState(TableState.ABSENT)

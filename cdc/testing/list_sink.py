@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from cdc.block import ChangeBlock
-from cdc.errors import ChangeRefused
+from cdc.errors import ChangeRefused, SinkError
+from cdc.evolution.apply import apply_change
+from cdc.evolution.merge import find, merged, same_key
 from cdc.schema import (
     AddColumn,
-    AlterPrimaryKey,
     CreateShadow,
     CreateTable,
     DropColumn,
@@ -22,6 +23,7 @@ from cdc.schema import (
     SchemaChange,
     SwapShadow,
     TableId,
+    TableSchema,
     TruncateTable,
     shadow_of,
 )
@@ -32,7 +34,10 @@ _ALL: WeakValueDictionary[int, ListSink] = WeakValueDictionary()
 
 
 class ListSink(Sink):
-    """Tables as lists of rows, one change after the other. Lives in one process: unpickled there, it is itself."""
+    """Tables as lists of rows, one change after the other. Lives in one process: unpickled there, it is itself.
+
+    Rows and changes have to fit the columns that a table has, as in a database.
+    """
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
     keyless: ClassVar[KeylessRows] = KeylessRows.EQUAL
@@ -41,7 +46,7 @@ class ListSink(Sink):
     def __init__(self) -> None:
         _ALL[id(self)] = self
         self._rows: dict[TableId, list[Row]] = {}
-        self._keys: dict[TableId, tuple[str, ...]] = {}
+        self._schemas: dict[TableId, TableSchema] = {}
         self._prepared: dict[str, list[tuple[str, Row]]] = {}
         self._applied: Sequence[SchemaChange] = ()
         self._fence = -1
@@ -70,7 +75,7 @@ class ListSink(Sink):
         """Keep the images of each table under a name."""
         kept: dict[TableId, list[tuple[str, Row]]] = {}
         for item in blocks:
-            self._keys[item.table] = item.schema.primary_key
+            self._check(item.table, item.schema)
             kept.setdefault(item.table, []).extend(images([item]))
         return [self._keep(task, table, changes) for table, changes in kept.items()]
 
@@ -90,9 +95,10 @@ class ListSink(Sink):
 
     def change(self, table: TableId, symbol: str, row: Row) -> None:
         """Apply one row image: an insert of a key that is there replaces it, a delete of no row does nothing."""
-        rows, key = self._rows[table], self._keys.get(table) or tuple(row)
+        rows, own = self._rows[table], self._schemas[table].primary_key
+        key = own or tuple(row)
         at = next((index for index, there in enumerate(rows) if _same(there, row, key)), None)
-        if at is not None and (self._keys.get(table) or symbol in ("-U", "-D")):
+        if at is not None and (own or symbol in ("-U", "-D")):
             del rows[at]
         if symbol in ("+I", "+U"):
             rows.append(row)
@@ -104,39 +110,63 @@ class ListSink(Sink):
         inserts, updates, deletes = (symbols.count(symbol) for symbol in ("+I", "+U", "-D"))
         return Prepared(table, task.partition, name, inserts, updates, deletes)
 
+    def _check(self, table: TableId, rows: TableSchema) -> None:
+        """Raise SinkError for rows that the table does not take."""
+        there = self._schemas.get(table)
+        if there is None:
+            raise SinkError("the table does not exist", where=str(table))
+        if unknown := [name for name in rows.names if find(there, name) is None]:
+            raise SinkError(f"the table has no column {', '.join(unknown)}", where=str(table))
+        if not same_key(there, rows):
+            raise SinkError(f"the table has the key {there.primary_key}, rows {rows.primary_key}", where=str(table))
+
     def _apply(self, change: SchemaChange) -> None:
-        rows: list[Row] | None = self._rows.get(change.table)
+        rows, there = self._rows.get(change.table), self._schemas.get(change.table)
         match change:
             case CreateTable(table=table, schema=schema):
-                self._rows.setdefault(table, [])
-                self._keys[table] = schema.primary_key
-            case _ if rows is None:
+                self._put(table, schema if there is None else merged(there, schema), rows or [])
+            case _ if rows is None or there is None:
                 raise ChangeRefused("the table does not exist", where=str(change.table))
             case CreateShadow(table=table, schema=schema):
-                self._rows[shadow_of(table)] = []
-                self._keys[shadow_of(table)] = self._keys[table] if schema is None else schema.primary_key
+                self._put(shadow_of(table), schema or there, [])
             case SwapShadow(table=table):
-                self._rows[table] = self._rows.pop(shadow_of(table))
-                self._keys[table] = self._keys.pop(shadow_of(table))
-            case RenameTable(table=table, new_table=new_table):
-                self._let_go(table)
-                self._rows[new_table] = self._rows.pop(table)
-                self._keys[new_table] = self._keys.pop(table)
+                self._put(table, self._schemas.pop(shadow_of(table)), self._rows.pop(shadow_of(table)))
             case DropShadow(table=table):
-                self._let_go(table)
+                self._drop(shadow_of(table))
+            case RenameTable(table=table, new_table=new_table):
+                self._drop(shadow_of(table))
+                self._drop(table)
+                self._put(new_table, there, rows)
             case DropTable(table=table):
-                self._let_go(table)
-                del self._rows[table]
+                self._drop(shadow_of(table))
+                self._drop(table)
             case TruncateTable(table=table):
-                self._let_go(table)
+                self._drop(shadow_of(table))
                 rows.clear()
-            case AlterPrimaryKey(table=table, primary_key=key):
-                self._keys[table] = key
-            case _:
-                self._rows[change.table] = [_changed(row, change) for row in rows]
+            case _ if not _shows(there, change):
+                after = apply_change(there, change)
+                assert after is not None, "only DropTable leads to no table"
+                self._put(change.table, after, [_changed(row, change) for row in rows])
 
-    def _let_go(self, table: TableId) -> None:
-        self._rows.pop(shadow_of(table), None)
+    def _put(self, table: TableId, schema: TableSchema, rows: list[Row]) -> None:
+        self._schemas[table], self._rows[table] = schema, rows
+
+    def _drop(self, table: TableId) -> None:
+        self._schemas.pop(table, None)
+        self._rows.pop(table, None)
+
+
+def _shows(there: TableSchema, change: SchemaChange) -> bool:
+    """Whether a column of the table shows that the change was carried out, in a batch that has others as it repeats."""
+    match change:
+        case AddColumn(column=column):
+            return find(there, column.name) is not None
+        case DropColumn(name=name):
+            return find(there, name) is None
+        case RenameColumn(old_name=old_name, new_name=new_name):
+            return find(there, old_name) is None and find(there, new_name) is not None
+        case _:
+            return False
 
 
 def _unpickled(number: int) -> ListSink:

@@ -559,6 +559,7 @@ def test_a_result_is_read_as_it_was_written() -> None:
             return super().read(split, count, report)
 
     sink = ListSink()
+    sink.apply(0, [CreateTable(SINK_T, SCHEMA)])
     result = result_of(sink, Counting(ITEMS))
     assert result.counts == {"invalid-date-to-null shop.t.d": 3}
     assert result.reports == ({"chunk": 3, "rows": 2},)

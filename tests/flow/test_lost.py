@@ -78,6 +78,7 @@ class World:
 
     def __init__(self, folder: Path, source: ListSource) -> None:
         self.sink, self.state = ListSink(), StateDir(folder)
+        self.sink.apply(0, [CreateTable(to_lake(table), SCHEMA) for table in (A, B)])
         self.state.open(name="p", source="list")
         self.state.store_initial_offset(numbered({"item": 0}, 0))
         self.log = CommitLog(self.state.commits)

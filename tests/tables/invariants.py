@@ -29,11 +29,13 @@ def check(after: Tables, *, shadows: bool) -> None:
                 sources.setdefault(source, set()).add(pair.state is TableState.PAUSED)
             assert source in after.sources, f"{source} is {pair.state}, and not followed"
     for table in {*members, *after.states}:
-        shadowed = after.states.get(table, SinkState()).shadowed
+        state = after.states.get(table, SinkState())
+        shadowed = state.shadowed
         states = members.get(table, [])
         assert not {TableState.SHADOW, TableState.FROZEN} & {*states} or shadowed
         assert not shadowed or (shadows and AWAITED & {*states}), f"{table}: {states}"
         assert not shadowed or TableState.OVERWRITE not in states
+        assert state.shadow is None or (states == [TableState.FROZEN]), f"{table}: rows go to both, with one schema"
     assert all(len(paused) == 1 for paused in sources.values()), "a source table is paused, or is not"
 
 

@@ -10,9 +10,10 @@ from invariants import ALL, ID, KEYED, KEYLESS, NOTE, ROUTES, WIDE, A, B, C, D, 
 from tiers import EXHAUSTIVE
 
 from cdc.errors import ChangeRefused, EngineError
+from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.route import Target
-from cdc.schema import AddColumn, CreateTable, DropColumn, TableId, TableSchema
+from cdc.schema import AddColumn, CreateShadow, CreateTable, DropColumn, Position, TableId, TableSchema
 from cdc.tables import events as on
 from cdc.tables.cells import Impossible
 from cdc.tables.machine import Machine, batch_outcome
@@ -78,12 +79,37 @@ def test_an_impossible_event_names_the_state_and_the_reason() -> None:
         machine.take(on.SnapshotBegun(A))
 
 
-def test_the_live_table_gets_the_columns_of_its_shadow_when_another_source_table_joins() -> None:
-    """Rows of that one go to both, with the columns of both; the frozen table has waited for the swap with its own."""
-    before = Tables({A: WIDE}, {ALL: WIDE}, {(A, ALL): PairState(TableState.FROZEN)}, {ALL: SinkState(shadowed=True)})
-    machine = Machine(Circumstances(to((r"shop.\.*", ALL)), Policy(Behavior.EVOLVE)), before)
+FROZEN = Tables(
+    {A: WIDE}, {ALL: KEYED}, {(A, ALL): PairState(TableState.FROZEN)}, {ALL: SinkState(shadowed=True, shadow=WIDE)}
+)
+"""The shadow table has a column that the table gets when it is swapped in."""
+
+
+def test_a_shadow_table_with_columns_of_its_own_begins_again_when_another_source_table_joins() -> None:
+    """Rows of that one go to both tables, which then have the same columns."""
+    machine = Machine(Circumstances(to((r"shop.\.*", ALL)), Policy(Behavior.EVOLVE)), FROZEN)
     machine.take(on.TableCreated(B, CreateTable(B, KEYED)))
-    assert machine.tables.sinks.operations == (CreateTable(ALL, WIDE),)
+    assert machine.tables.sinks.operations == (CreateShadow(ALL),)
+    machine.take(on.SnapshotBegun(A))
+    assert machine.tables.sinks.operations == (AddColumn(ALL, NOTE, Position(after="id")), CreateShadow(ALL))
+
+
+@pytest.mark.parametrize(
+    ("event", "after"),
+    [
+        (on.PauseRequested(A), KEYED),
+        (on.RowsUncertain(A, UNSURE), KEYED),
+        (on.TableTruncated(A), KEYED),
+        (on.RouteRemoved(A, Target(ALL)), KEYED),
+        (on.SnapshotDone(A), WIDE),
+    ],
+)
+def test_a_table_has_the_columns_of_its_shadow_table_once_that_is_swapped_in(event: on.Event, after: object) -> None:
+    """A shadow table that is dropped takes its own with it; the operations alone tell that, too."""
+    machine = Machine(Circumstances(to(("shop.a", ALL)), Policy(Behavior.EVOLVE)), FROZEN)
+    machine.take(event)
+    assert machine.tables.sinks.schemas == {ALL: after} == apply_changes(FROZEN.sinks, machine.tables.sinks.operations)
+    assert machine.tables.sinks.state(ALL).shadow is None
 
 
 @dataclass

@@ -168,7 +168,7 @@ class Sink:
                 self.shadow[table] = {}
             case CreateShadow():
                 self.live[table].clear()
-            case SwapShadow():
+            case SwapShadow() if self.shadows:
                 self.live[table] = self.shadow.pop(table)
             case DropShadow():
                 self.shadow.pop(table, None)

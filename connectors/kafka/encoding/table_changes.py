@@ -80,7 +80,7 @@ def _of_copy(change: SchemaChange) -> bool:
     """Whether nothing happened to the source's table: its rows are only read anew."""
     if isinstance(change, TruncateTable):
         return change.copied
-    return isinstance(change, SwapShadow) or (isinstance(change, CreateShadow) and change.schema is None)
+    return isinstance(change, CreateShadow) or (isinstance(change, SwapShadow) and change.schema is None)
 
 
 def _named_after(change: SchemaChange) -> TableId:
