@@ -201,11 +201,11 @@ def schemas_behind(schemas: Mapping[TableId, TableSchema], told: Iterable[Source
     """
     found = dict(schemas)
     for each in told:
-        take(found, each)
+        advance_schemas(found, each)
     return found
 
 
-def take(schemas: dict[TableId, TableSchema], event: SourceEvent) -> None:
+def advance_schemas(schemas: dict[TableId, TableSchema], event: SourceEvent) -> None:
     """Bring the schemas of a source's tables behind one event. Raises EngineError as `schemas_behind`."""
     match event:
         case TableCreated(table=table, created=created):

@@ -375,7 +375,7 @@ class SinkOptions(Options):
         """
         return ()
 
-    def kept(self) -> Mapping[str, str] | None:
+    def fixed(self) -> Mapping[str, str] | None:
         """The values that must stay while a pipeline lives, by keys of the pipeline file; None for none."""
         return None
 

@@ -21,7 +21,7 @@ from cdc.schema import TableId
 from cdc.state.store import RESTORE
 
 
-class RouteRule(Protocol):
+class Route(Protocol):
     """One entry of `route`: tables that match `source_table` go to `sink_table`."""
 
     @property
@@ -60,7 +60,7 @@ class Target:
 _GROUP = re.compile(r"\\\$|\$(\d+)")
 
 
-def target(table: TableId, rule: RouteRule, *, namespaces: bool = False) -> TableId:
+def target(table: TableId, rule: Route, *, namespaces: bool = False) -> TableId:
     """The sink table of a source table that matches the rule; its id may be `namespace.schema.table`."""
     if rule.replace_symbol is not None:
         name = table.names(namespaces=namespaces)[-1]
@@ -86,7 +86,7 @@ def group_number(digits: str, count: int) -> int | None:
     return None
 
 
-def missing_groups(rule: RouteRule) -> list[str]:
+def missing_groups(rule: Route) -> list[str]:
     """The groups that `sink_table` names and the pattern does not have, as they are written."""
     if rule.replace_symbol is not None:
         return []
@@ -96,7 +96,7 @@ def missing_groups(rule: RouteRule) -> list[str]:
 
 
 def route(
-    table: TableId, rules: Sequence[RouteRule], *, first_match: bool = False, namespaces: bool = False
+    table: TableId, rules: Sequence[Route], *, first_match: bool = False, namespaces: bool = False
 ) -> tuple[Target, ...]:
     """Where the rows of a table go: by every rule that matches, or by the first; else to a table of the same id.
 
@@ -133,7 +133,7 @@ class RouteTable:
 
     def __init__(
         self,
-        rules: Iterable[RouteRule] = (),
+        rules: Iterable[Route] = (),
         *,
         first_match: bool = False,
         namespaces: bool = False,

@@ -159,7 +159,7 @@ class Lag:
     transactions: int | None = None
 
     @classmethod
-    def telling(cls, told: Sequence[str], bytes: int = 0, note: str = "", transactions: int | None = None) -> Lag:
+    def with_notices(cls, told: Sequence[str], bytes: int = 0, note: str = "", transactions: int | None = None) -> Lag:
         """With the end of a list of notices that only grows."""
         return cls(bytes, note, tuple(told[-NOTICES:]), len(told), transactions)
 

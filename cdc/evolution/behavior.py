@@ -149,7 +149,7 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
     behavior = policy.behavior
     if behavior is Behavior.EXCEPTION:
         raise ChangeRefused(
-            f"the source changed the table ({told(change)}), and schema.change.behavior is exception",
+            f"the source changed the table ({described(change)}), and schema.change.behavior is exception",
             where=str(change.table),
             hint="write evolve or lenient to carry such changes out, or ignore, and start again",
         )
@@ -159,13 +159,13 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
         if isinstance(change, RenameColumns):
             check_held_back(change, sink)
         why = "ignored" if behavior is Behavior.IGNORE else "left out"
-        return Outcome(_without_values(change, sink), held=f"{told(change)} is {why}: {_kept(change)}")
+        return Outcome(_without_values(change, sink), held=f"{described(change)} is {why}: {_kept(change)}")
     if behavior is Behavior.LENIENT:
         return _lenient(change, sink, source)
     return fitted(change, sink)
 
 
-def told(change: SchemaChange) -> str:
+def described(change: SchemaChange) -> str:
     """A change in a few words: its name and the column."""
     match change:
         case AddColumn(column=column) | AlterColumnType(column=column):
@@ -211,7 +211,7 @@ def fitted(change: SchemaChange, sink: TableSchema) -> Outcome:
         case AlterColumnType(column=column, old=old):
             there = find(sink, column.name)
             if there is None:
-                return Outcome(held=f"{told(change)}: the sink's table has no such column")
+                return Outcome(held=f"{described(change)}: the sink's table has no such column")
             if old is None or there.type == old.type:
                 return Outcome((replace(change, column=replace(column, name=there.name)),))
             return Outcome(_widened(change, there, column))
@@ -234,9 +234,9 @@ def fitted(change: SchemaChange, sink: TableSchema) -> Outcome:
 
 def _renamed(change: RenameColumn, there: Column | None, taken: Column | None) -> Outcome:
     if there is None:
-        return Outcome(held=f"{told(change)}: the sink's table has no column {change.old_name}")
+        return Outcome(held=f"{described(change)}: the sink's table has no column {change.old_name}")
     if taken is not None and taken is not there:
-        return Outcome(held=f"{told(change)}: the sink's table has both columns, {there.name} is NULL from now on")
+        return Outcome(held=f"{described(change)}: the sink's table has both columns, {there.name} is NULL from now on")
     return Outcome((RenameColumn(change.table, there.name, change.new_name),))
 
 
@@ -281,18 +281,20 @@ def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None
                 return Outcome(_added(AddColumn(change.table, column), sink, column))
             wide = _widened(change, there, column)
             narrower = common_type(there.type, column.type) != column.type
-            return Outcome(wide, f"{told(change)}: {there.name} stays wide enough for all values" if narrower else "")
+            return Outcome(
+                wide, f"{described(change)}: {there.name} stays wide enough for all values" if narrower else ""
+            )
         case RenameColumn(old_name=old_name, new_name=new_name):
             return _lenient_rename(change, sink, source, old_name, new_name)
         case RenameColumns():
             exchange, stay = exchanged_leniently(change, sink, source)
-            return Outcome(exchange, f"{told(change)}: {', '.join(stay)} stays, NULL from now on" if stay else "")
+            return Outcome(exchange, f"{described(change)}: {', '.join(stay)} stays, NULL from now on" if stay else "")
         case DropColumn(name=name):
             there = find(sink, name)
             if there is None:
                 return Outcome()
             changes = (*_out_of_key(change, sink, there), *_nullable(change, there))
-            return Outcome(changes, f"{told(change)}: it stays, NULL from now on")
+            return Outcome(changes, f"{described(change)}: it stays, NULL from now on")
         case _:
             return fitted(change, sink)
 
@@ -308,7 +310,7 @@ def _lenient_rename(
     added = _added(AddColumn(change.table, column), sink, replace(column, default=None))
     if there is None:
         return Outcome(added)
-    held = f"{told(change)}: {new_name} is a column of its own, {there.name} stays, NULL from now on"
+    held = f"{described(change)}: {new_name} is a column of its own, {there.name} stays, NULL from now on"
     return Outcome((*added, *_nullable(change, there)), held)
 
 

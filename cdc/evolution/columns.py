@@ -14,7 +14,7 @@ from cdc.evolution.steps import ChangeRemark, Check, Step
 from cdc.evolution.table import ActualColumn, ActualTable, Layout, T, same
 from cdc.schema import LAST, AlterColumnType, Column, DataType, Kind, Position, TableId
 from cdc.types import certain
-from cdc.types.certain import AnyValue, UncertainRows, uncertain, uncertain_text_key
+from cdc.types.certain import AnyValue, UncertainValues, uncertain, uncertain_text_key
 from cdc.types.kinds import TEXTS
 
 
@@ -45,7 +45,7 @@ class ColumnPlanner(Generic[T]):
             yield op.FillColumn(table.id, table, new)
         self._layout.put(replace(table, columns=_inserted(table.columns, new, after)))
 
-    def uncertain(self, change: AlterColumnType) -> UncertainRows | None:
+    def uncertain(self, change: AlterColumnType) -> UncertainValues | None:
         """Whether a change of type that was planned leaves values of rows uncertain."""
         table = self._layout.get(change.table)
         there = None if table is None else table.column(change.column.name)
@@ -85,7 +85,7 @@ class ColumnPlanner(Generic[T]):
         empty = against is not None and against.rows == AnyValue()
         if not stays and not empty and not rules.by_copy(there.type, new_type):
             reason = f"{rules.name} does not turn {there.type} into {new_type} with the values that the source has"
-            against = UncertainRows(AnyValue(), reason)
+            against = UncertainValues(AnyValue(), reason)
         if against is not None and not copied:
             yield self._check(table, there.name, against.rows, f"column {column.name}: {against.reason}")
         if stays:
@@ -165,7 +165,7 @@ class ColumnPlanner(Generic[T]):
 
     def _uncertain(
         self, table: ActualTable[T], there: ActualColumn[T], new: DataType, before: DataType
-    ) -> UncertainRows | None:
+    ) -> UncertainValues | None:
         key = table.in_key(there.name)
         text = self._rules.is_text(self._rules.wanted(new, key=key))
         if not text and new.kind is before.kind is Kind.TIME and (new.length or 0) >= (before.length or 0):

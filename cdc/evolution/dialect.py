@@ -41,7 +41,7 @@ class Dialect(TableRules[T]):
                 dialect = self if change is None else self.with_options(change)
                 yield from _all(table, dialect.create_table(new) if like is None else dialect.create_like(like, new.id))
             case op.SwapShadow(shadow=shadow, new=new):
-                yield from _all(table, self.take_place(shadow, new))
+                yield from _all(table, self.swap_shadow(shadow, new))
             case op.MoveTable(actual=actual, new=new):
                 values = [(column.name, self.quoted(column.name)) for column in new.columns]
                 texts = [*self.create_table(new), self.copy_rows(actual.id, new.id, values), self.drop_table(actual.id)]
@@ -90,7 +90,7 @@ class Dialect(TableRules[T]):
             drop,
             *self.create_table(copy),
             self.copy_rows(old.id, copy.id, chosen),
-            *self.take_place(copy.id, new),
+            *self.swap_shadow(copy.id, new),
         ]
         for sql in texts:
             yield Statement(operation.table, sql, undo=drop)
@@ -216,7 +216,7 @@ class Dialect(TableRules[T]):
         return f"INSERT INTO {self.table_name(target)} ({names}) SELECT {expressions} FROM {self.table_name(source)}"
 
     @abstractmethod
-    def take_place(self, copy: TableId, table: ActualTable[T]) -> Sequence[str]:
+    def swap_shadow(self, copy: TableId, table: ActualTable[T]) -> Sequence[str]:
         """A copy, with all rows, takes the place of a table that it is like; nothing of the old one is left.
 
         At every moment there is a table of that name, unless the dialect is transactional.

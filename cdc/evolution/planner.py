@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Generic
 
 from cdc.errors import ChangeRefused
-from cdc.evolution import beside
 from cdc.evolution import operations as op
+from cdc.evolution import shadows
 from cdc.evolution.columns import ColumnPlanner
 from cdc.evolution.rebuild import rebuild
 from cdc.evolution.rules import TableRules
@@ -78,16 +78,16 @@ class Planner(Generic[T]):
             case CreateShadow():
                 yield from self._copy(change)
             case SwapShadow(table=table):
-                yield from beside.take_place(self._rules, self._layout, replace(self._table(table), id=table))
+                yield from shadows.swap_shadow(self._rules, self._layout, replace(self._table(table), id=table))
             case DropShadow(table=table):
-                yield from beside.let_go(self._layout, table)
+                yield from shadows.drop_shadow(self._layout, table)
             case DropTable(table=table):
-                yield from beside.let_go(self._layout, table)
+                yield from shadows.drop_shadow(self._layout, table)
                 if self._layout.get(table) is not None:
                     yield op.DropTable(table)
                     self._layout.remove(table)
             case TruncateTable(table=table):
-                yield from beside.let_go(self._layout, table)
+                yield from shadows.drop_shadow(self._layout, table)
                 if self._layout.get(table) is not None:
                     yield op.TruncateTable(table)
             case RenameTable():
@@ -146,7 +146,7 @@ class Planner(Generic[T]):
             for column in created.schema.columns:
                 self._rules.check_column(table.id, column.name)
             new = self._rules.with_options(created).new_table(table.id, created.schema)
-        yield from beside.begin(self._layout, table, new, created)
+        yield from shadows.create_shadow(self._layout, table, new, created)
 
     def _ensure_database(self, table: TableId) -> Iterator[Step]:
         if self._rules.has_databases and not self._layout.has_database(table.database):
@@ -171,7 +171,7 @@ class Planner(Generic[T]):
     def _rename(self, change: RenameTable) -> Iterator[Step]:
         name = self._rules.name
         actual, there = self._layout.get(change.table), self._layout.get(change.new_table)
-        yield from beside.let_go(self._layout, change.table)
+        yield from shadows.drop_shadow(self._layout, change.table)
         if actual is None and there is not None:
             return
         actual = self._table(change.table)

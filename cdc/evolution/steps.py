@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cdc.evolution.operations import Operation
 from cdc.schema import SchemaChange, TableId
-from cdc.types.certain import Rows, UncertainRows
+from cdc.types.certain import Rows, UncertainValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +56,4 @@ class PlannedChange:
 
     change: SchemaChange
     steps: tuple[Step, ...] = ()
-    uncertain: UncertainRows | None = None
+    uncertain: UncertainValues | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cdc.evolution.behavior import told
+from cdc.evolution.behavior import described
 from cdc.flow.task import TaskResult
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared
@@ -100,7 +100,8 @@ class BatchReport:
             read.update(result.read)
         return cls(
             batch, tables, dict(counts), duration_s, now, now - newest_ms / 1000 if newest_ms else None, dict(read),
-            _phases(phases or {}, results), tuple((str(change.table), told(change)) for change in changes), position,
+            _phases(phases or {}, results),
+            tuple((str(change.table), described(change)) for change in changes), position,
             sum(result.bytes_read for result in results),
         )  # fmt: skip
 

@@ -110,7 +110,7 @@ class _Walk:
         schema = self.sources.get(event.table)
         self.made += self._through(schema, event)
         self._note_renamed(schema, event)
-        on.take(self.sources, event)
+        on.advance_schemas(self.sources, event)
 
     def _through(self, schema: TableSchema | None, event: on.SourceEvent) -> list[on.SourceEvent]:
         """The events of `through`, with notices."""

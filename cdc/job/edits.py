@@ -67,7 +67,7 @@ class Edits:
         if moved and (last is None or last < 0):
             assert before is not None
             raise self._refused("sink", ", ".join(before.at), ", ".join(self._now.at))
-        self._check_kept(before)
+        self._check_fixed(before)
         known = max(committed, self._log.last())
         if last is not None and last > known:
             raise SinkError(
@@ -86,9 +86,9 @@ class Edits:
                 hint="put the newer one back; or remove it and start anew with another --state-dir",
             )
 
-    def _check_kept(self, before: Fingerprint | None) -> None:
-        kept, now = (before and before.kept) or {}, self._now.kept or {}
-        for key, text in kept.items():
+    def _check_fixed(self, before: Fingerprint | None) -> None:
+        fixed, now = (before and before.fixed) or {}, self._now.fixed or {}
+        for key, text in fixed.items():
             if now.get(key, text) != text:
                 raise EditRefused(
                     f"is {now[key]} now, the runs before had {text}: what they wrote would come twice",
@@ -188,9 +188,9 @@ def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     """A pipeline file's answer to where rows go."""
     sink = spec.sink
     places = sink.places() if isinstance(sink, SinkOptions) else ()
-    naming, kept = (sink.naming(), sink.kept()) if isinstance(sink, SinkOptions) else (None, None)
+    naming, fixed = (sink.naming(), sink.fixed()) if isinstance(sink, SinkOptions) else (None, None)
     patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
-    return Fingerprint(sink.type, places, naming, kept, patterns)
+    return Fingerprint(sink.type, places, naming, fixed, patterns)
 
 
 def targets(routes: RouteTable, tables: Iterable[TableId]) -> Targets:

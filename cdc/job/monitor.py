@@ -60,7 +60,7 @@ class Monitor:
     def update(self, query: StreamingQuery, *, last: bool) -> None:
         """Tell it now. `last`: the query has ended."""
         self._read_lag(query)
-        for notice in self._notices.take():
+        for notice in self._notices.drain():
             self.line(notice, level="warning")
             self._recording.notice(notice)
         now = self._progress.snapshot()

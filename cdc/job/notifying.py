@@ -10,7 +10,7 @@ from cdc.spec.model import PipelineSpec
 from cdc.status.model import StatusDocument
 from cdc.status.notifications import Look
 from cdc.status.notify import NotificationTarget, Notifier
-from cdc.status.recorder import told_error
+from cdc.status.recorder import shown_error
 
 
 class RunNotifying:
@@ -37,7 +37,7 @@ class RunNotifying:
             return
         if isinstance(error, Exception):
             now_s = time.time()
-            failed = Look(self._name, "failed", error=told_error(error, now_s))
+            failed = Look(self._name, "failed", error=shown_error(error, now_s))
             self._notifier.look(failed, self._target, now_s)
         self._notifier.close()
 

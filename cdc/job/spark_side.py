@@ -14,7 +14,7 @@ from cdc.job.control import RunControl
 from cdc.job.executors import executors_side
 from cdc.job.run_settings import LockedState, Mode, Output
 from cdc.job.spark.own import OwnSpark, chosen_java
-from cdc.job.spark.without_executors import told_without_executors
+from cdc.job.spark.without_executors import warn_without_executors
 from cdc.job.stream import StreamParts, TaskParts
 from cdc.sink import Sink
 from cdc.source import Limits, Source
@@ -53,7 +53,7 @@ class SparkSide:
             if stop.is_set():
                 return None
         waiting, warn = self._control.progress.waiting, self._output.warn
-        stack.enter_context(told_without_executors(spark, stop, warn, waiting, alone=self._shared is None))
+        stack.enter_context(warn_without_executors(spark, stop, warn, waiting, alone=self._shared is None))
         side = self._executors_side(stack, spark, task, parallelism)
         return None if side is None else (spark, StreamParts(source, state, _limits(self._spec), parallelism, side))
 

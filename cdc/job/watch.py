@@ -55,14 +55,14 @@ class Signals:
             yield
             return
         before = {number: signal.getsignal(number) for number in STOPPING}
-        self.take_over()
+        self.install()
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def take_over(self) -> None:
+    def install(self) -> None:
         """Install the handlers. Main thread."""
         if threading.current_thread() is threading.main_thread():
             for number in STOPPING:

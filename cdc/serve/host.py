@@ -31,5 +31,5 @@ class Host(Protocol):
     def expect(self) -> Callable[[], None]:
         """One that is to start first will take its turn; what is to be called when it has, or takes none."""
 
-    def tell(self, name: str, line: LogLine) -> None:
+    def log_line(self, name: str, line: LogLine) -> None:
         """A line of a pipeline's log that is worth a look."""

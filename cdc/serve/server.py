@@ -366,7 +366,7 @@ class Server:
         """Count a supervisor that is to start first, and will take its turn."""
         return self._turns.expect()
 
-    def tell(self, name: str, line: LogLine) -> None:
+    def log_line(self, name: str, line: LogLine) -> None:
         """Write a line of a pipeline's log that is worth a look. For supervisors."""
         fields = "".join(f" {key}={value}" for key, value in line.fields.items())
         self.say(f"{name}: {line.message}{fields}", line.level)

@@ -56,7 +56,7 @@ class Supervisor:
         self._job = run
         self.spec, self.root, self._host = spec, root, host
         self._history = RunHistory(root)
-        self.log = RunLog(root, lambda line: host.tell(spec.label, line))
+        self.log = RunLog(root, lambda line: host.log_line(spec.label, line))
         self._changed = threading.Condition()
         self._jobs: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._closed = False
@@ -375,4 +375,4 @@ class Supervisor:
             self._say(f"the history of its runs is not kept on disk: {error}", "warning")
 
     def _say(self, message: str, level: str) -> None:
-        self._host.tell(self.spec.label, LogLine(time.time(), level, message))
+        self._host.log_line(self.spec.label, LogLine(time.time(), level, message))

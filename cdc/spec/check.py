@@ -234,9 +234,9 @@ class _Checker:
         """One model in either form; None when something is wrong with it."""
         if not models.is_named(tree.find(self.root, path)):
             block = self._block(path, models.ModelBlock)
-            return None if block is None or self.wrong.below(path) else block.asked()
+            return None if block is None or self.wrong.below(path) else block.for_rules()
         named, options = self._block(path, models.NamedModel), self._block((*path, "options"), models.ModelOptions)
-        return None if named is None or options is None or self.wrong.below(path) else options.asked(named.name)
+        return None if named is None or options is None or self.wrong.below(path) else options.for_rules(named.name)
 
     def _model_key(self, path: Path) -> str:
         return "name" if models.is_named(tree.find(self.root, path)) else "model-name"

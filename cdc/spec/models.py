@@ -82,7 +82,7 @@ class ModelBlock(Block):
             yield Remark("openai.chat.prompt", "is for OpenAIChatModel", "remove the key")
         yield from _address_problems(self.host, "openai.host", self.allow_http, "openai.allow-http")
 
-    def asked(self) -> Model:
+    def for_rules(self) -> Model:
         """The model in the form that rules ask."""
         url = self.host.strip().rstrip("/")
         return Model(
@@ -188,7 +188,7 @@ class ModelOptions(Block):
                 hint = "on-error: null in the rule makes a text that the model refuses NULL, and counts it"
                 yield Remark(key, "`ignore` would lose answers while the server is away", hint)
 
-    def asked(self, name: str) -> Model:
+    def for_rules(self, name: str) -> Model:
         """The model of this name, for the rules."""
         extra = _object(self.extra_body or "{}") or {}
         chat = {

@@ -26,13 +26,13 @@ class Fingerprint:
         sink: the connector's name.
         at: where its data is; servers of one cluster are one each. Empty where the options do not tell.
         patterns: names of the table patterns of the file.
-        naming, kept: what else the sink's options say (`cdc.options.SinkOptions`); None where nobody knows.
+        naming, fixed: what else the sink's options say (`cdc.options.SinkOptions`); None where nobody knows.
     """
 
     sink: str
     at: tuple[str, ...]
     naming: Mapping[str, str] | None = None
-    kept: Mapping[str, str] | None = None
+    fixed: Mapping[str, str] | None = None
     patterns: tuple[str, ...] = ()
 
     def same_place(self, other: Fingerprint) -> bool:
@@ -59,5 +59,5 @@ class Fingerprints:
 
     def write(self, now: Fingerprint) -> None:
         """Keep it for the runs that follow. Raises StateError."""
-        sink = {"type": now.sink, "at": list(now.at), "naming": now.naming, "kept": now.kept}
+        sink = {"type": now.sink, "at": list(now.at), "naming": now.naming, "kept": now.fixed}
         self._store.write_json(FILE, {"sink": sink, "patterns": list(now.patterns)}, indent=1)

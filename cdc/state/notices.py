@@ -28,7 +28,7 @@ class Notices:
         """Write them down; on disk when it returns. Stream reader process."""
         self._log.append(*({"notice": notice} for notice in notices))
 
-    def take(self) -> list[str]:
+    def drain(self) -> list[str]:
         """The notices that nobody has read yet. Driver, several times a second."""
         if self._told is None:
             fields = self._store.read_json(_TOLD)

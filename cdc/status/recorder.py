@@ -113,7 +113,7 @@ class Recorder:
             self._events.append(
                 SchemaEvent(self._now(), -1 if running is None else running, error.where, error.message, "failed")
             )
-        self._errors.append(told_error(error, self._now()))
+        self._errors.append(shown_error(error, self._now()))
 
     def restarted(self) -> None:
         """The run has begun a batch again, after the loss of a process."""
@@ -215,7 +215,7 @@ class Recorder:
         )
 
 
-def told_error(error: BaseException, at_s: float) -> Error:
+def shown_error(error: BaseException, at_s: float) -> Error:
     """An error as it is shown; one that nobody foresaw by its class and text."""
     if isinstance(error, CdcError):
         return Error(at_s, type(error).__name__, error.message, error.where, error.hint, error.retryable)

@@ -21,7 +21,7 @@ from cdc.status.events import EventFile
 from cdc.status.file import BEAT_S, LIVING, beat, last_status, write_status
 from cdc.status.history import HistoryFile
 from cdc.status.model import SchemaTotals, State, StatusDocument
-from cdc.status.recorder import Recorder, told_error
+from cdc.status.recorder import Recorder, shown_error
 from cdc.tables.held import HeldTables
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Recording:
         self._recorder.error(error)
         if self._outlets.traces is not None:
             self._outlets.traces.failed(error, self._progress.running, time.time())
-        fields: dict[str, Any] = asdict(told_error(error, 0.0))
+        fields: dict[str, Any] = asdict(shown_error(error, 0.0))
         del fields["at_s"]
         self._event("error", **fields)
         self._dirty = True

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from cdc.errors import EditRefused, EngineError
-from cdc.events import take
+from cdc.events import advance_schemas
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.merge import find
 from cdc.route import RouteTable, Target
@@ -126,7 +126,7 @@ class Machine:
     def _take_source_event(self, event: Any) -> None:
         source, before = event.table, self.tables.sources.get(event.table)
         behind = {} if before is None else {source: before}
-        take(behind, event)
+        advance_schemas(behind, event)
         if isinstance(event, on.TableCreated):
             for _, table in self.tables.pairs_of(source):
                 self.tables.merge(table, source)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
-from cdc.evolution.behavior import Policy, behave, told
+from cdc.evolution.behavior import Policy, behave, described
 from cdc.evolution.merge import find
 from cdc.route import Target
 from cdc.schema import (
@@ -154,7 +154,7 @@ class Step:
         """The event in a few words."""
         match self.event:
             case on.TableChanged() | on.TableTruncated() | on.TableDropped():
-                return told(self.change)
+                return described(self.change)
             case on.ChangeRefused():
                 return "change.refused"
             case on.SnapshotBegun():

@@ -33,7 +33,7 @@ class Form:
     task: str = ""
     fields: tuple[str, ...] = ()
 
-    def told(self, prompt: str, more: Sequence[str]) -> str:
+    def system_message(self, prompt: str, more: Sequence[str]) -> str:
         """The system message: what the file says of the model, the task, and the shape of the answer."""
         shape = ", ".join(f'"{name}": ...' for name in self.fields)
         parts = [prompt, self.task.format(*more), f"Answer with one JSON object and nothing else: {{{shape}}}"]

@@ -53,7 +53,7 @@ class LoadedModel:
         self.form = form[1] if form else _FORMS_OF_KINDS[model.kind]
         self.op = f"asks {self.name} {model.name.upper()}" if form else f"ask {model.name.upper()}"
         told = [self.form.kind, model.model, model.url, model.prompt]
-        self._told = json.dumps([*told, self.name, *model.asking()] if form else told).encode()
+        self._told = json.dumps([*told, self.name, *model.answer_inputs()] if form else told).encode()
         self._retry = RETRY
         self._answers: Answers | None = None
         self._refused: dict[str, str] = {}
@@ -177,7 +177,7 @@ class LoadedModel:
         ((first, *more),) = questions
         if self.form.kind == "image":
             return [await client.about_image(first, *more)]
-        answer = await client.chat(self.form.told(self.model.prompt, more), first)
+        answer = await client.chat(self.form.system_message(self.model.prompt, more), first)
         return [client.json_of(answer) if self.form.fields else answer]
 
 
@@ -218,7 +218,7 @@ def loaded_models(models: Sequence[Model]) -> tuple[tuple[LoadedModel, ...], dic
     return (*single, *(model for each in functions for model in each.models.values())), own
 
 
-def asks(node: Typed) -> bool:
+def uses_model(node: Typed) -> bool:
     """Whether a model is asked in an expression."""
     return any(each.op.startswith(("ask ", "asks ")) for each in walk(node))
 
@@ -245,9 +245,9 @@ def _deciding(
     rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], condition: Typed | None
 ) -> Iterator[tuple[SqlText, Span, str, str]]:
     start, hint = Span(0, 1), "a model may answer otherwise next time; put the answer into a column that is no key"
-    if condition is not None and rule.filter is not None and asks(condition):
+    if condition is not None and rule.filter is not None and uses_model(condition):
         yield rule.filter.text, start, "a filter cannot ask a model", hint
-    found = [output for output in made if asks(output.node)]
+    found = [output for output in made if uses_model(output.node)]
     if not found or rule.projection is None:
         return
     text, span = rule.projection.text, found[0].node.span

@@ -17,7 +17,7 @@ from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.transform.changes import rule_changes
 from cdc.transform.compiled import typing_of
 from cdc.transform.inputs import OF_CHANGE, OF_TABLE
-from cdc.transform.models import asks, loaded_models
+from cdc.transform.models import loaded_models, uses_model
 from cdc.transform.rule import OwnFunction, Rule, parse_rule
 from cdc.transform.texts import RuleSettings, RuleSource
 from cdc.transform.typed import columns
@@ -79,7 +79,7 @@ class Rules:
         if rule is None:
             return []
         made, own = typing_of(rule, schema), OF_CHANGE - set(schema.names)
-        found = [each.column.name for each in made.outputs if own & set(columns(each.node)) or asks(each.node)]
+        found = [each.column.name for each in made.outputs if own & set(columns(each.node)) or uses_model(each.node)]
         return [*found, *(["the filter"] if made.condition is not None and own & set(columns(made.condition)) else [])]
 
     def same_rows(self, before: TableId, after: TableId, schema: TableSchema) -> bool:

@@ -88,7 +88,7 @@ class Model:
     embedding_body: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def asking(self) -> tuple[object, ...]:
+    def answer_inputs(self) -> tuple[object, ...]:
         """The inputs of an answer besides name, prompt and input."""
         return self.user_prompt, self.image_urls, self.chat_body, self.embedding_body
 

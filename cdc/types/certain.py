@@ -72,21 +72,21 @@ Rows = AnyValue | LongerText | LongerBytes | EndsWithSpace | OutsideOf | MoreDig
 
 
 @dataclass(frozen=True, slots=True)
-class UncertainRows:
+class UncertainValues:
     """The rows whose values may differ between source and sink after the change, and why they may."""
 
     rows: Rows
     reason: str
 
 
-def uncertain(new: DataType, old: DataType) -> UncertainRows | None:
+def uncertain(new: DataType, old: DataType) -> UncertainValues | None:
     """The rows that a change of type leaves uncertain; None when it is certain for all."""
     if old == new:
         return None
     if old.kind in BINARIES and new.kind in BINARIES:
         return _of_bytes(new, old)
     if _converted(new, old):
-        return UncertainRows(AnyValue(), f"{old} values may come out differently as {new} in the source")
+        return UncertainValues(AnyValue(), f"{old} values may come out differently as {new} in the source")
     if old.kind in TEXTS and new.kind in TEXTS:
         return _of_text(new, old)
     if old.kind in RANGES and new.kind in RANGES:
@@ -113,7 +113,7 @@ def not_kept(new: DataType, old: DataType) -> Rows | None:
     return AnyValue() if zoned or long_decimal else None
 
 
-def uncertain_text_key(new: DataType, old: DataType) -> UncertainRows | None:
+def uncertain_text_key(new: DataType, old: DataType) -> UncertainValues | None:
     """The same for a key that the sink keeps as text: `1.50` and `1.5000` would be two keys for one value.
 
     Rows that come later would not meet the rows that are there under the same key.
@@ -126,7 +126,7 @@ def uncertain_text_key(new: DataType, old: DataType) -> UncertainRows | None:
         respelled = new.kind in REALS and old.kind is not new.kind
     if not respelled:
         return None
-    return UncertainRows(AnyValue(), f"keys are text here, and {new} values are spelled otherwise than {old}")
+    return UncertainValues(AnyValue(), f"keys are text here, and {new} values are spelled otherwise than {old}")
 
 
 def condition(column: str, rows: Rows, *, native_bytes: bool = True) -> str:
@@ -172,19 +172,19 @@ def _converted(new: DataType, old: DataType) -> bool:
     return (old.kind in RANGES and new.kind is Kind.STRING) or (old.kind in TEXTS and new.kind not in TEXTS)
 
 
-def _of_bytes(new: DataType, old: DataType) -> UncertainRows | None:
+def _of_bytes(new: DataType, old: DataType) -> UncertainValues | None:
     if new.kind is Kind.BINARY:
-        return UncertainRows(AnyValue(), f"{old} values may come out differently as {new}: the source fills them up")
+        return UncertainValues(AnyValue(), f"{old} values may come out differently as {new}: the source fills them up")
     if _shorter(new, old):
-        return UncertainRows(LongerBytes(new.length or 0), f"values are longer than {new}")
+        return UncertainValues(LongerBytes(new.length or 0), f"values are longer than {new}")
     return None
 
 
-def _of_text(new: DataType, old: DataType) -> UncertainRows | None:
+def _of_text(new: DataType, old: DataType) -> UncertainValues | None:
     if new.kind is Kind.CHAR and old.kind is not Kind.CHAR:
-        return UncertainRows(EndsWithSpace(), f"{new} takes spaces at the end away in the source")
+        return UncertainValues(EndsWithSpace(), f"{new} takes spaces at the end away in the source")
     if _shorter(new, old):
-        return UncertainRows(LongerText(new.length or 0), f"values are longer than {new}")
+        return UncertainValues(LongerText(new.length or 0), f"values are longer than {new}")
     return None
 
 
@@ -192,21 +192,21 @@ def _shorter(new: DataType, old: DataType) -> bool:
     return new.length is not None and (old.length is None or new.length < old.length)
 
 
-def _of_integers(new: DataType, old: DataType) -> UncertainRows | None:
+def _of_integers(new: DataType, old: DataType) -> UncertainValues | None:
     low, high = RANGES[new.kind]
     old_low, old_high = RANGES[old.kind]
     if low <= old_low and old_high <= high:
         return None
-    return UncertainRows(OutsideOf(low, high), f"values are outside of {new}")
+    return UncertainValues(OutsideOf(low, high), f"values are outside of {new}")
 
 
-def _of_decimals(new: DataType, old: DataType) -> UncertainRows | None:
+def _of_decimals(new: DataType, old: DataType) -> UncertainValues | None:
     scale = new.scale or 0 if (new.scale or 0) < (old.scale or 0) else None
     whole = _whole(new) if _whole(new) < _whole(old) else None
     if scale is None and whole is None:
         return None
     reason = f"the source has rounded or cut {old} to {new}, and does not log the values"
-    return UncertainRows(MoreDigits(scale, whole), reason)
+    return UncertainValues(MoreDigits(scale, whole), reason)
 
 
 def _whole(decimal: DataType) -> int:

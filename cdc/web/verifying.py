@@ -14,7 +14,7 @@ from cdc.errors import CdcError, NotNow
 from cdc.serve.control import Control, PipelineView
 from cdc.serve.hints import for_a_server
 from cdc.status.model import Error
-from cdc.status.recorder import told_error
+from cdc.status.recorder import shown_error
 
 if TYPE_CHECKING:
     from cdc.verify.report import TableReport, Verification
@@ -73,7 +73,7 @@ class Verifications:
         except Exception as error:  # noqa: BLE001 - shown on the page, whatever it is
             now = time.time()
             own = for_a_server(error, view.name) if isinstance(error, CdcError) else error
-            self._put(view.name, state="failed", ended_s=now, error=told_error(own, now))
+            self._put(view.name, state="failed", ended_s=now, error=shown_error(own, now))
             return
         state = "equal" if result.equal else "different"
         self._put(view.name, state=state, ended_s=time.time(), summary=result.summary)

@@ -171,7 +171,7 @@ class DorisDialect(TableDialect):
         """Without TO."""
         return f"ALTER TABLE {self.table_name(table)} RENAME COLUMN {quoted(old_name)} {quoted(new_name)}"
 
-    def take_place(self, copy: TableId, table: ActualTable[SqlType]) -> Sequence[str]:
+    def swap_shadow(self, copy: TableId, table: ActualTable[SqlType]) -> Sequence[str]:
         """In one step; the old table is dropped with it."""
         replaced = f"REPLACE WITH TABLE {quoted(copy.table)} PROPERTIES ('swap' = 'false')"
         return [f"ALTER TABLE {self.table_name(table.id)} {replaced}"]

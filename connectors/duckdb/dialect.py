@@ -156,7 +156,7 @@ class DuckDbDialect(Dialect[str]):
         name = self.table_name(table.id)
         return f"ALTER TABLE {name} ALTER COLUMN {quoted(column.name)} TYPE {column.type} USING {value}"
 
-    def take_place(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
+    def swap_shadow(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
         """The old table goes, the copy gets its name."""
         return [self.drop_table(table.id), self.rename_table(copy, table.id.table)]
 

@@ -24,7 +24,7 @@ from cdc.source import Context
 from connectors.kafka.client import SINK, KafkaCluster
 from connectors.kafka.delivery.announcing import Announcing
 from connectors.kafka.delivery.clients import POOL, Clients
-from connectors.kafka.delivery.fences import DRIVER, FencesKept, WrittenBatch, is_written, part_of
+from connectors.kafka.delivery.fences import DRIVER, CommittedFences, WrittenBatch, is_written, part_of
 from connectors.kafka.delivery.task import Outgoing, Tally
 from connectors.kafka.delivery.too_large import OversizedRecords
 from connectors.kafka.delivery.topics import NewTopics, Topics, now_ms
@@ -61,7 +61,7 @@ class KafkaSink(Sink):
             options.create_topics, options.create_partitions, options.create_replication, options.topic_config()
         )
         self._delivery = Producing(options.transactional(), options.largest_message)
-        self._kept = FencesKept(context.store)
+        self._kept = CommittedFences(context.store)
         self._id = f"{options.transactional_id_prefix}-{context.pipeline}"
 
     def check(self) -> None:
@@ -172,7 +172,7 @@ class KafkaSink(Sink):
         try:
             # The first task's says whether fences were forgotten, where there are schema changes alone.
             parts = sorted(written | {DRIVER, part_of(0)} if announced else written)
-            lost = self._kept.taken_back(batch, parts, clients.fences.written(parts))
+            lost = self._kept.aborted_parts(batch, parts, clients.fences.written(parts))
         except BaseException:
             clients.close()
             raise

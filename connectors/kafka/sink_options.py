@@ -214,7 +214,7 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         """Every broker that is named."""
         return tuple(dict.fromkeys(server.lower() for server in self.bootstrap_servers.split(",")))
 
-    def kept(self) -> dict[str, str]:
+    def fixed(self) -> dict[str, str]:
         """The names that fences are found by."""
         return {
             "sink.fence-topic": self.fence_topic,

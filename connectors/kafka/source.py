@@ -68,7 +68,7 @@ class KafkaSource(Source):
         self._history.truncate(0)
         self._history.append([partition_entry(name) for name in names])
         at = KafkaOffset(len(names), offsets)
-        ids = TopicIds(self._cluster, self._policy).ask(at.topics)
+        ids = TopicIds(self._cluster, self._policy).fetch(at.topics)
         return replace(at, ids=ids).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
@@ -116,7 +116,7 @@ class KafkaSource(Source):
         """Roughly how many bytes of messages are not planned yet."""
         if self._plans is None:
             return None
-        return Lag.telling(list(self._notices), self._plans.lag())
+        return Lag.with_notices(list(self._notices), self._plans.lag())
 
     def stop(self) -> None:
         """Close the planner's connection; also while it waits in another thread."""

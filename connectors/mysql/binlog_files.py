@@ -104,7 +104,7 @@ class BinlogFilesSource(Source):
             self._read_files.check(files)
             self._segments = self._plan(fresh, start, files, limits, self._notices)
         self._fill(self._segments, limits)
-        batch = self._queue.take(limits)
+        batch = self._queue.poll(limits)
         if not batch and self._error is not None:
             raise self._error
         if not batch:
@@ -175,7 +175,7 @@ class BinlogFilesSource(Source):
 
     def lag(self) -> Lag | None:
         """Only what the statements in the files have given reason to tell."""
-        return Lag.telling(self._notices) if self._notices else None
+        return Lag.with_notices(self._notices) if self._notices else None
 
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""

@@ -14,7 +14,7 @@ from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.engines import without_transactions
 from connectors.mysql.server.foreign_keys import examine_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
-from connectors.mysql.server.not_logged import not_logged_problems, told_filter
+from connectors.mysql.server.not_logged import describe_filter, not_logged_problems
 from connectors.mysql.server.positions import check_file_position, check_gtid_position, list_logs
 from connectors.mysql.server.same_server import check_not_reset
 from connectors.mysql.server.server_check import (
@@ -93,7 +93,7 @@ def _left_out(connection: MySqlConnection, info: ServerInfo, wanted: Callable[[T
     """Databases and tables that the log leaves out."""
     for what, fix in not_logged_problems(connection, info, wanted):
         yield error("server settings", what, _kept(info, fix))
-    if filtered := told_filter(info):
+    if filtered := describe_filter(info):
         fix = "make such statements in the database of their table, and run cdc verify after one that was not"
         yield warning("server settings", filtered, fix)
 

@@ -76,8 +76,8 @@ class Parts:
         """Bytes read ahead, and what the log's reader and the planner of chunks have met."""
         lag = self.tail.lag() if "tail" in self.__dict__ else None
         if lag is None:
-            return Lag.telling(self.notices) if self.notices else None
-        return Lag.telling(self.notices, lag.bytes, lag.note, lag.transactions)
+            return Lag.with_notices(self.notices) if self.notices else None
+        return Lag.with_notices(self.notices, lag.bytes, lag.note, lag.transactions)
 
     def stop(self) -> None:
         """End the threads of those that were made."""

@@ -38,9 +38,9 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.parts import Parts
 from connectors.mysql.schema.schemas import of_captured, shown_schema
 from connectors.mysql.server.engines import check_engines
-from connectors.mysql.server.foreign_keys import told_cascades
+from connectors.mysql.server.foreign_keys import describe_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
-from connectors.mysql.server.not_logged import told_filter
+from connectors.mysql.server.not_logged import describe_filter
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.snapshot.plan.payloads import opened, stored
 
@@ -88,9 +88,9 @@ class MySqlSource(Source):
                 raise explain_no_tables(table_ids(connection), self._parts.options.pattern, connection)
             check_select(connection, found)
             check_engines(connection, [table for table in found if self._options.copied_at_first(table)])
-            if filtered := told_filter(info):
+            if filtered := describe_filter(info):
                 log.warning("%s", filtered)
-            for told in told_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):
+            for told in describe_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):
                 if self._options.cascades != "ignore":
                     log.warning("%s", told)
         return {table: shown_schema(definition, self._options) for table, definition in found.items()}

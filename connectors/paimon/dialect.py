@@ -252,10 +252,10 @@ class PaimonDialect(Dialect[str]):
         """Columns keep their names; Arrow converts their values."""
         return PaimonStep(super().copy_rows(source, target, values), "copy_rows", source=source, target=target)
 
-    def take_place(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
+    def swap_shadow(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
         """Swap the shadow table in: one snapshot of the table where both are alike, else by its name."""
         text = f"INSERT OVERWRITE {self.table_name(table.id)} FROM {self.table_name(copy)}"
-        return [PaimonStep(text, "take_place", copy=copy, table=table.id)]
+        return [PaimonStep(text, "swap_shadow", copy=copy, table=table.id)]
 
 
 def alike(one: PaimonTable, other: PaimonTable) -> bool:

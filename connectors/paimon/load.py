@@ -47,7 +47,7 @@ class Loader:
         """Open the table. Raises SinkError when it is not one that the pipeline writes to."""
         table = self.tables.get(first.table)
         if table.identity:  # of a pipeline before this one, such as that of a savepoint
-            table = self.tables.take(table, self.pipeline)
+            table = self.tables.claim(table, self.pipeline)
         table.check()
         check_source(first, table.columns, table.keys)
         return Load(self, table, task, self.note)

@@ -165,7 +165,7 @@ class PaimonSchemas(SchemaSession[str]):
         messages = copied(self._catalog, self._tables.get(source), to, base + 1, self._prefix)
         overwrite(self._catalog, to, self._user, messages)
 
-    def _take_place(self, copy: TableId, table: TableId) -> None:
+    def _swap_shadow(self, copy: TableId, table: TableId) -> None:
         source, to = self._tables.get(copy), self._tables.find(table)
         if to is not None and alike(_actual(source), _actual(to)):
             sequence = to.sequence_base(self._pipeline) + greatest_sequence(self._catalog, source)

@@ -70,7 +70,7 @@ class PaimonSink(TableSink[str]):
         for table in dict.fromkeys(change.table for change in changes if isinstance(change, CreateTable)):
             found = self._tables.find(table)
             if found is not None:
-                self._tables.take(found, self._pipeline)
+                self._tables.claim(found, self._pipeline)
         super().apply(batch, changes)
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:

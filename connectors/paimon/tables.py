@@ -104,10 +104,10 @@ class CatalogTables:
         """The table, as `find`. Raises SinkError when there is none."""
         return existing(table, self.find(table))
 
-    def take(self, table: LakeTable, pipeline: str) -> LakeTable:
+    def claim(self, table: LakeTable, pipeline: str) -> LakeTable:
         """Note that the pipeline writes to a table: its rows are numbered above those that are there.
 
-        Nothing changes for one that it has taken or made. Raises SinkError.
+        Nothing changes for one that it has claimed or made. Raises SinkError.
         """
         if SEQUENCE_BASE + pipeline in table.options:
             return table

@@ -178,7 +178,7 @@ class StarRocksDialect(TableDialect):
         """Only with the whole definition."""
         return self.modify_column(table, column, "")
 
-    def take_place(self, copy: TableId, table: ActualTable[SqlType]) -> Sequence[str]:
+    def swap_shadow(self, copy: TableId, table: ActualTable[SqlType]) -> Sequence[str]:
         """In one step; then the old one, which has the copy's name, goes."""
         swap = f"ALTER TABLE {self.table_name(table.id)} SWAP WITH {quoted(copy.table)}"
         return [swap, self.drop_copy(copy)]

@@ -89,7 +89,7 @@ class SqliteDialect(Dialect[str]):
     def modify_column(self, table: ActualTable[str], column: ActualColumn[str], value: str) -> str:
         return f"UPDATE {self.table_name(table.id)} SET {self.quoted(column.name)} = {value}"
 
-    def take_place(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
+    def swap_shadow(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
         return [self.drop_table(table.id), self.rename_table(copy, table.id.table)]
 
 

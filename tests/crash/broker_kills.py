@@ -109,10 +109,10 @@ def wait_until(found: Callable[[], bool]) -> None:
 @contextmanager
 def watched(killer: Killer) -> Iterator[None]:
     """Let the sink tell the killer which step it is at."""
-    asked, send, take_over, read = (
+    asked, send, init_transactions, read = (
         TransactionWriter._asked,
         TransactionWriter.send,
-        TransactionWriter.take_over,
+        TransactionWriter.init_transactions,
         Fences.written,
     )
     names = {doing: step for step, doing in ASKED.items()}
@@ -128,9 +128,9 @@ def watched(killer: Killer) -> Iterator[None]:
         send(writer, *given)
         killer.reached("mid-produce")
 
-    def around_take_over(writer: TransactionWriter, topic: str) -> None:
+    def around_init(writer: TransactionWriter, topic: str) -> None:
         killer.reached("before connect")
-        take_over(writer, topic)
+        init_transactions(writer, topic)
 
     def around_read(fences: Fences, *given: Any) -> Any:
         killer.reached("before the fence is read")
@@ -138,7 +138,7 @@ def watched(killer: Killer) -> Iterator[None]:
 
     with (
         patch.object(TransactionWriter, "_asked", around_asked), patch.object(TransactionWriter, "send", around_send),
-        patch.object(TransactionWriter, "take_over", around_take_over), patch.object(Fences, "written", around_read),
+        patch.object(TransactionWriter, "init_transactions", around_init), patch.object(Fences, "written", around_read),
     ):  # fmt: skip
         yield
 

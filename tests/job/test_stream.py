@@ -220,7 +220,7 @@ def test_notices_are_on_disk_before_the_batch_that_met_them_is_known(tmp_path: P
         met: tuple[str, ...] = ()
 
         def lag(self) -> Lag:
-            return Lag.telling(self.met)
+            return Lag.with_notices(self.met)
 
         def latest_offset(self, start: Any, limits: Any, wait_s: float) -> Any:
             self.met = (*self.met, f"notice {len(self.met)}")

@@ -298,7 +298,7 @@ def test_handlers_are_taken_back_from_whoever_took_them() -> None:
     before = signal.getsignal(signal.SIGINT)
     with signals.installed():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # as Spark does when it starts
-        signals.take_over()
+        signals.install()
         os.kill(os.getpid(), signal.SIGINT)
         assert signals.stop.wait(60)
     assert signal.getsignal(signal.SIGINT) is before

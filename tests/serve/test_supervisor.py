@@ -66,7 +66,7 @@ class Runs:
     def expect(self) -> Callable[[], None]:
         return self.turns.expect()
 
-    def tell(self, name: str, line: LogLine) -> None:
+    def log_line(self, name: str, line: LogLine) -> None:
         self.told.append(line)
 
 

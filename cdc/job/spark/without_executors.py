@@ -67,7 +67,7 @@ class WithoutExecutors:
 
 
 @contextlib.contextmanager
-def told_without_executors(
+def warn_without_executors(
     spark: SparkSession,
     stop: threading.Event,
     warn: Callable[[str], None],

@@ -28,7 +28,7 @@ class Restored:
     openings: list[int] = field(default_factory=list)
     size: int = 0
 
-    def take(self, entry: Entry) -> None:
+    def apply(self, entry: Entry) -> None:
         """This step comes next."""
         if entry.kind == OPEN and not self.closed:
             self.openings.append(entry.number)
@@ -50,7 +50,7 @@ def restore(bucket: Bucket, folder: Path) -> Restored:
         if entry.kind == BASE:
             found = Restored(entry.number, bool(entry.notes["closed"]), list(entry.notes["openings"]))
         else:
-            found.take(entry)
+            found.apply(entry)
             found.size += sum(len(change.data or b"") for change in entry.changes)
     return found
 
@@ -72,7 +72,7 @@ def restore_bulk(bucket: Bucket, folder: Path) -> None:
 def extend(bucket: Bucket, folder: Path, found: Restored, entry: Entry) -> None:
     """Take in a step that came after `restore`."""
     _carry_out(entry, folder)
-    found.take(entry)
+    found.apply(entry)
 
 
 def _entries(bucket: Bucket) -> Sequence[Entry] | None:

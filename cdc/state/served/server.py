@@ -20,7 +20,7 @@ from cdc.errors import CdcError, StateError
 from cdc.state.append_log import AppendLog
 from cdc.state.directory import StateDir
 from cdc.state.durable import durable, make_folder, state_error
-from cdc.state.served.wire import BUFFER, Door, exactly, kept_alive, new_certificate, pieces, receive, send
+from cdc.state.served.wire import BUFFER, Door, enable_keepalive, exactly, new_certificate, pieces, receive, send
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ class StateServer:
 
     def _converse(self, connection: ssl.SSLSocket, file: IO[bytes]) -> None:
         send(file, {})
-        kept_alive(connection)
+        enable_keepalive(connection)
         while (message := receive(file)) is not None:
             fields, size = message
             answer, data = self._keep(fields, file, size) if fields["op"] == "keep" else self._done(fields, file, size)

@@ -18,7 +18,7 @@ from typing import IO, Any, cast
 from cdc.errors import StateError, StateUnavailable, from_json
 from cdc.retry import RetryPolicy
 from cdc.state.append_log import AppendLog
-from cdc.state.served.wire import BUFFER, PIECE, Door, begin, exactly, kept_alive, receive, send, trusting
+from cdc.state.served.wire import BUFFER, PIECE, Door, begin, enable_keepalive, exactly, receive, send, trusting
 from cdc.state.store import Store
 
 _CONNECT_S = 10.0
@@ -36,7 +36,7 @@ class Line:
         self._door, self._lock = door, threading.Lock()
         self._file: IO[bytes] | None = None
 
-    def ask(
+    def request(
         self, op: str, fields: Mapping[str, Any], data: bytes | Path = b"", *, once: bool = False
     ) -> tuple[dict[str, Any], bytes]:
         """The answer to a question that may be asked twice. Raises what the driver answers, StateUnavailable."""
@@ -74,7 +74,7 @@ class Line:
         send(file, {"token": door.token})
         if receive(file) is None:
             raise ConnectionError("the driver has refused the connection")
-        kept_alive(connection)
+        enable_keepalive(connection)
         return file
 
 
@@ -163,7 +163,7 @@ class ServedStore(Store):
         self._ask("stopping")
 
     def _ask(self, op: str, data: bytes | Path = b"", **fields: Any) -> tuple[dict[str, Any], bytes]:
-        return _line(self.door, os.getpid()).ask(op, {"folder": self.folder, **fields}, data)
+        return _line(self.door, os.getpid()).request(op, {"folder": self.folder, **fields}, data)
 
 
 class ServedLog(AppendLog):
@@ -215,7 +215,7 @@ class ServedStop:
         if not self._stopping and now - self._asked_s >= _LOOK_S:
             self._asked_s = now
             try:
-                answer, _ = _line(self._door, os.getpid()).ask("stopping", {"folder": ""}, once=True)
+                answer, _ = _line(self._door, os.getpid()).request("stopping", {"folder": ""}, once=True)
             except StateUnavailable:
                 return True
             self._stopping = bool(answer["stopping"])

@@ -88,7 +88,7 @@ def pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
         yield piece
 
 
-def kept_alive(connection: socket.socket) -> None:
+def enable_keepalive(connection: socket.socket) -> None:
     """Let the system find out when the other machine is gone: answers may take long, and nobody waits with a limit."""
     connection.settimeout(None)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

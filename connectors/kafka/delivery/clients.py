@@ -54,7 +54,7 @@ class Clients:
             ahead = part, self._writer(part)
         writer = ahead[1]
         try:
-            writer.take_over(self.fences.topic)
+            writer.init_transactions(self.fences.topic)
             yield writer
         except BaseException:
             writer.abort()

@@ -141,7 +141,7 @@ class Fences:
         self._cluster.retrying(self._retry, "noting a written batch", commit)
 
 
-class FencesKept:
+class CommittedFences:
     """Notes that a pipeline has fences: when they are gone, nobody takes that for never written. Any process."""
 
     def __init__(self, store: Store) -> None:
@@ -166,7 +166,7 @@ class FencesKept:
             self._store.write_json(_KEPT, {"since": batch})
         self._noted = True
 
-    def taken_back(self, batch: int, parts: Sequence[int], found: Sequence[WrittenBatch]) -> set[int]:
+    def aborted_parts(self, batch: int, parts: Sequence[int], found: Sequence[WrittenBatch]) -> set[int]:
         """The parts of a decided batch whose transactions were aborted after they had been committed.
 
         A transaction is committed when its coordinator has it so; a broker that crashes may lose that on its way to the

@@ -57,7 +57,7 @@ class Producing:
 
 
 class TransactionWriter:
-    """Writes the records of one task. Executor; begun by `take_over`, filled, and ended by `commit` or `abort`."""
+    """Writes the records of one task. Executor; begun by `init_transactions`, ended by `commit` or `abort`."""
 
     def __init__(self, cluster: KafkaCluster, delivery: Producing, retry: RetryPolicy, *, name: str) -> None:
         """Begin to connect. `name` is the transactional id."""
@@ -69,7 +69,7 @@ class TransactionWriter:
         self._limit_ms = int(limit_ms) if limit_ms.isdigit() else _TRANSACTION_MS
         self._producer = cluster.producer(**self._settings())
 
-    def take_over(self, topic: str) -> None:
+    def init_transactions(self, topic: str) -> None:
         """End what was begun under the transactional id, by whomever, and fence who goes on with it.
 
         Raises the sink's errors. Every task does so: which process has the id is known to the brokers alone.

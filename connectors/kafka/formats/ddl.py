@@ -69,7 +69,7 @@ class AlteredColumns:
         same = str(self.table).casefold() == str(table).casefold()
         return same and there <= after and not (gone - there) & after
 
-    def moves(self, names: Collection[str]) -> dict[str, str | None]:
+    def renames(self, names: Collection[str]) -> dict[str, str | None]:
         """The new name of each of a table's columns that gets one; None for a column that goes.
 
         A column that no row had is not there to be dropped or renamed.

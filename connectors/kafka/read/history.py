@@ -49,7 +49,7 @@ def statement_entries(change: Change, known: HistoryState, partition: str, offse
     if change.table not in known.schemas:
         return []
     names = known.columns(change.table)
-    moves = change.moves(names)
+    moves = change.renames(names)
     fills = {item.name: [item.kind, item.fill] for item in change.fills(names)}
     found = {"columns": moves, "filled": fills}
     return [{what: [table_to_json(change.table), columns], **at} for what, columns in found.items() if columns]
@@ -95,7 +95,7 @@ class HistoryState:
         self.filled: dict[TableId, dict[str, tuple[str, str]]] = {}
         self.early: dict[TableId, dict[str, str]] = {}
 
-    def take(self, entry: Entry) -> list[SchemaChange]:
+    def apply(self, entry: Entry) -> list[SchemaChange]:
         """Take in one more entry; the schema changes that it is."""
         self.count += 1
         if is_statement(entry):
@@ -226,14 +226,14 @@ class TopicHistory:
         if self._known.count > count or self._log.generation != self._generation:
             self._known, self._generation = HistoryState(), self._log.generation
         for entry in entries[self._known.count :]:
-            self._known.take(entry)
+            self._known.apply(entry)
         return self._known
 
     def changes(self, first: int, last: int) -> list[SchemaChange]:
         """The schema changes of the entries from number `first` up to and without `last`."""
         known, found = HistoryState(), list[SchemaChange]()
         for number, entry in enumerate(self._log.items(0, last)):
-            changes = known.take(entry)
+            changes = known.apply(entry)
             if number >= first:
                 found += changes
         return found

@@ -111,7 +111,7 @@ class Partitions:
         new = [name for name in names if name not in at.partitions and (self.ends is None or name in self.ends)]
         if not new:
             return FoundPartitions(at, {})
-        ids = {**self._ids.ask({topic_partition(name)[0] for name in new}), **at.ids}
+        ids = {**self._ids.fetch({topic_partition(name)[0] for name in new}), **at.ids}
         found = self._asked(startup.beginnings_of, new)
         # Assigned anew from each partition's position: what was read and is not planned yet stays.
         self._add(found)
@@ -120,7 +120,7 @@ class Partitions:
     def known_ids(self, at: KafkaOffset) -> Mapping[str, str]:
         """The ids of all topics at a place; those that it does not have are asked for."""
         missing = at.topics - at.ids.keys()
-        self._all_ids = {**self._ids.ask(missing), **at.ids}
+        self._all_ids = {**self._ids.fetch(missing), **at.ids}
         return self._all_ids
 
     def _add(self, places: Mapping[str, int]) -> None:

@@ -39,7 +39,7 @@ def peeked(
             messages = part.messages()
             written = formats.of(topic, messages)
             for group in written.read(messages).groups:
-                if tables.takes(group.table):
+                if tables.captures(group.table):
                     described = tables.described(group, written)
                     try:
                         found[group.table] = tables.needed(described, found.get(group.table))

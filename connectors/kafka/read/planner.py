@@ -95,7 +95,7 @@ class TopicPlanner:
     ) -> None:
         self._cluster, self._policy, self._history, self._tables = cluster, policy, history, tables
         self._notices, self._skips = notices, options.unreadable != "fail"
-        self._unsigned = UnsignedColumns(notices, tables.takes)
+        self._unsigned = UnsignedColumns(notices, tables.captures)
         self._partitions = Partitions(cluster, policy, options, pipeline, notices)
         self._formats = Formats(options, options.registry(policy, SOURCE))
         self._order = ReadOrder(self._formats, self._partitions.ends_of)
@@ -254,7 +254,7 @@ class TopicPlanner:
 
     def _take(self, batch: _Batch) -> None:
         """Plan what fits of each partition, up to the first message that does not."""
-        if self._order.look(self._parts, batch.known, self._tables.takes):
+        if self._order.look(self._parts, batch.known, self._tables.captures):
             self._partitions.let_go_on()
         for part in self._parts.values():
             while part.parts and part.name not in batch.held:
@@ -282,10 +282,10 @@ class TopicPlanner:
         messages = messages.part(0, limit)
         found = self._formats.of(part.topic, messages)
         reading = found.read(messages, known.table_of(part.topic))
-        self._unsigned.take(reading.unsigned)
+        self._unsigned.add(reading.unsigned)
         count, first = len(messages), None
         for group in (self._tables.described(item, found) for item in reading.groups):
-            if not self._tables.takes(group.table):
+            if not self._tables.captures(group.table):
                 continue
             self._tables.check_database(group)
             refused = self._tables.refused(group, known)

@@ -201,7 +201,7 @@ class TopicReader:
         for reason, times in reading.counts.items():
             self._count(reason, times)
         for group in reading.groups:
-            if self._tables.takes(group.table):
+            if self._tables.captures(group.table):
                 block = self._block(messages, self._tables.described(group, written), written, sequenced)
                 if block is not None and len(block):
                     yield block

@@ -140,7 +140,7 @@ def place_of(messages: Messages, statement: DdlMessage) -> tuple[str, int]:
 
 def concerns(statement: DdlMessage, tables: TopicTables) -> bool:
     """Whether a table is wanted that the statement is about; one that names no table may be about any."""
-    return not statement.changes or any(map(tables.takes, tables_of(statement.changes)))
+    return not statement.changes or any(map(tables.captures, tables_of(statement.changes)))
 
 
 def _refused(messages: Messages, statement: DdlMessage, around: Around) -> str:
@@ -150,7 +150,7 @@ def _refused(messages: Messages, statement: DdlMessage, around: Around) -> str:
         return "only such are carried out that empty, drop or rename tables, or drop, rename or add columns of one"
     if not may_do_something(statement):
         return ""
-    if not all(map(around.tables.takes, tables_of(changes))):
+    if not all(map(around.tables.captures, tables_of(changes))):
         return "one of its tables is not wanted"
     why = _refused_place(messages, statement, around)
     if why:
@@ -192,7 +192,7 @@ def _refused_place(messages: Messages, statement: DdlMessage, around: Around) ->
 def _refused_columns(change: AlteredColumns, known: HistoryState) -> str:
     """Why columns of a table that is known cannot be dropped, renamed and added."""
     names = known.columns(change.table)
-    moves, fills = change.moves(names), change.fills(names)
+    moves, fills = change.renames(names), change.fills(names)
     gone = (*change.dropped, *(old for old, _ in change.renamed))
     if gone and not moves and not fills:
         return f"the table has no column {gone[0]} here"

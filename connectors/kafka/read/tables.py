@@ -30,7 +30,7 @@ class TopicTables:
         self._taken: dict[TableId, bool] = {}
         self._databases: dict[TableId, str] = {}
 
-    def takes(self, table: TableId) -> bool:
+    def captures(self, table: TableId) -> bool:
         """Whether a table is wanted."""
         found = self._taken.get(table)
         if found is None:

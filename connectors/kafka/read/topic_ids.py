@@ -22,7 +22,7 @@ class TopicIds:
         self._cluster, self._policy = cluster, policy
         self._admin: AdminClient | None = None
 
-    def ask(self, topics: Collection[str]) -> dict[str, str]:
+    def fetch(self, topics: Collection[str]) -> dict[str, str]:
         """Ids by topic: empty where the broker has none, without topics that are not there. Raises SourceError."""
         if not topics:
             return {}
@@ -39,9 +39,9 @@ class TopicIds:
         A topic that is missing is waited for, as the policy has it: a broker that starts does not know it yet.
         """
         backoff = Backoff(self._policy, self._cluster.where)
-        found = self.ask(ids.keys())
+        found = self.fetch(ids.keys())
         while ids.keys() - found.keys() and backoff.pause(f"there is no topic {min(ids.keys() - found.keys())}"):
-            found = self.ask(ids.keys())
+            found = self.fetch(ids.keys())
         missing = sorted(ids.keys() - found.keys())
         if missing and self._policy.stopping():
             raise SourceUnavailable("there is no such topic", where=f"topic {missing[0]}")

@@ -25,7 +25,7 @@ class UnsignedColumns:
         self._waiting: dict[TableId, set[str]] = {}
         self._told: set[tuple[TableId, str]] = set()
 
-    def take(self, columns: Mapping[TableId, frozenset[str]]) -> None:
+    def add(self, columns: Mapping[TableId, frozenset[str]]) -> None:
         """Columns that schema changes say to be unsigned."""
         for table, names in columns.items():
             new = {name for name in names if (table, name) not in self._told}

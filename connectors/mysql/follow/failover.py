@@ -120,7 +120,7 @@ def _behind_the_last(
             if late.complete:
                 return begin_of(buffer, index), mixed
             gtid = parse_gtid(buffer, index)
-            if not late.take(gtid.source, gtid.number):
+            if not late.tick_off(gtid.source, gtid.number):
                 mixed.append(gtid)
         end = LogPosition(buffer.file, int(buffer.end_position[-1]))
     if not late.complete:

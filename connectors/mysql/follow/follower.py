@@ -107,7 +107,7 @@ class Follower(threading.Thread):
         """Transactions read ahead and not yet in a batch; None once the log has some without a GTID."""
         return self._queue.transactions
 
-    def take(self, limits: Limits | None, wait_s: float) -> list[Segment]:
+    def poll(self, limits: Limits | None, wait_s: float) -> list[Segment]:
         """The segments of the next batch; empty when nothing came in time (a bounded follower waits for its end).
 
         Raises what stopped the thread, once everything read before was taken; AnotherServer at once, as what waits
@@ -122,7 +122,7 @@ class Follower(threading.Thread):
                 self._changed.wait(left if self._until is None else READ_S)
             if isinstance(self._error, AnotherServer):
                 raise self._error
-            batch = self._queue.take(limits)
+            batch = self._queue.poll(limits)
             self._quiet_since = self._clock()
             self._changed.notify_all()
             if not batch and self._error is not None:

@@ -114,7 +114,7 @@ class Tail:
                     return start
         self._follower = follower  # a stop request may take it away from another thread
         try:
-            batch = follower.take(limits, wait_s)
+            batch = follower.poll(limits, wait_s)
         except AnotherServer:
             return self._move(start)
         if not batch:

@@ -42,7 +42,7 @@ def _count_ours() -> int:
 _OURS = _count_ours()
 
 
-def take(size: int = BUFFER_BYTES) -> Bytes:
+def acquire_buffer(size: int = BUFFER_BYTES) -> Bytes:
     """A buffer that nobody uses; a process keeps a few of the usual size for all its readers. Thread safe."""
     if size != BUFFER_BYTES:
         return np.empty(size, np.uint8)
@@ -59,6 +59,6 @@ def take(size: int = BUFFER_BYTES) -> Bytes:
 def carry(buffer: Bytes, at: int, filled: int, size: int = BUFFER_BYTES) -> Bytes:
     """Another buffer that begins with `buffer[at:filled]`, of at least `size` bytes and twice what it begins with."""
     rest = filled - at
-    fresh = take(max(size, 2 * rest))
+    fresh = acquire_buffer(max(size, 2 * rest))
     fresh[:rest] = buffer[at:filled]
     return fresh

@@ -12,7 +12,7 @@ import numpy as np
 from cdc.errors import CorruptLog, SourceUnavailable, UnsupportedChange
 from connectors.mysql import events
 from connectors.mysql.kernels import framing
-from connectors.mysql.log.buffers import BUFFER_BYTES, carry, take
+from connectors.mysql.log.buffers import BUFFER_BYTES, acquire_buffer, carry
 from connectors.mysql.log.indexer import Indexer
 from connectors.mysql.log.receive_buffer import Bytes, ReceiveBuffer
 
@@ -50,7 +50,7 @@ def _read(file: BinaryIO, name: str, start: int, end: int | None, buffer_bytes: 
         _read_format(file, indexer)
         indexer.position = start
         file.seek(start)
-    data, filled, left = take(buffer_bytes), 0, None if end is None else end - start
+    data, filled, left = acquire_buffer(buffer_bytes), 0, None if end is None else end - start
     while True:
         want = len(data) - filled if left is None else min(len(data) - filled, left)
         got = _fill(file, data, filled, want)

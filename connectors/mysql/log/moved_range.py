@@ -77,7 +77,7 @@ def _read_moved(wanted: LogRange, open_range: OpenRange, retry: RetryPolicy) -> 
 def _read_once(wanted: LogRange, open_range: OpenRange) -> Iterator[ReceiveBuffer]:
     stream, mariadb = open_range(wanted)
     left = GtidRange(wanted.after or "", wanted.upto or "", mariadb=mariadb)
-    sieve = Sieve(lambda gtid: left.take(gtid.source, gtid.number))
+    sieve = Sieve(lambda gtid: left.tick_off(gtid.source, gtid.number))
     try:
         while True:
             buffer = stream.read(READ_S)

@@ -11,7 +11,7 @@ import ssl
 import time
 from typing import Final
 
-from connectors.mysql.log.buffers import carry, take
+from connectors.mysql.log.buffers import acquire_buffer, carry
 from connectors.mysql.log.receive_buffer import Bytes
 
 SMALL_BYTES: Final = 64 << 10
@@ -33,7 +33,7 @@ class Receiver:
 
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
-        self._socket, self._buffer = sock, take()
+        self._socket, self._buffer = sock, acquire_buffer()
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self.filled, self.broken = 0, ""

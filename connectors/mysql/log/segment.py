@@ -85,7 +85,7 @@ class SegmentQueue:
         """Whether something waits that concerns captured tables."""
         return len(self._waiting) > 1 or any(segment.relevant for segment in self._waiting)
 
-    def take(self, limits: Limits | None) -> list[Segment]:
+    def poll(self, limits: Limits | None) -> list[Segment]:
         """Remove and return the segments of the next batch; empty when none wait.
 
         A batch ends before a segment that changes a table which has rows in the batch already, so that every table has

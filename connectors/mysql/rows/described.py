@@ -137,7 +137,7 @@ def _label_lists(field: bytes) -> list[list[bytes]]:
     reader = codes.ByteReader(field)
     lists = []
     while reader.rest():
-        lists.append([reader.take(reader.packed()) for _ in range(reader.packed())])
+        lists.append([reader.read(reader.packed()) for _ in range(reader.packed())])
     return lists
 
 

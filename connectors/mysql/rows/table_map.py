@@ -97,7 +97,7 @@ class ByteReader:
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
-    def take(self, count: int) -> bytes:
+    def read(self, count: int) -> bytes:
         """The next `count` bytes."""
         if count < 0 or self.at + count > len(self.data):
             raise IndexError(f"{count} bytes wanted at {self.at} of {len(self.data)}")
@@ -106,7 +106,7 @@ class ByteReader:
 
     def byte(self) -> int:
         """The next byte as a number."""
-        return self.take(1)[0]
+        return self.read(1)[0]
 
     def packed(self) -> int:
         """A length-encoded integer."""
@@ -115,7 +115,7 @@ class ByteReader:
             return first
         if first not in (252, 253, 254):
             raise IndexError(f"{first} is no length")
-        return int.from_bytes(self.take({252: 2, 253: 3, 254: 8}[first]), "little")
+        return int.from_bytes(self.read({252: 2, 253: 3, 254: 8}[first]), "little")
 
     def rest(self) -> bool:
         """Whether bytes are left."""
@@ -140,25 +140,25 @@ def parse_table_map(body: bytes, where: str) -> TableMapEvent:
 def table_name(body: bytes) -> TableId:
     """Only the table's name. Raises IndexError or UnicodeDecodeError when the event is cut short."""
     reader = ByteReader(body)
-    reader.take(2)
-    database = reader.take(reader.byte()).decode()
-    reader.take(1)
-    return TableId(database, reader.take(reader.byte()).decode())
+    reader.read(2)
+    database = reader.read(reader.byte()).decode()
+    reader.read(1)
+    return TableId(database, reader.read(reader.byte()).decode())
 
 
 def _parse(reader: ByteReader) -> TableMapEvent:
-    reader.take(2)
-    database = reader.take(reader.byte()).decode()
-    reader.take(1)
-    table = reader.take(reader.byte()).decode()
-    reader.take(1)
+    reader.read(2)
+    database = reader.read(reader.byte()).decode()
+    reader.read(1)
+    table = reader.read(reader.byte()).decode()
+    reader.read(1)
     count = reader.packed()
-    codes = reader.take(count)
-    fields = ByteReader(reader.take(reader.packed()))
+    codes = reader.read(count)
+    fields = ByteReader(reader.read(reader.packed()))
     pairs = [_metadata(code, fields) for code in codes]
     if fields.rest():
         raise IndexError(f"{len(fields.data) - fields.at} bytes of column metadata left over")
-    nulls = reader.take((count + 7) // 8)
+    nulls = reader.read((count + 7) // 8)
     types = tuple(code for code, _ in pairs)
     optional = _optional(reader)
     return TableMapEvent(
@@ -205,7 +205,7 @@ def _optional(reader: ByteReader) -> dict[int, bytes]:
     fields: dict[int, bytes] = {}
     while reader.rest():
         kind = reader.byte()
-        fields[kind] = reader.take(reader.packed())
+        fields[kind] = reader.read(reader.packed())
     return fields
 
 
@@ -266,7 +266,7 @@ def _names(field: bytes | None, count: int) -> tuple[str, ...]:
     reader = ByteReader(field)
     names = []
     while reader.rest():
-        names.append(reader.take(reader.packed()).decode())
+        names.append(reader.read(reader.packed()).decode())
     if len(names) != count:
         raise IndexError(f"{len(names)} column names for {count} columns")
     return tuple(names)

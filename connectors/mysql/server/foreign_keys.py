@@ -46,7 +46,7 @@ class Cascade:
     actions: str
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The meaning for the sink, in words."""
         return (
             f"{self.table}: what its foreign key {self.constraint} does ({self.actions}) is not in this server's log, "
@@ -54,7 +54,7 @@ class Cascade:
         )
 
     def __str__(self) -> str:
-        return f"{self.told} (change the children by statements of their own, before the parent)"
+        return f"{self.description} (change the children by statements of their own, before the parent)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class Link:
     on_update: bool
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The consequence where the parent is captured, in words."""
         return f"{self.child} is re-snapshotted when rows of {self.parent} change that it refers to: not all is logged"
 
     @property
-    def untold(self) -> str:
+    def warning_text(self) -> str:
         """The meaning where the parent is not captured, in words."""
         return (
             f"{self.child}: what becomes of its rows when those of {self.parent} change is not in this server's "
@@ -87,7 +87,7 @@ def unlogged_links(connection: MySqlConnection, info: ServerInfo, tables: Collec
     return tuple(link for child in children for link in _links(connection, child))
 
 
-def told_cascades(
+def describe_cascades(
     connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId], *, copied: bool
 ) -> Iterator[str]:
     """Cascades in words for the user; `copied`: the children are re-snapshotted, where the parent is captured."""
@@ -95,7 +95,7 @@ def told_cascades(
         yield from map(str, unlogged_cascades(connection, info, tables))
         return
     for link in unlogged_links(connection, info, tables):
-        yield link.told if link.parent in tables else f"{link.untold} (take it into tables)"
+        yield link.description if link.parent in tables else f"{link.warning_text} (take it into tables)"
 
 
 def examine_cascades(
@@ -105,14 +105,18 @@ def examine_cascades(
     if cascades == "copy":
         for link in unlogged_links(connection, info, tables):
             captured = link.parent in tables
-            yield ok(_SUBJECT, link.told) if captured else warning(_SUBJECT, link.untold, "take it into tables")
+            yield (
+                ok(_SUBJECT, link.description)
+                if captured
+                else warning(_SUBJECT, link.warning_text, "take it into tables")
+            )
         return
     for cascade in unlogged_cascades(connection, info, tables):
         if cascades == "ignore":
-            yield ok(_SUBJECT, f"{cascade.told}; a run does not say so (foreign-key-cascades: ignore)")
+            yield ok(_SUBJECT, f"{cascade.description}; a run does not say so (foreign-key-cascades: ignore)")
         else:
             yield warning(
-                _SUBJECT, cascade.told,
+                _SUBJECT, cascade.description,
                 "change children by statements of their own, before the parent, or write foreign-key-cascades: copy",
             )  # fmt: skip
 

@@ -56,7 +56,7 @@ class GtidRange:
         index = bisect_right(intervals, (number, 1 << 63)) - 1
         return index >= 0 and intervals[index][0] <= number <= intervals[index][1]
 
-    def take(self, source: str, number: int) -> bool:
+    def tick_off(self, source: str, number: int) -> bool:
         """True for a GTID of the range, which is ticked off. MariaDB: a domain is through with its last number."""
         found = self.has(source, number)
         if found and (not self._mariadb or number == self._intervals[self._key(source)][0][1]):

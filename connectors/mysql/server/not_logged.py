@@ -48,7 +48,7 @@ def not_logged_problems(
         yield f"binlog_do_db or binlog_ignore_db keeps rows out of the log: those of {told}", fix
 
 
-def told_filter(info: ServerInfo) -> str:
+def describe_filter(info: ServerInfo) -> str:
     """The consequence of a log filter for captured tables, in words; empty when the log leaves none of them out."""
     if not info.filters_log:
         return ""

@@ -197,7 +197,7 @@ class ServerDialect(Dialect[ServerType]):
         """Part of the definition."""
         return self.modify_column(table, column, "")
 
-    def take_place(self, copy: TableId, table: ActualTable[ServerType]) -> Sequence[str]:
+    def swap_shadow(self, copy: TableId, table: ActualTable[ServerType]) -> Sequence[str]:
         """Both names change in one step, then the old rows go."""
         name, old = self.table_name(table.id), self.table_name(self._replaced(table.id))
         return [

@@ -34,13 +34,13 @@ class BatchLetters:
         self.counts: Counter[str] = Counter()
 
     @property
-    def kept(self) -> bool:
+    def leaves_out(self) -> bool:
         """Whether rows are left out, rather than the run stopped."""
         return self._place is not None
 
     def withdraw(self, tables: Iterable[TableId]) -> None:
         """Remove what an attempt that was cut off has left for these tables. Raises SinkError."""
-        if self.kept:
+        if self.leaves_out:
             for table in tables:
                 self._file(table).withdraw()
 
@@ -94,7 +94,7 @@ class RefusedRows:
 
     def check(self, rows: pa.RecordBatch, place: int, refused: RowRefused) -> None:
         """Raise SinkError, with table, key and column, where no row is to be left out."""
-        if self._letters.kept:
+        if self._letters.leaves_out:
             return
         _, where, key = self._found(rows, place, refused)
         shown = ", ".join(f"{name}={value!r:.80}" for name, value in key.items()) or "no key"

@@ -179,7 +179,7 @@ class DueRequests:
         self._requests, self._interval_s, self._clock = requests, interval_s, clock
         self._begun: dict[str, float] = {}
 
-    def taken(
+    def select(
         self,
         names: Collection[str],
         copying: Collection[TableId],

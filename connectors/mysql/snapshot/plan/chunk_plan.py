@@ -77,7 +77,7 @@ class ChunkPlan:
         if count < self._copies.count:
             self._copies = Copies()
         for entry in self._entries[self._copies.count : count]:
-            self._copies.take(entry)
+            self._copies.apply(entry)
         return self._copies.tables
 
     def requests(self) -> frozenset[str]:

@@ -198,7 +198,7 @@ class Coordinator:
         if not (names or self._orders):
             return []
         begun = self._plan.requests()
-        due = self._due.taken(names - begun, self._plan.copies(start.chunks), renamed=renamed, hurry=self.hurry)
+        due = self._due.select(names - begun, self._plan.copies(start.chunks), renamed=renamed, hurry=self.hurry)
         orders = [order for name, order in self._orders.items() if name not in begun]
         known = self._history.tables(start.schemas) if orders else {}
         able = [order for order in orders if order.table in known and self._wanted(order.table)]
@@ -284,7 +284,7 @@ class Coordinator:
         most_rows = self._paced(limits.max_rows) if limits is not None else 0
         while len(chunks) < MOST_CHUNKS and (found := self._finder.peek(0.0 if chunks else wait_s)) is not None:
             if found.part is None:
-                self._finder.take()
+                self._finder.pop()
                 self._block(found.table, end)
                 continue
             rows += found.part.rows
@@ -292,7 +292,7 @@ class Coordinator:
             full = limits is not None and (rows > most_rows or size > BYTES_FACTOR * limits.max_bytes)
             if chunks and full:
                 break
-            chunks.append(self._finder.take().chunk(number + len(chunks)))
+            chunks.append(self._finder.pop().chunk(number + len(chunks)))
         return chunks
 
     def _paced(self, rows: int) -> int:

@@ -130,7 +130,7 @@ class Copies:
         self.count = 0
         """Entries taken."""
 
-    def take(self, entry: Entry) -> None:
+    def apply(self, entry: Entry) -> None:
         """The next entry."""
         match entry:
             case Begin(table=table):

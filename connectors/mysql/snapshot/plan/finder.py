@@ -104,7 +104,7 @@ class Finder(threading.Thread):
                 raise self._error
             return self._found[0] if self._found else None
 
-    def take(self) -> FoundChunk:
+    def pop(self) -> FoundChunk:
         """Remove what `peek` gave."""
         with self._changed:
             self._changed.notify_all()

@@ -112,7 +112,7 @@ class ServerNow:
             while (packets := stream.read()) is not None:
                 for block in reader.read(packets):
                     yield block
-                    self._throttle.take(len(block))
+                    self._throttle.acquire(len(block))
             yield from reader.finish()
         except DefinitionChanged as error:
             hint = "run it again when the schema change is through"

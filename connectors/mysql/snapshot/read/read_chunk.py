@@ -64,7 +64,7 @@ def read_chunk(
     settings: ReadSettings,
     count: Count,
     *,
-    kept: SessionPool | None = None,
+    pool: SessionPool | None = None,
     throttle: Throttle | None = None,
     clock: Callable[[], float] = time.time,
     retry: RetryPolicy = RETRY,
@@ -74,7 +74,7 @@ def read_chunk(
     Args:
         table: as the schema history has it where the chunk was planned.
         count: told about invalid dates that became NULL.
-        kept: sessions for several chunks that are read one after the other; the caller closes it.
+        pool: sessions for several chunks that are read one after the other; the caller closes it.
         throttle: for all of them together; None for no limit.
 
     A repeat gives the table's rows of then, with another position: only the report of the attempt whose rows are used
@@ -85,7 +85,7 @@ def read_chunk(
         SourceError: the server refuses, or the table's engine has no views.
         CorruptLog, UnsupportedChange, SchemaUnknown: as the decoder.
     """
-    sessions = kept or SessionPool()
+    sessions = pool or SessionPool()
     work = _Chunk(access, chunk, table, inside, settings, count, sessions, throttle or Throttle(None), clock, retry)
     try:
         opened = work.open()
@@ -93,13 +93,13 @@ def read_chunk(
             return opened
         try:
             report = yield from work.read(opened)
-            sessions.put(opened.sessions)
+            sessions.release(opened.sessions)
         except BaseException:
             opened.sessions.close()
             raise
         return report
     finally:
-        if kept is None:
+        if pool is None:
             sessions.close()
 
 
@@ -113,7 +113,7 @@ class _Chunk:
     inside: Inside
     settings: ReadSettings
     count: Count
-    kept: SessionPool
+    pool: SessionPool
     throttle: Throttle
     clock: Callable[[], float]
     retry: RetryPolicy
@@ -149,7 +149,7 @@ class _Chunk:
             block = block if keep is None else block.filter(keep)
             rows += len(block)
             yield block
-            self.throttle.take(len(block))
+            self.throttle.acquire(len(block))
         number = reader.rows
         for batch in self._last_images(window):
             yield _as_block(self.table, plan.schema, batch, sequence, number, view.opened_ms)
@@ -157,7 +157,7 @@ class _Chunk:
         return self._report(opened.sessions, at, done=True, rows=rows, gtids=_with_window(view.gtids, window))
 
     def _open_once(self) -> _Opened | ChunkReport:
-        sessions = self.kept.take(self.access.session, self.settings.lock_wait_s)
+        sessions = self.pool.acquire(self.access.session, self.settings.lock_wait_s)
         try:
             server = self.settings.server
             if not server or sessions.info.identity == server:
@@ -170,7 +170,7 @@ class _Chunk:
         except BaseException:
             sessions.close()
             raise
-        self.kept.put(sessions)
+        self.pool.release(sessions)
         return report
 
     def _first_rows(self, sessions: ChunkSessions) -> _Opened:

@@ -119,7 +119,7 @@ def read_chunks(
         partial(streams.at, reader=reader, server=wanted.server),
         partial(streams.after, reader=reader, server=wanted.server),
     )
-    order, kept, throttle = _Order(), SessionPool(), Throttle(wanted.rows_per_second)
+    order, pool, throttle = _Order(), SessionPool(), Throttle(wanted.rows_per_second)
     try:
         for number in wanted.chunks:
             chunk = _plan(store).chunk(number)
@@ -130,7 +130,7 @@ def read_chunks(
             settings = _settings(options, chunk.table, wanted)
             inside = InChunk(chunk, table, asking)
             blocks = read_chunk(
-                access, chunk, table, inside, settings, count, kept=kept, throttle=throttle, retry=streams.retry
+                access, chunk, table, inside, settings, count, pool=pool, throttle=throttle, retry=streams.retry
             )
             reached("before-chunk", number)
             found = yield from _of_snapshot(order.blocks(blocks, wanted.least, number))
@@ -138,7 +138,7 @@ def read_chunks(
             report({"chunk": _watermark(found, wanted.least).to_json()})
     finally:
         asking.close()
-        kept.close()
+        pool.close()
 
 
 def _of_snapshot(blocks: Generator[ChangeBlock, None, ChunkReport]) -> Generator[ChangeBlock, None, ChunkReport]:

@@ -147,12 +147,12 @@ class SessionPool:
     def __init__(self) -> None:
         self._kept: ChunkSessions | None = None
 
-    def take(self, connect: Callable[[], MySqlConnection], lock_wait_s: int) -> ChunkSessions:
+    def acquire(self, connect: Callable[[], MySqlConnection], lock_wait_s: int) -> ChunkSessions:
         """The kept sessions, else new ones; the caller's until it puts them back. Raises as `ChunkSessions`."""
         kept, self._kept = self._kept, None
         return kept or ChunkSessions(connect, lock_wait_s)
 
-    def put(self, sessions: ChunkSessions) -> None:
+    def release(self, sessions: ChunkSessions) -> None:
         """Keep sessions that wait for nothing. Raises SourceUnavailable when they turn out to be broken."""
         sessions.give_up_view()
         self.close()

@@ -28,7 +28,7 @@ class Throttle:
         self._rate, self._clock, self._sleep = rows_per_second or 0.0, clock, sleep
         self._tokens, self._at = 0.0, clock()
 
-    def take(self, rows: int) -> None:
+    def acquire(self, rows: int) -> None:
         """Count `rows` rows that were handed on; returns when the rate allows the next ones."""
         if not self._rate:
             return

@@ -55,7 +55,7 @@ def taken(follower: Follower, count: int, limits: Limits | None = ONE_BY_ONE) ->
     """End positions of the next `count` segments."""
     found: list[Segment] = []
     while len(found) < count:
-        batch = follower.take(limits, LONG_S)
+        batch = follower.poll(limits, LONG_S)
         assert batch, "nothing came"
         found += batch
     return [segment.position for segment in found]
@@ -68,7 +68,7 @@ def waited(event: threading.Event) -> None:
 def test_segments_come_in_log_order() -> None:
     with following(FakeServer(FakeStream([None, *transactions(), None]))) as follower:
         assert taken(follower, 3) == ends(SCRIPT, 4, 9, 14)
-        assert follower.take(None, 0.0) == []
+        assert follower.poll(None, 0.0) == []
         assert follower.waiting_bytes == 0
 
 
@@ -124,7 +124,7 @@ def test_a_server_that_stays_away_ends_the_run() -> None:
     server, waits = FakeServer(*[CUT] * 100), Waits()
     with following(server, retry=waits.policy) as follower:
         with pytest.raises(SourceUnavailable, match="the connection broke"):
-            follower.take(None, LONG_S)
+            follower.poll(None, LONG_S)
         assert waits.total_s == pytest.approx(600)
 
 
@@ -161,7 +161,7 @@ def test_an_error_comes_after_everything_read_before_it() -> None:
         assert taken(follower, 3) == ends(SCRIPT, 4, 9, 14)
         for _ in range(2):  # and every time after that
             with pytest.raises(UnsupportedChange, match="an incident"):
-                follower.take(None, LONG_S)
+                follower.poll(None, LONG_S)
 
 
 def test_an_unexpected_error_becomes_one_that_names_it() -> None:
@@ -169,7 +169,7 @@ def test_an_unexpected_error_becomes_one_that_names_it() -> None:
         following(FakeServer(FakeStream([ZeroDivisionError("oops")]))) as follower,
         pytest.raises(SourceError, match=r"reading the log failed: ZeroDivisionError\('oops'\)"),
     ):
-        follower.take(None, LONG_S)
+        follower.poll(None, LONG_S)
 
 
 @pytest.mark.parametrize("end", [[EndOfLog()], []])
@@ -178,8 +178,8 @@ def test_a_bounded_follower_ends_behind_its_position(end: list[Step]) -> None:
     server = FakeServer(FakeStream([None, *transactions()[:2], *end], unread))
     with following(server, until=until) as follower:
         # It waits for its end, not for a time.
-        assert [follower.take(ONE_BY_ONE, 0.0)[0].position for _ in range(2)] == ends(SCRIPT, 4, 9)
-        assert follower.take(ONE_BY_ONE, 0.0) == []
+        assert [follower.poll(ONE_BY_ONE, 0.0)[0].position for _ in range(2)] == ends(SCRIPT, 4, 9)
+        assert follower.poll(ONE_BY_ONE, 0.0) == []
     assert server.opened == [(FILE, 4, True)]
 
 
@@ -190,14 +190,14 @@ def unread() -> Step:
 def test_a_bounded_follower_at_its_end_reads_nothing() -> None:
     server = FakeServer(FakeStream([], unread))
     with following(server, until=LogPosition(FILE, 4)) as follower:
-        assert follower.take(None, 0.0) == []
+        assert follower.poll(None, 0.0) == []
 
 
 def test_a_bounded_follower_delivers_what_concerns_nobody() -> None:
     script = [*insert(1, "else.x"), *insert(2, "else.x")]
     server = FakeServer(FakeStream([chunk(script), EndOfLog()]))
     with following(server, until=LogPosition(FILE, ends(script, -1)[0])) as follower:
-        (found,) = follower.take(None, 0.0)
+        (found,) = follower.poll(None, 0.0)
         assert (found.position, found.relevant) == (ends(script, -1)[0], False)
 
 
@@ -218,9 +218,9 @@ def test_what_concerns_nobody_moves_the_offset_now_and_then() -> None:
     with following(FakeServer(FakeStream([chunk(script)], done)), clock=clock) as follower:
         waited(read)
         clock.now = QUIET_S / 2
-        assert follower.take(None, 0.0) == []
+        assert follower.poll(None, 0.0) == []
         clock.now = QUIET_S
-        assert [segment.position for segment in follower.take(None, 0.0)] == ends(script, -1)
+        assert [segment.position for segment in follower.poll(None, 0.0)] == ends(script, -1)
 
 
 def test_take_waits_for_what_is_on_its_way() -> None:
@@ -232,10 +232,10 @@ def test_take_waits_for_what_is_on_its_way() -> None:
 
     steps: Iterator[Step] = itertools.chain(transactions())
     with following(FakeServer(FakeStream([], when_asked))) as follower:
-        assert follower.take(None, 0.0) == []
+        assert follower.poll(None, 0.0) == []
         opener = threading.Timer(0.05, gate.set)
         opener.start()
-        assert follower.take(ONE_BY_ONE, LONG_S)[0].position == ends(SCRIPT, 4)[0]
+        assert follower.poll(ONE_BY_ONE, LONG_S)[0].position == ends(SCRIPT, 4)[0]
         opener.join()
 
 
@@ -252,7 +252,7 @@ def test_a_bounded_wait_for_a_server_that_is_gone_ends_when_it_is_stopped() -> N
     waited(asked)
     stopper = threading.Timer(0.05, follower.stop)
     stopper.start()
-    assert follower.take(None, 0.0) == []
+    assert follower.poll(None, 0.0) == []
     stopper.join(LONG_S)
     follower.join(LONG_S)
     assert not follower.is_alive()
@@ -264,7 +264,7 @@ def test_another_server_is_told_at_once_as_what_waits_is_of_no_use() -> None:
         follower.join(LONG_S)
         assert follower.waiting_bytes
         with pytest.raises(AnotherServer):
-            follower.take(ONE_BY_ONE, LONG_S)
+            follower.poll(ONE_BY_ONE, LONG_S)
 
 
 def test_a_log_that_ends_before_the_end_that_was_named_is_read_again() -> None:

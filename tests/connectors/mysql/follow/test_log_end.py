@@ -65,7 +65,7 @@ def test_a_reader_whose_queue_is_full_asks_and_one_at_the_end_of_the_log_does_no
     asked.clear()
     with following(FakeServer(FakeStream([None] * 9)), behind=behind) as follower:
         wait_for("the end of the log", lambda: follower.at_end)
-        assert follower.take(None, 0.0) == []
+        assert follower.poll(None, 0.0) == []
     assert asked == []
 
 

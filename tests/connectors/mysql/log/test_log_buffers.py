@@ -14,24 +14,24 @@ def _no_buffers_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_buffer_that_nobody_uses_is_taken_again() -> None:
-    first = buffers.take()
+    first = buffers.acquire_buffer()
     address = first.ctypes.data
     del first
-    assert buffers.take().ctypes.data == address
+    assert buffers.acquire_buffer().ctypes.data == address
 
 
 @pytest.mark.parametrize("part", [lambda whole: whole, lambda whole: whole[5:9], lambda whole: memoryview(whole.data)])
 def test_a_buffer_that_is_looked_at_is_left_alone(part: object) -> None:
     assert callable(part)
-    whole = buffers.take()
+    whole = buffers.acquire_buffer()
     address, held = whole.ctypes.data, part(whole)
     del whole
-    assert buffers.take().ctypes.data != address
+    assert buffers.acquire_buffer().ctypes.data != address
     del held
 
 
 def test_more_buffers_than_are_kept_can_be_in_use() -> None:
-    taken = [buffers.take() for _ in range(10)]
+    taken = [buffers.acquire_buffer() for _ in range(10)]
     assert len({buffer.ctypes.data for buffer in taken}) == 10
 
 

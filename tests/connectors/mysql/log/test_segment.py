@@ -36,7 +36,7 @@ def batches(*segments: Segment, limits: Limits | None = NO_LIMIT) -> list[list[S
     for item in segments:
         queue.put(item)
     out: list[list[Segment]] = []
-    while batch := queue.take(limits):
+    while batch := queue.poll(limits):
         out.append(batch)
     assert queue.bytes == 0
     return out
@@ -99,7 +99,7 @@ def test_what_concerns_no_captured_table_is_joined() -> None:
     assert (len(queue), queue.relevant) == (2, True)
     queue.put(segment(102))
     assert len(queue) == 3
-    batch = queue.take(None)
+    batch = queue.poll(None)
     assert [item.position for item in batch] == [100, 101, 102]
     assert len(batch[0].gtids) == 100
 

@@ -17,17 +17,17 @@ def test_a_range_has_what_is_in_one_set_and_not_in_the_other(after: GtidSet, upt
     for number in range(1, 55):
         for source in (A, B, f"{A}:tag", f"{A}:a_b2", f"{B}:tag"):
             uuid, _, tag = source.partition(":")
-            assert part.take(source, number) == (((uuid, tag), number) in wanted)
+            assert part.tick_off(source, number) == (((uuid, tag), number) in wanted)
     assert part.complete
 
 
 def test_a_mariadb_range_ends_with_the_last_of_each_domain() -> None:
     part = GtidRange("0-1-5,2-1-9", "0-2-8,1-1-1,2-1-9", mariadb=True)
-    assert [part.take("0-1", number) for number in (5, 6, 9)] == [False, True, False]
-    assert not part.take("2-1", 9)
-    assert part.take("1-1", 1)
+    assert [part.tick_off("0-1", number) for number in (5, 6, 9)] == [False, True, False]
+    assert not part.tick_off("2-1", 9)
+    assert part.tick_off("1-1", 1)
     assert not part.complete
-    assert part.take("0-2", 8)  # numbers may have gaps
+    assert part.tick_off("0-2", 8)  # numbers may have gaps
     assert part.complete
 
 

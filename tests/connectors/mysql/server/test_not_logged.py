@@ -16,7 +16,7 @@ from connectors.mysql.examine import examine
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
-from connectors.mysql.server.not_logged import told_filter
+from connectors.mysql.server.not_logged import describe_filter
 from connectors.mysql.server.server_check import check_server
 
 pytestmark = pytest.mark.mysql
@@ -83,7 +83,7 @@ def test_databases_that_the_log_leaves_out_are_refused_and_others_told(
     with session(server) as made:
         assert check_server(made).filters_log
         info = check_server(made, lambda table: table.database == "kept")
-        assert option.strip("-").replace("-", "_") in told_filter(info)
+        assert option.strip("-").replace("-", "_") in describe_filter(info)
         with pytest.raises(SourceError, match=r"keeps rows out of the log: those of left_out\.t") as told:
             check_server(made, lambda table: table in (TableId("kept", "t"), TableId("left_out", "t")))
     assert "tables.exclude" in told.value.hint

@@ -166,19 +166,19 @@ def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path)
 
     write_targets(LocalStore(tmp_path), parents_of(LINKS, [P, C]))
     first = ask("binlog.000001-4")
-    assert due.taken({*first, "by-a-user"}, []) == {*first, "by-a-user"}
+    assert due.select({*first, "by-a-user"}, []) == {*first, "by-a-user"}
     due.begun(first)
     requests.remove(first)
     for place in ("binlog.000001-5", "binlog.000001-6"):
         names = ask(place)
-    assert due.taken({*names, "by-a-user"}, []) == {"by-a-user"}
+    assert due.select({*names, "by-a-user"}, []) == {"by-a-user"}
     assert len(requests.names()) == 1, "one stands for all"
-    assert due.taken(requests.names(), [C], renamed=[C]) == requests.names()
+    assert due.select(requests.names(), [C], renamed=[C]) == requests.names()
     now[0] += 60
-    assert due.taken(requests.names(), [C]) == frozenset()
-    assert due.taken(requests.names(), []) == requests.names()
+    assert due.select(requests.names(), [C]) == frozenset()
+    assert due.select(requests.names(), []) == requests.names()
     due.begun(requests.names())
-    assert due.taken(requests.names(), [], hurry=True) == requests.names()
+    assert due.select(requests.names(), [], hurry=True) == requests.names()
 
 
 @pytest.mark.mysql

@@ -37,7 +37,7 @@ def test_a_table_that_was_altered_since_waits_for_the_log(any_server: MySqlServe
     finder.start()
     parts = []
     while (found := finder.peek(30.0)) is not None:
-        parts.append(finder.take().part)
+        parts.append(finder.pop().part)
         assert found.table == table
     finder.join(120.0)
     assert parts[-1] is None

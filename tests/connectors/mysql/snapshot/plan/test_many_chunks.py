@@ -62,12 +62,12 @@ def all_questions(copy: TableCopy, before: int, marks: Mapping[int, Watermark]) 
 def test_a_batch_looks_at_the_chunks_that_are_new() -> None:
     copies = Copies()
     for entry in planned():
-        copies.take(entry)
+        copies.apply(entry)
     copy, marks = copies.tables[T], CountedMarks({number: mark(number) for number in range(1, MANY + 1)})
     all_questions(copy, MANY + 1, marks)
     marks.asked = 0
     for number in range(MANY + 1, MANY + 9):
-        copies.take(chunk(number))
+        copies.apply(chunk(number))
     assert all_questions(copy, MANY + 1, marks)[-1] == list(range(MANY + 8, MANY, -1))
     marks.marks |= {number: mark(number, done=number != MANY + 3) for number in range(MANY + 1, MANY + 9)}
     waiting = [MANY + 3]
@@ -81,11 +81,11 @@ def test_answers_do_not_depend_on_what_was_asked_before() -> None:
     entries = [*planned()[:4], chunk(4, replaces=2), chunk(5, last=True), chunk(6, replaces=4)]
     asked, more = Copies(), {**marks, 4: mark(4, done=False), 6: mark(6)}
     for count, entry in enumerate(entries, start=1):
-        asked.take(entry)
+        asked.apply(entry)
         for before, known in ((count, marks), (2, marks), (count, more), (count - 1, more), (1, more)):
             fresh = Copies()
             for earlier in entries[:count]:
-                fresh.take(earlier)
+                fresh.apply(earlier)
             if any(c.number < before and c.number not in known for c in fresh.tables[T].chunks):
                 continue
             assert all_questions(asked.tables[T], before, known) == all_questions(fresh.tables[T], before, known)

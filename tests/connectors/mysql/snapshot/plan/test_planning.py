@@ -58,7 +58,7 @@ MARKS = {1: mark(1, 100), 2: mark(2, 300)}
 def copies_of(entries: list[Entry]) -> Copies:
     copies = Copies()
     for entry in entries:
-        copies.take(entry)
+        copies.apply(entry)
     return copies
 
 

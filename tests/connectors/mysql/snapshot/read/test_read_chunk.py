@@ -400,20 +400,20 @@ def test_the_definition_counts_and_not_its_place_in_the_plan(any_server: MySqlSe
 
 def test_sessions_can_be_kept_for_the_next_chunk(any_server: MySqlServer) -> None:
     made = Made(any_server)
-    kept = SessionPool()
+    pool = SessionPool()
     try:
-        made.reads.read(made.table, kept=kept)
+        made.reads.read(made.table, pool=pool)
         opened = len(made.reads.sessions)
         made.execute("INSERT INTO t VALUES (7, 'g')", "ALTER TABLE t ADD COLUMN more INT")  # no lock is left
-        assert not made.reads.read(made.table, kept=kept)[1].done
-        again = made.reads.read(replace(made.table, columns=made.reads.definition(made.id).columns), kept=kept)
+        assert not made.reads.read(made.table, pool=pool)[1].done
+        again = made.reads.read(replace(made.table, columns=made.reads.definition(made.id).columns), pool=pool)
         assert len(again[0]) == 7
         assert len(made.reads.sessions) == opened + 1  # the one that read the definition
         for session in made.reads.sessions:
             if session.open:
                 any_server.execute(f"KILL {session.thread_id()}")  # type: ignore[no-untyped-call]
         table = made.reads.definition(made.id)
-        assert made.reads.read(table, kept=kept, retry=Waits().policy)[1].done
+        assert made.reads.read(table, pool=pool, retry=Waits().policy)[1].done
     finally:
-        kept.close()
+        pool.close()
     assert not any(session.open for session in made.reads.sessions)

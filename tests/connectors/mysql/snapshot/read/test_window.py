@@ -195,11 +195,11 @@ def test_a_throttle_keeps_the_rate() -> None:
         now[0] += seconds
 
     throttle = Throttle(1000, lambda: now[0], sleep)
-    throttle.take(1000)
-    throttle.take(500)
+    throttle.acquire(1000)
+    throttle.acquire(500)
     assert slept == [1.0, 0.5], "nothing is free, not even the first rows"
     now[0] += timedelta(minutes=5).total_seconds()
-    throttle.take(2500)
+    throttle.acquire(2500)
     assert slept[2:] == [pytest.approx(2.5 - BURST_S)], "hardly more after a long pause"
-    Throttle(None, lambda: now[0], sleep).take(10**9)
+    Throttle(None, lambda: now[0], sleep).acquire(10**9)
     assert len(slept) == 3

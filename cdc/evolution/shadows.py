@@ -22,17 +22,17 @@ from cdc.evolution.table import ActualTable, Layout, T
 from cdc.schema import CreateTable, TableId, shadow_of
 
 
-def begin(
+def create_shadow(
     layout: Layout[T], table: ActualTable[T], new: ActualTable[T] | None, created: CreateTable | None
 ) -> Iterator[Step]:
     """Create the table that a copy goes to, as `new` is or else like the table; afresh when there is one."""
     copy = replace(new or table, id=shadow_of(table.id))
-    yield from let_go(layout, table.id)
+    yield from drop_shadow(layout, table.id)
     yield op.CreateShadow(table.id, copy, table if new is None else None, created)
     layout.put(copy)
 
 
-def let_go(layout: Layout[T], table: TableId) -> Iterator[Step]:
+def drop_shadow(layout: Layout[T], table: TableId) -> Iterator[Step]:
     """Drop what is left of a copy of the table."""
     copy = shadow_of(table)
     if layout.get(copy) is not None:
@@ -40,7 +40,7 @@ def let_go(layout: Layout[T], table: TableId) -> Iterator[Step]:
         layout.remove(copy)
 
 
-def take_place(rules: TableRules[T], layout: Layout[T], table: ActualTable[T]) -> Iterator[Step]:
+def swap_shadow(rules: TableRules[T], layout: Layout[T], table: ActualTable[T]) -> Iterator[Step]:
     """The copy takes the place of the table. Raises ChangeRefused when there is none."""
     copy = layout.get(shadow_of(table.id))
     if copy is None:
