@@ -62,6 +62,7 @@ lint: $(READY)-dev ## ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --config-file tests/mypy.ini
 
 format: setup ## let ruff rewrite the files
 	$(VENV)/bin/ruff check --fix .

@@ -325,7 +325,7 @@ class World:
                 self.created(table, name, shard)
 
     def rank(self, name: str) -> Any:
-        kinds = {"n": [("INT",), ("BIGINT",)], "v": [("VARCHAR", 10), ("VARCHAR", 30)]}.get(name)
+        kinds: Any = {"n": [("INT",), ("BIGINT",)], "v": [("VARCHAR", 10), ("VARCHAR", 30)]}.get(name)
         return (kinds or FAMILIES.get(name[0], [])).index if kinds or name[0] in FAMILIES else lambda kind: 0
 
     def kinds(self, name: str) -> list[Type]:

@@ -134,9 +134,9 @@ def test_a_bounded_pipeline_runs_to_its_end_once(folder: Folder) -> None:
     assert ": values -> values, schema changes: evolve" in records[0]["message"]
     assert (records[-1]["message"], records[-1]["rows"], records[-1]["batches"]) == ("summary", 1, 1)
     assert "rows that are there keep what they have, without values in more" in folder.err
-    lines = (folder.path / "out.jsonl").read_text()
-    assert lines.startswith(written)
-    change, row = (json.loads(line) for line in lines.removeprefix(written).splitlines() if "commit" not in line)
+    text = (folder.path / "out.jsonl").read_text()
+    assert text.startswith(written)
+    change, row = (json.loads(line) for line in text.removeprefix(written).splitlines() if "commit" not in line)
     assert (change["change"], change["column"]["name"]) == ("add.column", "more")
     assert row["row"] == {"id": 3, "note": None, "more": 9}
 

@@ -19,6 +19,7 @@ from cdc.job.log_records import log_records_here
 from cdc.job.notifying import RunNotifying
 from cdc.job.report import Reporter
 from cdc.job.several_sinks import run_sinks
+from cdc.job.spark.shared import SharedSpark
 from cdc.job.state_location import check_one_sink
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
@@ -34,17 +35,20 @@ WAIT_S = 60.0
 Work = Callable[[PipelineSpec, RunControl], object]
 
 
-class NoSpark:
+class NoSpark(SharedSpark):
     """Spark that is up until somebody says otherwise."""
 
     up = True
     scratch = Path("scratch")
 
     def __init__(self, *_: object, **settings: object) -> None:
-        self.stop = lambda: None
+        pass
 
-    def start(self, stop: threading.Event) -> None:
+    def start(self, stop: threading.Event | None = None) -> None:
         """It is up at once."""
+
+    def stop(self) -> None:
+        pass
 
     def alive(self) -> bool:
         return self.up

@@ -153,7 +153,7 @@ def test_a_stop_ends_a_drain(tmp_path: Path) -> None:
 
 def test_a_request_of_another_process_ends_the_run_as_a_signal_does(tmp_path: Path) -> None:
     asked, confirmed = (lambda: run.state.request_stop()), (lambda: run.state.confirm_stop())
-    run = Run(tmp_path, ListedQuery(asked, confirmed, nothing, nothing))
+    run: Run = Run(tmp_path, ListedQuery(asked, confirmed, nothing, nothing))
     run.watch.until_end()
     assert run.signals.stop.is_set()
     assert run.queries[0].stopped

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from fake_control import HOSTILE, FakeControl, shop, status, told, view
@@ -27,7 +28,11 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None and not REQUIRED, reason="no chromium here: apt-get install chromium"),
 ]
 
-playwright = pytest.importorskip("playwright.sync_api") if not REQUIRED else __import__("playwright.sync_api").sync_api
+if TYPE_CHECKING:
+    import playwright.sync_api as playwright
+else:
+    wanted = "playwright.sync_api"
+    playwright = __import__(wanted).sync_api if REQUIRED else pytest.importorskip(wanted)
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +252,7 @@ def test_on_a_phone_the_list_is_cards_with_targets_for_a_thumb(page: playwright.
 
 def test_hostile_names_do_nothing_in_a_browser(page: playwright.Page, address: str) -> None:
     dialogs: list[str] = []
-    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))  # type: ignore[call-overload]
     page.goto(address)
     with page.expect_response(lambda response: response.url == address):
         pass  # the script has fetched the page again

@@ -292,7 +292,7 @@ def test_a_table_moves_to_another_database(harness: Harness) -> None:
 def test_the_server_is_asked_for_no_file_of_ours(harness: Harness) -> None:
     """The driver refuses to send a file, whatever statement a server answers with a request for one."""
     with harness.sink()._server.session() as session:
-        assert session.connection._local_infile is False
+        assert session.connection._local_infile is False  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -276,8 +276,8 @@ def test_an_xa_transaction_is_delivered_when_it_is_prepared() -> None:
     found = planned(*script, limits=Limits(1, 1))
     assert [segment.position for segment in found] == ends(script, 5, 7, 12)
     assert [segment.tables for segment in found] == [{T}, set(), {U}]
-    (found,) = planned(*XA, ONE_PHASE)
-    assert found.tables == {T}
+    (segment,) = planned(*XA, ONE_PHASE)
+    assert segment.tables == {T}
 
 
 def test_a_prepared_xa_transaction_of_ours_that_is_rolled_back_is_refused() -> None:

@@ -156,5 +156,5 @@ def small_inputs(count: int) -> None:
     random = np.random.default_rng(3)
     for _ in range(count):
         data = random.integers(0, 256, random.integers(0, 80), dtype=np.uint8).tobytes()
-        test_small_readers_stay_inside.hypothesis.inner_test(data)
+        test_small_readers_stay_inside.hypothesis.inner_test(data)  # type: ignore[attr-defined]
         index_all(data, int(random.integers(0, 3)), False)

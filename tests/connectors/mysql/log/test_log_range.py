@@ -104,7 +104,7 @@ def test_streams_are_closed_also_when_the_reader_stops_early() -> None:
     stream = FakeStream([part(0, 5), part(5, 15)])
     chunks = read_range(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(stream).open)  # type: ignore[arg-type]
     assert len(next(chunks)) == 5
-    chunks.close()
+    chunks.close()  # type: ignore[attr-defined]
     assert stream.closed
 
 

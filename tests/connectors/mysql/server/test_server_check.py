@@ -164,7 +164,7 @@ def test_the_privilege_check_leaves_no_replica_behind(any_server: MySqlServer, c
 
 def register(connection: MySqlConnection, server_id: int) -> None:
     body = struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
-    connection._execute_command(COMMAND.COM_REGISTER_SLAVE, body)
+    connection._execute_command(COMMAND.COM_REGISTER_SLAVE, body)  # type: ignore[attr-defined]
     connection._read_packet()
 
 
@@ -190,7 +190,7 @@ class Dump:
         if replica_uuid is not None:
             announce_reader(self.connection, replica_uuid)
         request = struct.pack("<IHI", position, 0, server_id) + file.encode()
-        self.connection._execute_command(COMMAND.COM_BINLOG_DUMP, request)
+        self.connection._execute_command(COMMAND.COM_BINLOG_DUMP, request)  # type: ignore[attr-defined]
         self.connection._read_packet()  # it has begun, and so has ended whom it takes for this one's older self
 
     def read_until(self, text: bytes) -> bool:

@@ -116,8 +116,8 @@ def _chunk(*ends: int, file: str = "binlog.000002", statement: bytes = b"") -> R
 class _Stream(FakeStream):
     """Follows the position of what it gave."""
 
-    def read(self, timeout_s: float) -> ReceiveBuffer | None:
-        chunk = super().read(timeout_s)
+    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> ReceiveBuffer | None:
+        chunk = super().read(timeout_s, up_to)
         if chunk is not None:
             self.file, self.position = chunk.file, int(chunk.end_position[-1])
         return chunk
