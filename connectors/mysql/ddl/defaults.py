@@ -9,7 +9,9 @@ when the column is added.
 from __future__ import annotations
 
 import re
+import uuid
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
 from connectors.mysql.table import MySqlColumn
 from connectors.shared.ddl.dialect import DdlDialect
@@ -25,6 +27,7 @@ _NUMBERS = (*_INTEGERS, "decimal", "float", "double", "year")
 _EMPTY = {
     "json": "null", "inet4": "0.0.0.0", "inet6": "::", "uuid": "00000000-0000-0000-0000-000000000000",
 }  # fmt: skip
+_FAMILIES = {"inet4": AF_INET, "inet6": AF_INET6}
 _DATE = re.compile(r"(\d{4}|\d{2})\D?(\d{1,2})\D?(\d{1,2})(?:[T\s]+(.*))?")
 _COMPACT = re.compile(r"(\d{4}|\d{2})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})(\.\d*)?)?")
 _CLOCK = re.compile(r"(\d{1,3})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?")
@@ -48,6 +51,8 @@ def literal_text(default: Default, column: MySqlColumn) -> str | None:
         return bytes_text(default.text.encode() if raw is None else raw, column.type, column.length)
     if raw is None:
         text = default.text
+    elif column.type == "uuid" or column.type in _FAMILIES:
+        return _address(raw, column.type)
     else:
         text = str(int.from_bytes(raw, "big")) if column.type in _NUMBERS else decoded(raw, column)
     if column.type == "year" and default.kind is DefaultKind.STRING and text in ("0", "00"):
@@ -118,7 +123,20 @@ def _stored(text: str, column: MySqlColumn) -> str:
         return _labels(text.split(",") if text else [], column)
     if kind == "char":
         return text.rstrip(" ")
+    if kind == "uuid" or kind in _FAMILIES:
+        return _address(text, kind)
     return text
+
+
+def _address(value: str | bytes, kind: str) -> str:
+    """A UUID or an internet address as the server spells it; one that it would not take stays as it is."""
+    try:
+        if kind == "uuid":
+            return str(uuid.UUID(value) if isinstance(value, str) else uuid.UUID(bytes=value))
+        family = _FAMILIES[kind]
+        return inet_ntop(family, inet_pton(family, value) if isinstance(value, str) else value)
+    except (ValueError, OSError):
+        return value if isinstance(value, str) else f"0x{value.hex().upper()}"
 
 
 def _number(text: str, column: MySqlColumn) -> str:
