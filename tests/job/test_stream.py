@@ -233,7 +233,7 @@ def test_notices_are_on_disk_before_the_batch_that_met_them_is_known(tmp_path: P
     planner.latestOffset(start, None)  # type: ignore[arg-type]
     with pytest.raises(Exception, match="it ends here"):
         planner.latestOffset(start, None)  # type: ignore[arg-type]
-    assert Notices(StateDir(tmp_path).store).take() == ["notice 0", "notice 1"]
+    assert Notices(StateDir(tmp_path).store).drain() == ["notice 0", "notice 1"]
 
 
 def test_a_partition_is_small() -> None:
