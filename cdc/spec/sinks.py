@@ -4,8 +4,8 @@
     - {name: duck, type: duckdb, path: shop.duckdb}
     - {name: search, type: elasticsearch, ..., route: [...], schema.change.behavior: evolve}
 
-`name` is what a sink is known by, in the state directory too: its place in the list does not matter. `route` and
-`schema.change.behavior` of a sink take the place of the file's.
+`name` is what a sink is known by, in the state directory too: its place in the list does not matter. `route` and the
+options in `OWN_OPTIONS` of a sink take the place of the file's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from cdc.spec import tree
 from cdc.spec.model import PipelineSpec, SpecWarning
 from cdc.spec.tree import Listing, Mapping, Mark, Node, Scalar
 
-BEHAVIOR = "schema.change.behavior"
+OWN_OPTIONS = ("schema.change.behavior", "schema.change.lost-values", "existing-rows")
+"""Keys of `pipeline` that a sink of a list may have for itself."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _HINT = "up to 40 letters, digits, `-` and `_`, such as `lake`"
 
@@ -31,7 +32,7 @@ class SinkTree:
     """The file with one of its sinks.
 
     Attributes:
-        root: the file's tree with this sink alone, its `route` and behavior in their places.
+        root: the file's tree with this sink alone, its `route` and options of `pipeline` in their places.
         name: of the sink; empty where the file has one without a list.
         place: in the list.
         own: keys of `root` that come from the sink's block.
@@ -51,9 +52,8 @@ class SinkTree:
             return at + path.removeprefix("sink")
         if path.startswith("route") and "route" in self.own:
             return f"{at}.{path}"
-        if path == f"pipeline.{BEHAVIOR}" and BEHAVIOR in self.own:
-            return f"{at}.{BEHAVIOR}"
-        return path
+        option = path.removeprefix("pipeline.")
+        return f"{at}.{option}" if option in OWN_OPTIONS and option in self.own else path
 
     def problem(self, problem: Problem) -> Problem:
         """A problem of `root` at its path in the file."""
@@ -99,17 +99,18 @@ def _problems(file: str, root: Mapping, listed: Listing) -> Iterator[Problem]:
 
 
 def _tree(root: Mapping, item: Mapping, place: int) -> SinkTree:
-    own = frozenset({"route", BEHAVIOR} & item.items.keys())
+    own = frozenset({"route", *OWN_OPTIONS} & item.items.keys())
     sink = _without(item, {"name", *own})
     items, keys = {**root.items, "sink": sink}, dict(root.keys)
     if "route" in own:
         items["route"], keys["route"] = item.items["route"], item.keys["route"]
-    if BEHAVIOR in own:
-        pipeline = items.get("pipeline", Mapping(item.mark, {}, {}))
-        if isinstance(pipeline, Mapping):
-            with_own = {**pipeline.items, BEHAVIOR: item.items[BEHAVIOR]}
-            items["pipeline"] = Mapping(pipeline.mark, with_own, {**pipeline.keys, BEHAVIOR: item.keys[BEHAVIOR]})
-            keys.setdefault("pipeline", item.mark)
+    options = [key for key in OWN_OPTIONS if key in own]
+    pipeline = items.get("pipeline", Mapping(item.mark, {}, {}))
+    if options and isinstance(pipeline, Mapping):
+        with_own = {**pipeline.items, **{key: item.items[key] for key in options}}
+        marks = {**pipeline.keys, **{key: item.keys[key] for key in options}}
+        items["pipeline"] = Mapping(pipeline.mark, with_own, marks)
+        keys.setdefault("pipeline", item.mark)
     name = item.items["name"]
     assert isinstance(name, Scalar), "names were looked at"
     return SinkTree(Mapping(root.mark, items, keys), name.text, place, own)

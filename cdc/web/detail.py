@@ -59,7 +59,7 @@ def detail(
     parts += [
         live("notices", _notices(status)),
         el("section", el("h2", "Runs"), live("runs", _runs(view))),
-        el("section", el("h2", "Log ", el("small", "times are UTC")), live("log", _log(log))),
+        el("section", el("h2", "Log ", el("small", "times are UTC")), live("log", _log(log)), id="log"),
         el("section", el("h2", "File ", el("small", view.file)), _file(view), id="file"),
     ]
     return page(view.name, visitor, parts, crumbs=[(view.name, link(view.name))])
@@ -102,6 +102,7 @@ def _actions(view: PipelineView, visitor: Visitor) -> Child:
         action(visitor, name, "verify", "Verify"),
         plan,
         schemas,
+        el("a", "Log", href="#log", class_="button"),
         el("a", "File", href="#file", class_="button"),
         class_="actions", role="group", aria_label="Actions",
     )  # fmt: skip
@@ -124,9 +125,11 @@ def _held(name: str, status: StatusDocument, visitor: Visitor) -> Markup:
 
     def resume(table: str) -> Child:
         hidden = el("input", type="hidden", name="table", value=table)
-        return None if visitor.read_only else action(visitor, name, "resume", f"Resume {table}", hidden)
+        return None if visitor.read_only else action(visitor, name, "resume", "Resume", hidden, about=table)
 
-    lines = [el("p", el("strong", "Paused: "), el("code", table), " ", resume(table)) for table in status.paused]
+    lines = [
+        el("div", el("strong", "Paused: "), el("code", table), resume(table), class_="held") for table in status.paused
+    ]
     lines += [el("p", el("strong", "Resumed: "), el("code", each), " is re-snapshotted") for each in status.resumed]
     return el("article", lines, class_="card warn")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from cdc.status.model import StatusDocument
 from cdc.web.drawing import spark
 from cdc.web.html import Child, Markup, el
 from cdc.web.layout import Visitor, badge, link, live, page, tile
@@ -107,7 +108,7 @@ def _row(shown: Shown, visitor: Visitor) -> Markup:
             class_="sparkline",
         ),
         el("td", count(status.totals.rows) if status else "–", class_="n rows"),
-        el("td", _tables(shown), class_="n tables"),
+        el("td", count(len(status.tables)) if status else "–", class_="n tables"),
         el("td", _last(shown), class_="dim last"),
     ]  # fmt: skip
     choose = None if visitor.read_only else el("td", chosen, class_="choose")
@@ -127,27 +128,32 @@ def _attention(shown: Shown) -> Child:
     return [" ", el("span", view.attention, class_="badge bad")]
 
 
-def _tables(shown: Shown) -> Child:
-    status = shown.status
-    if status is None:
-        return "–"
+def _copies(status: StatusDocument) -> list[str]:
+    """The tables that are being copied, as a text; none where none is."""
     copies = [table.copy for table in status.tables if table.copy is not None and table.copy.state != "done"]
-    if not copies:
-        return count(len(status.tables))
     done, whole = sum(copy.rows for copy in copies), sum(copy.estimated_rows for copy in copies)
-    return f"{count(len(status.tables))} ({len(copies)} copying, {percent(done, whole)} %)"
+    return [f"{len(copies)} copying, {percent(done, whole)} %"] if copies else []
 
 
 def _last(shown: Shown) -> Child:
     view, status = shown.view, shown.status
     if view.file_errors:
-        return el("span", view.file_errors[0], class_="bad", title=view.file_errors[0])
+        return _whole(view.file_errors[0], "bad")
     if view.state in ("failed", "waiting", "invalid") and view.last_error is not None:
-        return el("span", view.last_error.message, class_="bad", title=view.last_error.hint or None)
+        hint = f" (next step: {view.last_error.hint})" if view.last_error.hint else ""
+        return _whole(view.last_error.message, "bad", hint)
+    told = [] if status is None else _copies(status)
     if status is not None and status.paused:
-        return f"paused: {', '.join(status.paused[:3])}{' ...' if len(status.paused) > 3 else ''}"
+        told.append(f"paused: {', '.join(status.paused[:3])}{' ...' if len(status.paused) > 3 else ''}")
+    if told:
+        return _whole("; ".join(told))
     if view.next_run_s is not None:
         return f"next run {ago(view.next_run_s)}"
     if status is not None and status.note:
-        return status.note
+        return _whole(status.note)
     return f"committed {ago(status.batches[-1].committed_s)}" if status is not None and status.batches else "–"
+
+
+def _whole(text: str, class_: str | None = None, more: str = "") -> Markup:
+    """A text that is cut off where it is long, with all of it on it."""
+    return el("span", text, class_=class_, title=text + more)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from cdc.status.model import StatusDocument, TableStatus
 from cdc.web.html import Child, Markup, el
 from cdc.web.layout import Visitor, action, link, live, row, table
-from cdc.web.words import count, percent, rate, seconds, when
+from cdc.web.words import about, count, percent, rate, when
 
 PAGE_ROWS = 25
 """Tables on one page."""
@@ -67,10 +67,10 @@ def _actions(name: str, each: TableStatus, status: StatusDocument, visitor: Visi
 def _copy(each: TableStatus) -> Child:
     copy = each.copy
     if copy is None:
-        return "–"
+        return None
     done = copy.state == "done"
     share = 100 if done else percent(copy.rows, copy.estimated_rows)
-    eta = f", {seconds(copy.eta_s)} left" if copy.eta_s else ""
+    eta = f", {about(copy.eta_s)} left" if copy.eta_s else ""
     said = f"{copy.state}, {count(copy.rows)} rows" if done else f"{copy.state}, {share} %{eta}"
     bar = el("progress", value=share, max=100, aria_label=f"{each.table}: {share} percent copied")
     return [bar, " ", el("span", said, title=copy.why or None), el("small", copy.why) if copy.why else None]

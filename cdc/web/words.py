@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from cdc.status.text import moment, size_text
 from cdc.web.html import Markup, el
 
-__all__ = ["ago", "clock", "count", "lag", "percent", "rate", "seconds", "size_text", "when"]
+__all__ = ["about", "ago", "clock", "count", "lag", "percent", "rate", "seconds", "size_text", "when"]
 
 
 def count(number: float) -> str:
-    """`950`, `12.3 k`, `4.5 M`."""
-    for unit, factor in ((" G", 1e9), (" M", 1e6), (" k", 1e4)):
-        if abs(number) >= factor:
-            return f"{number / (1e3 if unit == ' k' else factor):,.1f}{unit}"
+    """`950`, `12.3 k`, `4.5 M`, with a space that no line ends at."""
+    for unit, least, factor in (("G", 1e9, 1e9), ("M", 1e6, 1e6), ("k", 1e4, 1e3)):
+        if abs(number) >= least:
+            return f"{number / factor:,.1f}\u00a0{unit}"
     return f"{number:,.0f}"
 
 
@@ -35,6 +35,11 @@ def seconds(length_s: float) -> str:
     return f"{length_s / 3600:.1f} h" if length_s < 172_800 else f"{length_s / 86_400:.0f} d"
 
 
+def about(length_s: float) -> str:
+    """A length without parts of a second: `12 s`, `3 min`."""
+    return f"{length_s:.0f} s" if length_s < 99.5 else seconds(length_s)
+
+
 def lag(lag_s: float | None) -> str:
     """A lag; a dash where nobody knows it."""
     return "–" if lag_s is None else seconds(lag_s) if lag_s else "0 s"
@@ -50,7 +55,7 @@ def ago(at_s: float | None, now_s: float | None = None) -> str:
     if not at_s:
         return "–"
     passed = (time.time() if now_s is None else now_s) - at_s
-    length = seconds(max(1.0, abs(passed)))
+    length = about(max(1.0, abs(passed)))
     return f"in {length}" if passed < -1 else f"{length} ago"
 
 

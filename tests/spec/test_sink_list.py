@@ -35,6 +35,15 @@ def test_each_has_its_own_route_and_behavior_and_the_rest_of_the_file() -> None:
     assert found.with_sink("b").spec == second
 
 
+def test_each_has_its_own_word_on_rows_that_are_there_and_on_values_that_get_lost() -> None:
+    own = "existing-rows: replace, schema.change.lost-values: 'null'"
+    first, second = (compiled(spec) for spec in checked(duck("a", "a.db"), duck("b", "b.db", own)).specs)
+    assert [each.existing_rows.value for each in (first, second)] == ["upsert", "replace"]
+    assert [each.coercion.lost for each in (first, second)] == ["fail", "null"]
+    with pytest.raises(SpecError, match=r"4:\d+: sink\[1\]\.existing-rows: "):
+        checked(duck("a", "a.db"), duck("b", "b.db", "existing-rows: keep"))
+
+
 def test_one_sink_is_what_it_was() -> None:
     text = b"source: {type: values, rows: []}\nsink: {type: duckdb, path: a.db}\n"
     assert check("p.yaml", text, env={}).spec.label == "p"

@@ -220,6 +220,8 @@ def test_nothing_is_cut_off_or_wraps_at_any_width(
     for path in ("", "pipelines/shop", "pipelines/billing", "schemas/shop"):
         page.goto(address + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        scrolled = "[...document.querySelectorAll('.wide')].filter((e) => e.scrollWidth > e.clientWidth).length"
+        assert width < 960 or page.evaluate(scrolled) == 0, f"{path}: a table is wider than the page"
         wrapped = page.evaluate(
             """[...document.querySelectorAll("button, .button, .badge, thead th, td.n, dd:not(.about), h2, .ranges a")]
             .filter((e) => e.offsetParent && !/script/.test(e.innerText)).filter((e) => {

@@ -155,7 +155,7 @@ def test_the_page_has_the_file_without_its_secrets_and_totals_over_runs(
     page = client.get("/pipelines/shop").text
     assert "password: ********" in page
     assert "hunter2" not in page
-    assert '7.0 M</dd><dd class="about">1,234 runs, 5 failed' in page
+    assert '7.0\u00a0M</dd><dd class="about">1,234 runs, 5 failed' in page
 
 
 def test_times_of_the_log_are_times_of_the_clock() -> None:
