@@ -85,12 +85,10 @@ class PipelineRun:
         progress = self._control.progress
         monitor = Monitor(progress, reporter, self._output.recording, self._state, copying)
         watch = Watch(query, runner, progress, monitor, self._state, self._signals, self._retry)
-        ended = False
+        failed = True
         try:
             watch.until_end()
-            ended = True
+            failed = False
         finally:
             watch.report()
-            now = progress.snapshot()
-            if ended or now.batches:  # a run that failed before its first commit has an error to tell, and no sums
-                reporter.summary(now, str(self._middle.policy), copying.re_snapshots())
+            reporter.summary(progress.snapshot(), str(self._middle.policy), copying.re_snapshots(), failed=failed)

@@ -89,12 +89,15 @@ class Reporter:
             self._err.flush()
             self._shown = 1 + len(bars)
 
-    def summary(self, now: Snapshot, behavior: str = "", copied: Sequence[str] = ()) -> None:
+    def summary(self, now: Snapshot, behavior: str = "", copied: Sequence[str] = (), *, failed: bool = False) -> None:
         """The table at the end: one row per sink table, then what was counted and why, and re-snapshots (`copied`).
 
-        `behavior` is what became of schema changes; how many were held back is among the counts.
+        `behavior` is what became of schema changes; how many were held back is among the counts. Nothing is printed of a
+        run that has `failed` before its first commit: it has an error to tell, and no sums.
         """
         self._erase()
+        if failed and not now.batches:
+            return
         elapsed = time.monotonic() - self._started
         if self._json:
             tables = {

@@ -117,6 +117,16 @@ def test_every_line_of_json_is_json() -> None:
     assert records[3]["counts"] == {"invalid-date-to-null shop.u.d": 3, "x": 1}
 
 
+@pytest.mark.parametrize("kind", ["text", "json"])
+def test_a_run_that_failed_before_its_first_commit_has_no_sums(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    progress, reporter = Progress(), Reporter(kind)
+    reporter.summary(progress.snapshot(), failed=True)
+    assert capsys.readouterr() == ("", "")
+    progress.end(report())
+    reporter.summary(progress.snapshot(), failed=True)
+    assert "".join(capsys.readouterr())
+
+
 @contextmanager
 def terminal(columns: int) -> Iterator[tuple[IO[str], int]]:
     """A pseudo terminal of that width, and the descriptor that reads what is shown on it."""
