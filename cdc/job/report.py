@@ -92,8 +92,8 @@ class Reporter:
     def summary(self, now: Snapshot, behavior: str = "", copied: Sequence[str] = (), *, failed: bool = False) -> None:
         """The table at the end: one row per sink table, then what was counted and why, and re-snapshots (`copied`).
 
-        `behavior` is what became of schema changes; how many were held back is among the counts. Nothing is printed of a
-        run that has `failed` before its first commit: it has an error to tell, and no sums.
+        `behavior` is what became of schema changes; how many were held back is among the counts. Nothing is printed
+        of a run that has `failed` before its first commit: it has an error to tell, and no sums.
         """
         self._erase()
         if failed and not now.batches:
