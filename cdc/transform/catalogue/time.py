@@ -264,7 +264,10 @@ _BASE: tuple[Function, ...] = (
     *(Function(name, _P, "t CLOCK", _named_part(name), "", f"`EXTRACT({name} FROM t)`.") for name in
       ("YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK", "HOUR", "MINUTE", "SECOND")),
     Function("TIMESTAMPADD", _P, "unit UNIT, n INT, t MOMENT", _add, _add_sql,
-             "Moved by n units; the last day of a month stays inside the month."),
+             "Moved by n units; the last day of a month stays inside the month.",
+             flink="Digits behind the third are cut.",
+             example=("TIMESTAMPADD(HOUR, 18, TIMESTAMP '1970-01-03 17:09:27.891234')",
+                      "1970-01-04T11:09:27.891234", "1970-01-04T11:09:27.891")),
     Function("TIMESTAMPDIFF", _P, "unit UNIT, from MOMENT, to MOMENT", _diff, _diff_sql,
              "How many whole units lie between two moments, cut toward zero.",
              flink="BIGINT instead of INT, so that seconds over 68 years fit.",
