@@ -180,7 +180,7 @@ def opensearch() -> Iterator[SearchServer]:
 @pytest.fixture(scope="session")
 def elasticsearch() -> Iterator[SearchServer]:
     """The session's Elasticsearch."""
-    with own_search("elasticsearch") as server:
+    with own_search(os.environ.get("CDC_TEST_ELASTICSEARCH", "elasticsearch")) as server:
         yield server
 
 

@@ -269,7 +269,6 @@ LARGER = {
     "cdc.web.app",
     "connectors.doris.sink",
     "connectors.duckdb.sink",
-    "connectors.elasticsearch.sink",
     "connectors.iceberg.sink",
     "connectors.kafka.read.reading",
     "connectors.kafka.sink",

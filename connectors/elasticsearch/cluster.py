@@ -53,6 +53,21 @@ class SearchCluster:
         found = {table: behind[alias] for table in tables if (alias := self.names.alias(table)) in behind}
         return {table: index for table, index in found.items() if is_of(index, table)}
 
+    def index(self, table: TableId) -> Index:
+        """The index of a table. Raises SinkError where there is none, and as `behind`."""
+        found = self.indexes([table]).get(table)
+        if found is None:
+            hint = "it was deleted or renamed in the cluster; `cdc resync` re-snapshots the table"
+            raise SinkError("there is no index", where=str(table), hint=hint)
+        return found
+
+    def own_index(self, table: TableId) -> Index:
+        """The index of a table, this pipeline's. Raises SinkError as `index` and for one that another has taken."""
+        found = self.index(table)
+        if found.pipeline != self.pipeline:
+            raise taken(found, table)
+        return found
+
     def behind(self, tables: Sequence[TableId]) -> dict[str, Index]:
         """The indexes behind the aliases of these tables, by alias, also those of tables with another spelling.
 
@@ -186,6 +201,12 @@ class SearchCluster:
         except ErrorAnswer as error:
             hint = "end the other run of this pipeline" if error.status == 409 else ""
             raise SinkError(str(error), where=COMMITS, hint=hint) from None
+
+
+def taken(index: Index, table: TableId) -> SinkError:
+    """The error about an index that another pipeline has taken."""
+    hint = "end this one; of two pipelines only the one that began last writes a table's index"
+    return SinkError(f"the index {index.name} was taken by another pipeline", where=str(table), hint=hint)
 
 
 def _listed(names: Iterable[str]) -> Iterator[str]:

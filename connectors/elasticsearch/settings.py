@@ -6,7 +6,7 @@ from base64 import b64encode
 
 from cdc.retry import RetryPolicy
 from connectors.elasticsearch.client import Login, SearchClient
-from connectors.elasticsearch.mapping import FieldRules
+from connectors.elasticsearch.mapping import FieldRules, IndexNames
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 
 
@@ -27,6 +27,11 @@ def client_of(options: ElasticsearchSinkOptions, retry: RetryPolicy) -> SearchCl
         verify=options.tls_verify,
         retry=retry,
     )
+
+
+def names_of(options: ElasticsearchSinkOptions) -> IndexNames:
+    """Names of indexes and aliases."""
+    return IndexNames(options.index_prefix, options.index_suffix)
 
 
 def rules_of(options: ElasticsearchSinkOptions, product: str) -> FieldRules:

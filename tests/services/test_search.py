@@ -24,7 +24,7 @@ def test_a_machine_without_maven_is_told_so_and_nothing_is_left(tmp_path: Path) 
 
 
 def test_what_is_large_or_needs_a_newer_java_is_installed_when_it_is_named() -> None:
-    assert set(NAMES) - set(REGULAR) == {"opensearch-3", "iceberg-spark"}
+    assert set(NAMES) - set(REGULAR) == {"opensearch-3", "elasticsearch-8", "iceberg-spark"}
     assert "opensearch-3" in DISTRIBUTIONS
 
 

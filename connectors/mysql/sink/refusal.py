@@ -31,6 +31,9 @@ _OF_A_VALUE: dict[int, Reason] = {
 }  # fmt: skip
 """Errors that are about one row. Any other, such as a server that is read-only, is about all, and stops the run."""
 
+SIGNALLED = "45"
+"""The class of SQLSTATE that a trigger's own SIGNAL has, whatever number it gives; no server has errors of it."""
+
 _ROW_SIZE = "error 139"
 """What 1030, an error of the storage engine, says when it is one of a row: it is too long for a page."""
 
@@ -59,6 +62,8 @@ def is_harmless(code: int) -> bool:
 
 def of_a_row(error: StatementRefused) -> RowRefused | None:
     """The refusal of a row that an error means; None for one that is about the whole table or the statement."""
+    if error.state.startswith(SIGNALLED):
+        return RowRefused(Reason.CHECK, str(error))
     reason = _OF_A_VALUE.get(error.code)
     if reason is None or (error.code == 1030 and _ROW_SIZE not in error.message):
         return None

@@ -14,6 +14,7 @@ from pymysql.protocol import OKPacketWrapper
 from cdc.errors import CommitFailed, SinkError, SinkUnavailable, SourceError
 from cdc.retry import RetryPolicy
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
+from connectors.mysql.sink.refusal import SIGNALLED
 from connectors.mysql.sink.types import Flavor
 from connectors.shared.sql.client import StatementRefused
 
@@ -25,6 +26,9 @@ _LOST = frozenset(
 )
 _AGAIN = frozenset({1040, 1203, 1205, 1213, 1226, 1317, 3572, 4012, 4013, 4030, 6002, 6003, 6004, 6224, 6225})
 """Lock waits, deadlocks, too many connections, OceanBase's time-outs and full memory: the whole commit runs again."""
+
+_LARGEST_CODE = 0xFFFF
+"""Of an error: the driver takes numbers above 32,767, which a SIGNAL may give, for negative ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,9 @@ class SinkSession:
 
     def _failed(self, error: Exception) -> Exception:
         code, text = error.args[:2] if len(error.args) > 1 and isinstance(error.args[0], int) else (0, str(error))
+        state = str(getattr(error, "sqlstate", None) or "")
+        if state.startswith(SIGNALLED):
+            return StatementRefused(code & _LARGEST_CODE, str(text), state)
         if isinstance(error, OSError) or code in _LOST or code == 0:
             hint = "is the server running?"
             return SinkUnavailable(f"the connection was lost: {text}", where=self.where, hint=hint)

@@ -42,11 +42,15 @@ class SqlServers:
 
 
 class StatementRefused(Exception):
-    """The server refused a statement. `code` is its error number, `message` its text; holds no secret of ours."""
+    """The server refused a statement; holds no secret of ours.
 
-    def __init__(self, code: int, message: str) -> None:
+    Attributes:
+        code: its error number. message: its text. state: its SQLSTATE, empty where nobody asked for it.
+    """
+
+    def __init__(self, code: int, message: str, state: str = "") -> None:
         super().__init__(f"{message} (error {code})")
-        self.code, self.message = code, message
+        self.code, self.message, self.state = code, message, state
 
 
 class SqlSession:

@@ -190,6 +190,19 @@ def test_a_server_that_is_away_names_the_option_with_its_address(harness: Harnes
     assert f"is {option} right?" in refused.value.hint
 
 
+@pytest.mark.parametrize("number", [1205, 50_001])
+def test_a_row_that_a_trigger_refuses_with_a_number_of_its_own_is_a_dead_letter(harness: Harness, number: int) -> None:
+    """Numbers beyond the driver's, and those of a lock wait, which would be tried again and again."""
+    sink = narrow(harness)
+    refuse = f"SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {number}, MESSAGE_TEXT = 'no thirteen'"
+    trigger = f"FOR EACH ROW BEGIN IF NEW.n = 13 THEN {refuse}; END IF; END"
+    harness.server.execute("USE shop", f"CREATE TRIGGER shop.no BEFORE INSERT ON shop.`rows` {trigger}")
+    counts = sink.commit(1, prepared(sink, 1, rows(("+I", 2, 2, "two"), ("+I", 3, 13, "three"), ("+I", 4, 4, "four"))))
+    assert [id_ for id_, *_ in stored(harness)] == [1, 2, 4]
+    assert letters(harness) == [("upsert", 3, "", f"no thirteen (error {number})")]
+    assert counts == {"refused-by-a-check-dead-letter shop.rows": 1}
+
+
 def test_what_is_about_the_whole_table_stops_the_run(harness: Harness) -> None:
     """No row is to blame for a table that lacks a value for everyone."""
     sink = narrow(harness, "ADD mine INT NOT NULL")

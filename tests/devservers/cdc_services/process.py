@@ -22,13 +22,16 @@ def _die_with_parent() -> None:
 
 
 class ServerProcess:
-    """One run of a server program; its output goes to `log`. Start it from a thread that lives as long as it should."""
+    """One run of a server program; its output goes to `log`. Start it from a thread that lives as long as it should.
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+    `told` is a file that the program reads as its standard input.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path, told: Path = Path(os.devnull)) -> None:
         self.log = log
-        with log.open("ab") as out:
+        with log.open("ab") as out, told.open("rb") as words:
             self._child = subprocess.Popen(
-                list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=_die_with_parent
+                list(command), stdin=words, stdout=out, stderr=out, preexec_fn=_die_with_parent
             )
 
     @property

@@ -18,6 +18,7 @@ _NAMES = {"opensearch": "OpenSearch", "elasticsearch": "Elasticsearch"}
 
 Port = Annotated[int, typer.Option("--port", help="The node's port; 0 takes a free one.")]
 Version = Annotated[Literal["2", "3"], typer.Option("--version", help="2, or 3, which needs Java 21.")]
+ElasticVersion = Annotated[Literal["7", "8"], typer.Option("--version", help="7 or 8.")]
 
 
 def opensearch(port: Port = 9200, version: Version = "2") -> None:
@@ -25,9 +26,9 @@ def opensearch(port: Port = 9200, version: Version = "2") -> None:
     serve("opensearch" if version == "2" else "opensearch-3", port)
 
 
-def elasticsearch(port: Port = 9200) -> None:
-    """Run a real Elasticsearch 7.17 node, until Ctrl-C. Only this machine reaches it, without a password."""
-    serve("elasticsearch", port)
+def elasticsearch(port: Port = 9200, version: ElasticVersion = "7") -> None:
+    """Run a real Elasticsearch node, until Ctrl-C. Only this machine reaches it, without a password."""
+    serve("elasticsearch" if version == "7" else "elasticsearch-8", port)
 
 
 def serve(name: str, port: int) -> None:

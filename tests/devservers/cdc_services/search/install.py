@@ -1,7 +1,8 @@
 """Install OpenSearch or Elasticsearch into the cache folder: Maven brings a zip, compared with the SHA256 pinned here.
 
 These are the minimal distributions that the projects publish for tests: the real server with the HTTP module.
-Elasticsearch 7.17 is under the Elastic licence: it is brought for use, never kept in a repository.
+Elasticsearch is under the Elastic licence: it is brought for use, never kept in a repository. Of later
+versions than 8.6 the minimal distribution lacks the module that answers `GET /`.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from cdc_services.kafka.install import java
 HERE = Path(__file__).resolve().parent
 FIRST_WITH_AGENT = 3
 """Of OpenSearch's versions."""
-OPTIONAL = frozenset({"opensearch-3"})
+FIRST_LAUNCHED = 8
+"""Of Elasticsearch's."""
+OPTIONAL = frozenset({"opensearch-3", "elasticsearch-8"})
 """Servers that are installed only when they are named: they need more than the others do."""
-_UNUSED = re.compile(r"^(bin/|config/|README|lib/tools/|modules/ingest-geoip/|.*\.(exe|bat)$)")
+_UNUSED = re.compile(r"^(bin/|config/|README|lib/tools/(?!ansi-console/)|modules/ingest-geoip/|.*\.(exe|bat)$)")
 """Command line tools, sample configuration and location tables: a server process needs none of them."""
 
 
@@ -47,7 +50,17 @@ class Distribution:
     @property
     def agent(self) -> bool:
         """Whether a Java agent guards it, and not the security manager that Java 24 no longer has."""
-        return self.product == "opensearch" and int(self.version.partition(".")[0]) >= FIRST_WITH_AGENT
+        return self.product == "opensearch" and self.major >= FIRST_WITH_AGENT
+
+    @property
+    def launched(self) -> bool:
+        """Whether it is told what to do on its standard input, by a launcher."""
+        return self.product == "elasticsearch" and self.major >= FIRST_LAUNCHED
+
+    @property
+    def major(self) -> int:
+        """The number before the first dot."""
+        return int(self.version.partition(".")[0])
 
 
 DISTRIBUTIONS = {
@@ -69,6 +82,14 @@ DISTRIBUTIONS = {
             "a91faa1dc1cadc78cb278b4f63847e19e1627a4e9de698e14e7efc14ee37b286",
             java=21,
             size_mb=162,
+        ),
+        Distribution(
+            "elasticsearch-8",
+            "elasticsearch",
+            "8.6.2",
+            "a1d82a014b0dc26aee011d79083f296b10a1ba94ec33b1cf0f7845dfbd95a481",
+            java=17,
+            size_mb=76,
         ),
     )
 }

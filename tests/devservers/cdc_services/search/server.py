@@ -10,6 +10,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from cdc_services.own_server import OwnServer
@@ -19,6 +20,7 @@ from cdc_services.workspace import Workspace
 
 _READY_S = 180.0
 _HEAP = "384m"
+_LONGEST_IN_A_BYTE = 127
 
 
 class SearchServer(OwnServer):
@@ -34,6 +36,7 @@ class SearchServer(OwnServer):
         self._workspace = Workspace("search")
         self.folder = self._workspace.path
         self.port, self._transport = port or free_port(), free_port()
+        self._words = Path(os.devnull)
         for name in ("config", "data", "logs", "tmp"):
             (self.folder / name).mkdir()
         try:
@@ -62,7 +65,7 @@ class SearchServer(OwnServer):
         if self.running:
             raise RuntimeError("the server is already running")
         self._configure()
-        self._process = ServerProcess([*_another_user(), *self._command()], self.log)
+        self._process = ServerProcess([*_another_user(), *self._command()], self.log, self._words)
         deadline = time.monotonic() + _READY_S
         while not self._ready():
             if not self.running or time.monotonic() > deadline:
@@ -99,12 +102,23 @@ class SearchServer(OwnServer):
         }  # fmt: skip
         if (self._installation.home / "modules" / "x-pack-security").exists():
             settings["xpack.security.enabled"] = "false"
-        lines = (f"{name}: {json.dumps(value)}\n" for name, value in {**settings, **self._settings}.items())
+        settings |= self._settings
+        lines = (f"{name}: {json.dumps(value)}\n" for name, value in settings.items())
         (self.folder / "config" / f"{self.product}.yml").write_text("".join(lines), encoding="utf-8")
         shutil.copyfile(HERE / "log4j2.properties", self.folder / "config" / "log4j2.properties")
+        if self._installation.distribution.launched:
+            self._words = self.folder / "words"
+            told = {"path.home": str(self._installation.home), **settings}
+            self._words.write_bytes(_launching(told, self.folder / "config"))
 
     def _guard(self) -> list[str]:
         """What keeps the server's modules within their rights."""
+        if self._installation.distribution.launched:
+            return [
+                "-Djava.security.manager=allow",
+                "--add-opens=java.base/java.io=ALL-UNNAMED",
+                "--add-modules=jdk.net",
+            ]
         if not self._installation.distribution.agent:
             return ["-Djava.security.manager=allow", "-Djava.locale.providers=SPI,COMPAT"]
         threads = "org.opensearch.secure_sm.SecuredForkJoinWorkerThreadFactory"
@@ -127,9 +141,31 @@ class SearchServer(OwnServer):
             *self._guard(),
             f"-Djava.io.tmpdir={self.folder / 'tmp'}", f"-Djna.tmpdir={self.folder / 'tmp'}",
             f"-D{short}.path.home={home}", f"-D{short}.path.conf={self.folder / 'config'}",
-            f"-D{short}.distribution.type=zip", *flavor, "-cp", str(home / "lib" / "*"),
-            f"org.{self.product}.bootstrap.{main}",
+            f"-D{short}.distribution.type=zip", *flavor, *self._program(f"org.{self.product}.bootstrap.{main}"),
         ]  # fmt: skip
+
+    def _program(self, main: str) -> list[str]:
+        libraries = self._installation.home / "lib"
+        if self._installation.distribution.launched:
+            return ["--module-path", str(libraries), "-m", f"org.elasticsearch.server/{main}"]
+        return ["-cp", str(libraries / "*"), main]
+
+
+def _launching(settings: Mapping[str, str], config: Path) -> bytes:
+    """A launcher's words to the server: a daemon, quiet, no file for its id, no password, all settings, its folder.
+
+    A server that is no daemon ends with its standard input.
+    """
+    text = b"\0"
+    pairs = b"".join(_string(name) + text + _string(value) for name, value in settings.items())
+    return b"\1\1\0\0" + bytes([len(settings)]) + pairs + _string(str(config))
+
+
+def _string(value: str) -> bytes:
+    """A short text in the format of the server's streams. Raises RuntimeError for another one."""
+    if len(value) > _LONGEST_IN_A_BYTE or not value.isascii():
+        raise RuntimeError(f"the server's folders have to have short names in ASCII: {value}")
+    return bytes([len(value)]) + value.encode()
 
 
 def _another_user() -> list[str]:

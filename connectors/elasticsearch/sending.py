@@ -1,0 +1,104 @@
+"""A decided batch sent into a cluster, table by table in the order of the log, and the note that it is in. Driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc.dead_letters import DeadLetters
+from cdc.errors import SinkError
+from cdc.faults import reached
+from cdc.sink import Prepared
+from cdc.state.store import Store
+from connectors.elasticsearch.bodies import BulkBodies, read_flushes, tables_in_order
+from connectors.elasticsearch.bulk import Sender, epoch_of
+from connectors.elasticsearch.cluster import SearchCluster, taken
+from connectors.elasticsearch.letters import BatchDeadLetters
+from connectors.elasticsearch.lookup import deletes_of
+from connectors.elasticsearch.options import ElasticsearchSinkOptions
+from connectors.shared.staging.stage import staged_until
+
+
+class BatchSending:
+    """The batches of one pipeline, sent one after the other. Picklable."""
+
+    def __init__(self, cluster: SearchCluster, options: ElasticsearchSinkOptions, store: Store) -> None:
+        self._cluster, self._options, self._store = cluster, options, store
+        self._dead_letters = options.rejected_values == "dead-letter"
+        self._begun: int | None = None
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
+        """Send a batch that is not in yet, and remove its files; counts of what was left out of it.
+
+        Raises SinkError for a document that the cluster refuses, unless such are dead letters, SinkUnavailable when it
+        stays away.
+        """
+        last = self._cluster.last_batch()
+        counts = self._sent(batch, prepared, first=last < 0) if batch > last else self._cluster.counts_of(batch)
+        for folder in staged_until(self._store.bulk(""), batch):
+            self._store.drop(folder)
+        return counts
+
+    def _sent(self, batch: int, prepared: Sequence[Prepared], *, first: bool) -> dict[str, int]:
+        """Send a batch and note that it is in; what was left out."""
+        if first:
+            self._cluster.make_commits()
+        self._check_indexes(prepared)
+        again, self._begun = self._begun is None or batch <= self._begun, batch
+        letters = self._letters(batch)
+        sender = Sender(
+            self._cluster.client,
+            self._options.connections,
+            lambda: self._check_owner(batch, prepared),
+            self._dead_letters,
+        )
+        with letters.of([handle.table for handle in prepared] if self._dead_letters else [], again=again):
+            for handles in tables_in_order(prepared):
+                highest = max((handle.handle["version"] for handle in handles), default=0)
+                for handle in handles:
+                    self._send(batch, handle, sender, highest, letters)
+        if self._options.refresh == "true":
+            self._cluster.refresh([handle.table for handle in prepared])
+        self._cluster.note_batch(batch, letters.counts)
+        return dict(letters.counts)
+
+    def _send(self, batch: int, handle: Prepared, sender: Sender, highest: int, letters: BatchDeadLetters) -> None:
+        for flush in read_flushes(self._store.bulk(""), handle):
+            if not flush.lookup:
+                letters.keep(handle, flush, sender.send(flush.bodies, highest))
+            elif bodies := self._looked_for(handle, flush):
+                sender.send(bodies, highest)
+            reached("mid-commit", batch)
+
+    def _looked_for(self, handle: Prepared, flush: BulkBodies) -> list[bytes]:
+        """Deletes of documents whose routing nobody told."""
+        cluster = self._cluster
+        cluster.refresh([handle.table])
+        alias, number = cluster.names.alias(handle.table), int(handle.handle["version"])
+        bodies = [deletes_of(cluster.client, alias, number, lines) for lines in flush.bodies]
+        return [body for body in bodies if body]
+
+    def _letters(self, batch: int) -> BatchDeadLetters:
+        place, pipeline = self._options.dead_letters or "", self._cluster.pipeline
+        return BatchDeadLetters(
+            self._cluster.index, lambda table: DeadLetters(place, f"{pipeline}/{table}/batch-{batch}")
+        )
+
+    def _check_owner(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Raise SinkError when another run has committed this batch, or another pipeline has taken an index."""
+        last = self._cluster.last_batch()
+        if last >= batch:
+            hint = "end this one; of two runs of a pipeline only the one that began last writes"
+            raise SinkError(
+                f"another run of this pipeline has committed batch {last}", where=f"batch {batch}", hint=hint
+            )
+        self._check_indexes(prepared)
+
+    def _check_indexes(self, prepared: Sequence[Prepared]) -> None:
+        """Raise SinkError when another pipeline has taken an index since these documents were prepared."""
+        indexes = self._cluster.indexes(list(dict.fromkeys(handle.table for handle in prepared)))
+        for handle in prepared:
+            index = indexes.get(handle.table)  # a missing one is refused by the server: `require_alias`
+            if index is not None and (
+                index.pipeline != self._cluster.pipeline or index.epoch != epoch_of(handle.handle["version"])
+            ):
+                raise taken(index, handle.table)

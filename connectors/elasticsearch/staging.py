@@ -1,0 +1,61 @@
+"""Documents of a task, staged as finished bodies for the indexes as they are. Executor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cdc.block import ChangeBlock
+from cdc.schema import TableId
+from cdc.sink import Prepared, TaskAttempt
+from cdc.state.store import Store
+from connectors.elasticsearch.bodies import BodyWriter, staged_path, write_bodies
+from connectors.elasticsearch.bulk import version
+from connectors.elasticsearch.cluster import SearchCluster
+from connectors.elasticsearch.documents import DocumentPlace
+from connectors.elasticsearch.options import ElasticsearchSinkOptions
+from connectors.shared.last_image.last_image import KeylessChanges
+
+
+@dataclass(frozen=True)
+class DocumentStaging:
+    """The staged documents of one pipeline, in its state directory. Picklable."""
+
+    cluster: SearchCluster
+    options: ElasticsearchSinkOptions
+    store: Store
+
+    def stage(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Write the bodies of the task's documents into one synced file."""
+        found: dict[TableId, DocumentPlace] = {}
+
+        def place(table: TableId) -> DocumentPlace:
+            if table not in found:
+                found[table] = self._place(table, task)
+            return found[table]
+
+        def writer(file: Any) -> BodyWriter:
+            unique = f"{self.cluster.pipeline}-{task.batch}-{task.partition}"
+            keyless = KeylessChanges(self.options.keyless_changes)
+            size, letters = self.options.bulk_bytes, self.options.rejected_values == "dead-letter"
+            return BodyWriter(file, place, keyless, size, unique, with_positions=letters)
+
+        directory = self.store.bulk("")
+        prepared = write_bodies(directory, task, blocks, writer)
+        if prepared:
+            self.store.keep(staged_path(directory, prepared[0]))
+        return prepared
+
+    def _place(self, table: TableId, task: TaskAttempt) -> DocumentPlace:
+        index = self.cluster.own_index(table)
+        fields = {name: field.get("type", "object") for name, field in index.fields.items()}
+        return DocumentPlace(
+            table,
+            self.cluster.names.alias(table),
+            version(index.epoch, task.batch, task.partition),
+            texts=frozenset(name for name, kind in fields.items() if kind == "keyword"),
+            objects=frozenset(name for name, kind in fields.items() if kind in ("object", "flattened", "flat_object")),
+            routing=index.routing,
+            all_numbers=self.options.ignore_malformed or self.options.rejected_values == "dead-letter",
+        )
