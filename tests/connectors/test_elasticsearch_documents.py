@@ -267,7 +267,7 @@ def test_a_swap_whose_answer_is_lost_is_found_done(harness: Harness) -> None:
     sink = harness.sink()
     sink.apply(0, [CreateTable(USERS, SCHEMA)])
     sink.apply(1, [CreateShadow(USERS)])
-    planner = sink._planner([SwapShadow(USERS)])
+    planner = sink._changes._planner([SwapShadow(USERS)])
     (swap,) = planner.plan(SwapShadow(USERS))
     for _ in range(2):
         sink._cluster.carry_out(swap)
