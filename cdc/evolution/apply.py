@@ -37,17 +37,19 @@ def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchem
     """The table's schema after the change; None means that there is no such table.
 
     A schema holds no table name, so a renamed table keeps its schema. Creating a table that is there gives it the new
-    schema, and dropping one that is not there changes nothing. Raises EngineError when the change does not fit:
-    the table or a column of it is not there, or a column of the new name is.
+    schema, dropping one that is not there changes nothing, nor does dropping a shadow table. Raises EngineError when
+    the change does not fit: the table or a column of it is not there, or a column of the new name is.
     """
     match change:
         case CreateTable(schema=new):
             return new
         case DropTable():
             return None
+        case DropShadow():
+            return schema
         case _ if schema is None:
             raise _unfit(change.table, "the table is not known")
-        case RenameTable() | TruncateTable() | CreateShadow() | DropShadow():
+        case RenameTable() | TruncateTable() | CreateShadow():
             return schema
         case SwapShadow(schema=new):
             return schema if new is None else new

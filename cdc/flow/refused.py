@@ -142,7 +142,13 @@ class RefusedChanges:
             if not self._leaves_out or type(error) is not EngineError:
                 raise
             raise self._with_way_out(ChangeRefused(error.message, where=error.where)) from error
-        return self._without(derived, done, refused) if refused else replace(derived, operations=done)
+        if not refused:
+            return replace(derived, operations=done)
+        found = self._without(derived, done, refused)
+        if dropped := self._dropped(found, refused):
+            apply(dropped)
+            found = replace(found, operations=[*done, *dropped])
+        return found
 
     def _without(self, derived: Derived, done: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> Derived:
         """The batch of which only these operations were carried out; tables that need it wait for a snapshot."""
@@ -158,6 +164,12 @@ class RefusedChanges:
         self._derivation.rewrite(derived.batch, after)
         counts = derived.counts + Counter(f"refused-by-sink {change_name(each)} {each.table}" for each in refused)
         return replace(derived, operations=done, after=after, counts=counts)
+
+    def _dropped(self, found: Derived, refused: Sequence[SchemaChange]) -> list[DropShadow]:
+        """Drops of shadow tables that nobody fills any more, as a change was refused or left out behind such a one."""
+        states, there = found.after.tables, found.after.sink
+        left = sorted({each.table for each in refused if each.table in there}) if self._sink.shadows else []
+        return [DropShadow(table) for table in left if not states.sink_state(table).shadowed]
 
     def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
         """All that follows a refused change of the table goes with its snapshot."""

@@ -113,7 +113,7 @@ class Machine:
     def drop_left_shadow(self, table: TableId) -> None:
         """A shadow table that an earlier try of the batch has created goes, unless this one has it too."""
         sinks = self.tables.sinks
-        if sinks.shadows and table in sinks.schemas and not sinks.state(table).shadowed:
+        if sinks.shadows and not sinks.state(table).shadowed:
             sinks.plan(DropShadow(table))
 
     def outcome(self) -> BatchOutcome:

@@ -253,7 +253,7 @@ class SinkMap:
         else:
             new = apply_change(self.schemas.get(operation.table), operation)
             if new is None:
-                del self.schemas[operation.table]
+                self.schemas.pop(operation.table, None)
             else:
                 self.schemas[operation.table] = new
         self._follow(operation)

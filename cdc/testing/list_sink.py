@@ -125,14 +125,14 @@ class ListSink(Sink):
         match change:
             case CreateTable(table=table, schema=schema):
                 self._put(table, schema if there is None else merged(there, schema), rows or [])
+            case DropShadow(table=table):
+                self._drop(shadow_of(table))
             case _ if rows is None or there is None:
                 raise ChangeRefused("the table does not exist", where=str(change.table))
             case CreateShadow(table=table, schema=schema):
                 self._put(shadow_of(table), schema or there, [])
             case SwapShadow(table=table):
                 self._put(table, self._schemas.pop(shadow_of(table)), self._rows.pop(shadow_of(table)))
-            case DropShadow(table=table):
-                self._drop(shadow_of(table))
             case RenameTable(table=table, new_table=new_table):
                 self._drop(shadow_of(table))
                 self._drop(table)

@@ -284,6 +284,16 @@ def test_what_happens_to_the_whole_table_right_behind_a_refused_change(then: lis
     assert {table: values(sink, table) for table in sink.tables} == left
 
 
+def test_no_shadow_table_stays_of_a_snapshot_that_a_refused_change_has_ended() -> None:
+    """Another one may never begin: the table can leave the pipeline."""
+    row = block(A, BEFORE, [("+I", {"id": 5, "v": 5})], sequence=2)
+    again = [on.SnapshotVoid(A), REFUSED, on.SnapshotBegun(A)]
+    source, sink = ListSource([*items()[:2], on.SnapshotBegun(A), row, *again]), Stubborn()
+    source.snapshots = lambda table: Snapshots.ALWAYS  # type: ignore[method-assign]
+    run_in_memory(source, sink, middle=how())
+    assert sink.tables == {A}
+
+
 def test_changes_of_columns_wait_for_those_of_their_table() -> None:
     more, gone, named = AddColumn(A, Column("more", INT)), DropColumn(B, "v"), RenameColumn(A, "more", "less")
     assert settled([more, gone, named]) == [more, gone, named]

@@ -6,14 +6,14 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from invariants import ALL, ID, KEYED, KEYLESS, NOTE, ROUTES, WIDE, A, B, C, D, check, to
+from invariants import ALL, ID, KEYED, KEYLESS, NOTE, ONE, ROUTES, WIDE, A, B, C, D, check, to
 from tiers import EXHAUSTIVE
 
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.route import Target
-from cdc.schema import AddColumn, CreateShadow, CreateTable, DropColumn, Position, TableId, TableSchema
+from cdc.schema import AddColumn, CreateShadow, CreateTable, DropColumn, DropShadow, Position, TableId, TableSchema
 from cdc.tables import events as on
 from cdc.tables.cells import Impossible
 from cdc.tables.machine import Machine, batch_outcome
@@ -110,6 +110,14 @@ def test_a_table_has_the_columns_of_its_shadow_table_once_that_is_swapped_in(eve
     machine.take(event)
     assert machine.tables.sinks.schemas == {ALL: after} == apply_changes(FROZEN.sinks, machine.tables.sinks.operations)
     assert machine.tables.sinks.state(ALL).shadow is None
+
+
+def test_a_shadow_table_of_a_try_that_had_other_routes_goes_with_no_table_known_under_its_name() -> None:
+    outcome = batch_outcome(
+        Circumstances(to(("shop.a", ONE))), Tables(), [on.TableCreated(A, CreateTable(A, KEYED))], [ALL]
+    )
+    assert outcome.operations == (CreateTable(ONE, KEYED), DropShadow(ALL))
+    assert outcome.after.sinks == {ONE: KEYED} == apply_changes({}, outcome.operations)
 
 
 @dataclass
