@@ -23,7 +23,7 @@ from connectors.doris.sink import DorisSink
 from connectors.shared.sql.client import quoted
 
 TYPES = {f"c{index}": DataType.parse(text) for index, (text, _) in enumerate(VALUES)}
-_VISIBLE_S = 60
+_VISIBLE_S = 300
 
 
 def sink_options(server: DorisServer, **more: Any) -> DorisSinkOptions:

@@ -26,7 +26,7 @@ from load_servers import Answer, LoadServer, of_standin, shared
 from cdc_standins import start_doris
 
 _IMAGE = "apache/doris:doris-all-in-one-2.1.0"
-_VISIBLE_S = 60
+_VISIBLE_S = 300
 ONE_REPLICA = "PROPERTIES ('replication_num' = '1')"
 COMMA = {"column_separator": ","}
 

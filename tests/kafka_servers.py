@@ -35,7 +35,7 @@ from cdc_services.process import free_port
 
 _names = itertools.count(1)
 _NO_BROKER = "no Kafka broker: set CDC_TEST_KAFKA=host:port, or run `make services`"
-_WAIT_S = 60.0
+_WAIT_S = 300.0
 _LOGINS = {
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
     "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",

@@ -17,7 +17,7 @@ from starrocks_servers import own_starrocks
 from cdc_standins import StandIn
 
 KINDS = ("doris", "starrocks")
-_FINISHED_S = 60.0
+_FINISHED_S = 300.0
 
 
 @contextmanager

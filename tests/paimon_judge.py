@@ -62,6 +62,6 @@ class Judge:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(300)
         assert self._process.stdout is not None
         self._process.stdout.close()

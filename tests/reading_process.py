@@ -38,4 +38,4 @@ class ReadingProcess:
         assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait(60)
+        self._process.wait(300)

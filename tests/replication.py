@@ -10,7 +10,7 @@ from cdc_services.server import StartedServer
 
 _DURABLE = ("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1")
 _REPLICA = {"mysql": ("--server-id=2",), "mariadb": ("--server-id=2", "--log-slave-updates=ON")}
-_WAIT_S = 120
+_WAIT_S = 300
 
 
 @dataclass

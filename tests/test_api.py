@@ -33,7 +33,7 @@ REFUSING = {
 def program(text: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", text], cwd=folder, env={**os.environ, **env}, capture_output=True, text=True,
-        timeout=280, check=False,
+        timeout=500, check=False,
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def cdc(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("CDC_", "MYSQL_"))}
     return subprocess.run(
         [sys.executable, "-m", "cdc", *map(str, arguments)],
-        capture_output=True, text=True, env={**clean, **env}, timeout=120, check=False,
+        capture_output=True, text=True, env={**clean, **env}, timeout=500, check=False,
     )  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def test_what_is_wrong_comes_as_json_lines_when_that_is_the_format_of_the_log(he
 def test_output_that_nobody_can_read_is_no_internal_error(redirected: str, code: int, said: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f'"$0" -m cdc validate "$1" {redirected}', sys.executable, DEMO],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr.lstrip("\n")) == (code, "", said)
 

@@ -86,7 +86,7 @@ def test_commands_of_the_pages_without_a_server() -> None:
 def run(command: list[str], folder: Path, **changes: str) -> subprocess.CompletedProcess[str]:
     secrets = {f"{system}_PASSWORD": "pw" for system in ("MYSQL", "DORIS", "STARROCKS")}
     env = {**os.environ, "PYTHONPATH": str(ROOT), **secrets, **changes}
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=250, check=False)
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=500, check=False)
 
 
 @pytest.mark.slow

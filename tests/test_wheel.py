@@ -47,7 +47,7 @@ def installed(wheel: Path) -> Path:
 def ended(*command: str) -> subprocess.CompletedProcess[str]:
     """Run a command that knows nothing of the source tree."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=240, check=False, env=env)
+    return subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=500, check=False, env=env)
 
 
 def run(*command: str, expect: int = 0) -> str:

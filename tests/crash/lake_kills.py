@@ -27,7 +27,7 @@ from typing import Any
 import iceberg_judge
 import paimon_judge
 import yaml
-from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline, wait_for
+from cdc_process import TIMEOUT_S, CdcRun, Pipeline, ended, mysql_pipeline, wait_for
 from servers import FLAVORS, own_servers
 
 from cdc_services.server import MySqlServer
@@ -198,7 +198,7 @@ def _to_the_end(pipeline: LakePipeline, number: int, *, spark: bool) -> None:
         pipeline.catch_up()
         return
     process, log = _started(pipeline, number)
-    assert process.wait(300) == 0, log.read_text(encoding="utf-8")[-3000:]
+    assert process.wait(TIMEOUT_S) == 0, log.read_text(encoding="utf-8")[-3000:]
 
 
 def _started(pipeline: LakePipeline, number: int) -> tuple[subprocess.Popen[bytes], Path]:

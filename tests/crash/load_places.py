@@ -25,7 +25,7 @@ from connectors.doris.sink import DorisSink
 from connectors.shared.sql.client import quoted
 from connectors.starrocks.sink import StarRocksSink
 
-_FINISHED_S = 60.0
+_FINISHED_S = 300.0
 _FINAL = frozenset({"VISIBLE", "ABORTED"})
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cdc_process import wait_for
+from cdc_process import TIMEOUT_S, wait_for
 from servers import source_of
 
 from cdc_services.server import MySqlServer
@@ -69,7 +69,7 @@ class Folder:
         self.ends(self.start(*arguments), expect)
 
     def ends(self, process: subprocess.Popen[str], expect: int = 0) -> None:
-        assert process.wait(300) == expect, self.out + self.err
+        assert process.wait(TIMEOUT_S) == expect, self.out + self.err
         assert "Python Proxy" not in self.err
         assert "Traceback" not in self.err
 
@@ -185,7 +185,7 @@ def test_a_live_pipeline_stops_cleanly_and_goes_on(folder: Folder, mysql_server:
     mysql_server.execute("INSERT INTO t VALUES (4)", database=database)
     (lock,) = folder.path.glob(".cdc/*/lock")
     os.kill(json.loads(lock.read_text())["java"], signal.SIGKILL)
-    assert process.wait(300) == 5
+    assert process.wait(TIMEOUT_S) == 5
     assert (folder.records[-1]["message"], folder.out) == ("Spark's Java process has ended", "")
 
     process = folder.start()  # row 4 may have been committed before Java was killed

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from cdc_process import mysql_pipeline, wait_for
+from cdc_process import TIMEOUT_S, mysql_pipeline, wait_for
 
 from cdc_services.server import MySqlServer
 
@@ -93,13 +93,11 @@ def test_the_bars_of_a_copy_move_and_nobody_inherits_the_password(mysql_server: 
     env = {**os.environ, "SEEN_PASSWORD": made.password, "SEEN_MARK": mark}
     bar = re.compile(r"\.t +\[[#.]*\] +(\d+)%")
     with closing(Terminal()) as terminal, running(made.file, made.state, terminal, env) as run:
-        wait_for(
-            "two states of a bar", lambda: len(set(bar.findall(terminal.text))) >= 2 or run.poll() is not None, 200
-        )
+        wait_for("two states of a bar", lambda: len(set(bar.findall(terminal.text))) >= 2 or run.poll() is not None)
         children = [child for child in descendants(run.pid) if environment(child)]
         inherited = {child: environment(child) for child in children}
-        assert run.wait(300) == 0
-        wait_for("the end of the bars", lambda: "copied table=" in terminal.text, 30)
+        assert run.wait(TIMEOUT_S) == 0
+        wait_for("the end of the bars", lambda: "copied table=" in terminal.text)
         seen = terminal.text
     shown = [int(number) for number in bar.findall(seen)]
     assert shown[0] < shown[-1]

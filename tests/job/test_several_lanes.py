@@ -30,7 +30,7 @@ TWO = (
     "sink:\n- {type: values, name: lake, path: a.jsonl}\n- {type: values, name: mart, path: b.jsonl}\n"
     "pipeline: {name: shop, restart.exponential-delay.initial-backoff: 1 ms}\n"
 )
-WAIT_S = 60.0
+WAIT_S = 300.0
 
 Work = Callable[[PipelineSpec, RunControl], object]
 

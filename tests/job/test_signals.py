@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cdc_process import wait_for
+from cdc_process import TIMEOUT_S, wait_for
 from tiers import EXHAUSTIVE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -68,7 +68,7 @@ class Terminal:
         os.killpg(self.process.pid, signal.SIGTERM)
 
     def ends(self, *codes: int) -> str:
-        found = self.process.wait(300)
+        found = self.process.wait(TIMEOUT_S)
         self._reading.join(120)
         assert found in codes, self.text
         for trace in ("Traceback", "Exception", "\tat ", "ERROR", "Aborted!", "KeyboardInterrupt"):

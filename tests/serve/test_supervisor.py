@@ -24,7 +24,7 @@ from cdc.serve.supervisor import Supervisor
 from cdc.serve.turns import RunTurns
 
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
-WAIT_S = 60.0
+WAIT_S = 300.0
 
 
 class Runs:

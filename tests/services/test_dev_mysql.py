@@ -99,7 +99,7 @@ def test_the_quickstart_with_a_live_server(tmp_path: Path) -> None:
         )
         assert (done.returncode, "customer_id" in done.stdout) == (0, True), done.stderr
         server.send_signal(signal.SIGINT)
-        rest, errors = server.communicate(timeout=60)
+        rest, errors = server.communicate(timeout=300)
         assert (server.returncode, errors) == (0, "")
         assert "transactions were written; the server and its data are gone" in rest
     with socket.socket() as probe:
@@ -115,18 +115,18 @@ def test_a_port_in_use_is_said_and_a_mariadb_ends_on_sigterm() -> None:
         assert "nobody writes to it" in said
         port = said.partition("port: ")[2].split()[0]
         with dev("mariadb", "--port", port) as second:
-            _, errors = second.communicate(timeout=60)
+            _, errors = second.communicate(timeout=300)
         assert (second.returncode, errors) == (
             3, f"cdc: port {port} is in use (choose another --port; 0 takes a free one)\n"
         )  # fmt: skip
         server.send_signal(signal.SIGTERM)
-        rest, _ = server.communicate(timeout=60)
+        rest, _ = server.communicate(timeout=300)
         assert (server.returncode, "0 transactions were written" in rest) == (0, True)
 
 
 def test_a_machine_without_packages_is_told_what_else_there_is(tmp_path: Path) -> None:
     with dev("mysql", CDC_SERVICES_DIR=str(tmp_path), CDC_DEBIAN_MIRROR="http://127.0.0.1:1") as process:
-        said, errors = process.communicate(timeout=120)
+        said, errors = process.communicate(timeout=300)
     assert process.returncode == 3
     assert said.startswith("MySQL is not here yet: Debian's packages are unpacked into")
     assert errors.startswith("cdc: MySQL cannot be installed on this machine: ")

@@ -75,7 +75,7 @@ def test_cdc_dev_kafka_serves_until_it_is_told_to_end() -> None:
             broker.produce("made-by-writing", [{"value": b"1"}])
             assert [m.value() for m in broker.read("made-by-writing")] == [b"1"]
             process.send_signal(signal.SIGINT)
-            rest, _ = process.communicate(timeout=60)
+            rest, _ = process.communicate(timeout=300)
         finally:
             process.kill()
     assert (process.returncode, rest) == (0, "the broker and its data are gone\n")

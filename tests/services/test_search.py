@@ -43,7 +43,7 @@ def test_cdc_dev_opensearch_serves_until_it_is_told_to_end() -> None:
             with opener.open(address[1], timeout=60) as answer:
                 assert b'"distribution" : "opensearch"' in answer.read()
             process.send_signal(signal.SIGINT)
-            rest, _ = process.communicate(timeout=60)
+            rest, _ = process.communicate(timeout=300)
         finally:
             process.kill()
     assert (process.returncode, rest) == (0, "the node and its data are gone\n")

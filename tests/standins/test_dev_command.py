@@ -38,7 +38,7 @@ def test_a_stand_in_by_hand(tmp_path: Path) -> None:
             cursor.execute("CREATE DATABASE d")
         assert re.search(r"fenodes: 127\.0\.0\.1:\d+", text)
         process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=60)
+        rest, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (0, "")
     assert "counted: 0 rows, 0 bytes, 0 loads" in rest
     with start(tmp_path / "dev") as process:
@@ -49,5 +49,5 @@ def test_a_stand_in_by_hand(tmp_path: Path) -> None:
         )  # fmt: skip
         assert (again.returncode, "is in use by another stand-in" in again.stderr) == (4, True)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert process.returncode == 0

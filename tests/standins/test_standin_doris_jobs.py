@@ -11,7 +11,7 @@ from doris_servers import ONE_REPLICA, DorisServer
 
 pytestmark = pytest.mark.slow  # a stand-in at work
 
-_WAIT_S = 60
+_WAIT_S = 300
 
 
 @pytest.fixture

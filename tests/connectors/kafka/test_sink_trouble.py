@@ -39,7 +39,7 @@ from connectors.kafka.source_options import KafkaSourceOptions
 pytestmark = pytest.mark.kafka
 SCHEMA = TableSchema((Column("id", DataType(Kind.INT), False),), ("id",))
 TABLE = TableId("shop", "orders")
-_LONG_S = 60.0
+_LONG_S = 300.0
 
 
 def sink(bootstrap: str, folder: Path, pipeline: str = "trouble", **options: Any) -> KafkaSink:

@@ -74,7 +74,7 @@ def test_a_reader_is_a_fork_of_the_server_and_ends_when_spark_closes_its_connect
     with spark() as listening:
         launcher = started(forks, listening)
         connection, pid = connected(listening)
-        assert launcher.wait(60) == 0
+        assert launcher.wait(300) == 0
         assert b"cdc.job.spark.fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
         assert there(pid)
         connection.close()
@@ -99,7 +99,7 @@ def test_readers_are_forked_while_a_busy_server_has_a_load_tried_that_takes_long
         with spark() as listening:
             launcher = started(forks, listening)
             connection, _ = connected(listening)
-            assert launcher.wait(60) == 0
+            assert launcher.wait(300) == 0
             connection.close()
         assert loading.is_alive()
     loading.join(60)
@@ -117,7 +117,7 @@ def test_without_the_server_a_reader_starts_by_itself_and_says_so(tmp_path: Path
         connection, pid = connected(listening)
         assert pid == process.pid
         connection.close()
-        process.wait(60)
+        process.wait(300)
     assert "the fork server does not answer" in (tmp_path / "err").read_text()
 
 
@@ -132,7 +132,7 @@ def test_a_long_path_for_temporary_files_is_no_hindrance(tmp_path: Path) -> None
         with spark() as listening:
             launcher = started(forks, listening)
             connection, pid = connected(listening)
-            assert (launcher.wait(60), pid == launcher.pid) == (0, False)
+            assert (launcher.wait(300), pid == launcher.pid) == (0, False)
             connection.close()
     finally:
         forks.stop()

@@ -148,7 +148,7 @@ def test_mutated_logs_with_numba_bounds_checks(tmp_path: Path) -> None:
         "NUMBA_CACHE_DIR": str(tmp_path),
         "PYTHONPATH": os.pathsep.join(str(folder) for folder in (here.parent, here.parents[1], here.parents[4])),
     }
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
 
 

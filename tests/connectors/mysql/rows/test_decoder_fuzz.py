@@ -22,7 +22,7 @@ def test_damaged_events_between_guard_pages() -> None:
         env={"PYTHONPATH": str(_ROOT), "PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "PYTHONFAULTHANDLER": "1"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=500,
         check=False,
     )
     assert run.returncode == 0, run.stderr[-2000:]

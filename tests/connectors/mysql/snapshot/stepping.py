@@ -32,7 +32,7 @@ from connectors.mysql.source import MySqlSource
 
 LIMITS = Limits(1 << 26, 120)
 WAIT_S = 0.2
-TIMEOUT_S = 60.0
+TIMEOUT_S = 300.0
 
 
 class StrictSink(ListSink):

@@ -70,7 +70,7 @@ def test_a_kernel_that_processes_need_at_once_is_compiled_by_one_of_them(tmp_pat
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    compiled = [int(process.communicate(timeout=120)[0]) for process in processes]
+    compiled = [int(process.communicate(timeout=300)[0]) for process in processes]
     assert sum(compiled) == 3
 
 

@@ -21,7 +21,7 @@ def test_damaged_rows_between_guard_pages(seed: int, rounds: int) -> None:
         env={"PYTHONPATH": str(_ROOT), "PATH": "/usr/bin:/bin", "PYTHONFAULTHANDLER": "1"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=500,
         check=False,
     )
     assert run.returncode == 0, run.stderr[-2000:]
