@@ -264,7 +264,6 @@ LARGER = {
     "cdc.spec.check",
     "cdc.testing.memory",
     "cdc.transform.compiled",
-    "cdc.transform.models",
     "cdc.verify.run",
     "cdc.web.app",
     "connectors.doris.sink",

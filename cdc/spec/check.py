@@ -20,7 +20,7 @@ from cdc.errors import Problem, SpecError
 from cdc.options import Block, OptionError, Options, Remark, SecretStr, SinkOptions, SourceOptions
 from cdc.registry import Role
 from cdc.spec import functions, models, patterns, reader, rules, schemas, sinks, tree
-from cdc.spec.explain import Explainer, nearest, said
+from cdc.spec.explain import Explainer, nearest, violated_rule
 from cdc.spec.files import read_regular
 from cdc.spec.model import Checked, PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.patterns import PlacedPattern
@@ -328,7 +328,7 @@ class _Checker:
             return  # the schema has said so
         node = tree.find(self.root, where)
         raised = detail.get("ctx", {}).get("error")
-        message = str(raised) if isinstance(raised, OptionError) else said(detail) + self.explain.got(node)
+        message = str(raised) if isinstance(raised, OptionError) else violated_rule(detail) + self.explain.got(node)
         if isinstance(node, Scalar) and node.substituted:
             message = f"the value of {node.written} is not valid here"
         self._report(where, self.explain.problem(where, message, str(getattr(raised, "hint", ""))))

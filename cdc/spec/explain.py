@@ -81,7 +81,7 @@ class Explainer:
         return f"{path[0]}/{kind.written}" if isinstance(kind, Scalar) and len(path) == 1 else ""
 
 
-def said(detail: Mapping[str, Any]) -> str:
+def violated_rule(detail: Mapping[str, Any]) -> str:
     """One of pydantic's errors as a rule in our words."""
     kind, context = str(detail["type"]), detail.get("ctx", {})
     if kind in _BOUNDS:

@@ -20,7 +20,7 @@ from cdc.transform.failures import Counts, explain, tolerant
 from cdc.transform.images import passed_kinds
 from cdc.transform.left_out import without_failing
 from cdc.transform.limits import in_range
-from cdc.transform.models import refuse_deciding
+from cdc.transform.model_use import refuse_deciding
 from cdc.transform.operators import condition
 from cdc.transform.outputs import OutputColumn, outputs, resulting_schema
 from cdc.transform.rule import Rule

@@ -58,7 +58,7 @@ class Arity:
         count = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
         return f"{count} argument{'' if count == '1' else 's'}"
 
-    def takes(self, count: int) -> bool:
+    def accepts(self, count: int) -> bool:
         """True when the function can be called so."""
         return self.least <= count and (self.most is None or count <= self.most)
 
@@ -156,7 +156,7 @@ class Converter:
             return self._refuse(place, f"there is no function {name}", hint)
         if upper in NO_BRACKETS and len(args) == 1 and isinstance(args[0], exp.Literal):
             args = []
-        if not arity.takes(len(args)):
+        if not arity.accepts(len(args)):
             return self._refuse(place, f"{upper} takes {arity}, got {len(args)}", "see docs/functions.md")
         converted = [self._unit(args[0]) if upper in _UNIT_FIRST and i == 0 else self._node(arg)
                      for i, arg in enumerate(args)]  # fmt: skip
@@ -174,7 +174,7 @@ class Converter:
     def _special(self, name: str, *args: exp.Expression | None, span: Span) -> Node:
         given = [arg for arg in args if arg is not None]
         arity = self.functions(name)
-        if arity is not None and not arity.takes(len(given)):
+        if arity is not None and not arity.accepts(len(given)):
             return self._refuse(span, f"{name} takes {arity}, got {len(given)}", "see docs/functions.md")
         return Call(name, tuple(self._node(arg) for arg in given), span)
 

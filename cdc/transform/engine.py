@@ -108,7 +108,7 @@ class Engine:
         try:
             self._connection.execute(f"PREPARE run{self._count} AS {text}{f' WHERE {where}' if where else ''}")
         except duckdb.Error as error:
-            raise ExpressionFailed(said(error)) from error
+            raise ExpressionFailed(engine_message(error)) from error
         return PreparedStatement(self._connection, self._count, source, self._stopped)
 
 
@@ -165,12 +165,12 @@ class PreparedStatement:
                 warnings.simplefilter("ignore", UserWarning)
                 return result.to_arrow_table()
         except duckdb.Error as error:
-            raise ExpressionFailed(said(error)) from error
+            raise ExpressionFailed(engine_message(error)) from error
         finally:
             self._source.batch = batch.slice(0, 0)
 
 
-def said(error: Exception) -> str:
+def engine_message(error: Exception) -> str:
     """The engine's words without its own decoration."""
     text = str(error).split("\n", 1)[0]
     _, mark, own = text.partition("cdc: ")

@@ -1,7 +1,6 @@
 """AI models as functions of rules: each different text of a block is asked for once, several at a time.
 
-A model does not give the same answer twice. So what decides which rows a sink has - a filter, a key, a table without a
-key, `on-error: dead-letter` - cannot be made of answers: see `refuse_deciding`.
+A model does not give the same answer twice: `cdc.transform.model_use` has where rules may ask one.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from cdc.errors import CdcError, SpecError
+from cdc.errors import CdcError
 from cdc.transform.answers import Answer, Answers
 from cdc.transform.conversions import engine_type
 from cdc.transform.convert import Arity
@@ -23,19 +22,13 @@ from cdc.transform.engine import EngineFunction
 from cdc.transform.model_client import EMBEDDED, RETRY, InputRefused, ModelClient
 from cdc.transform.model_functions import FORMS, Form
 from cdc.transform.rule import OwnFunction
-from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import Call, Literal, Mistake, Span
 from cdc.transform.texts import Model
 from cdc.transform.translate import engine_name
-from cdc.transform.typed import Typed, call, cast, columns, mistake, walk
+from cdc.transform.typed import Typed, call, cast, columns, mistake
 from cdc.transform.types import BYTES, FLOAT, INT, STRING, Array, NullType, SqlType, is_integer, is_text, kind_of
 from cdc.transform.user_types import arrow_of
 from cdc.types.kinds import BINARIES
-
-if TYPE_CHECKING:
-    from cdc.schema import TableSchema
-    from cdc.transform.outputs import OutputColumn
-    from cdc.transform.rule import Rule
 
 _FORMS_OF_KINDS = {"chat": Form("chat", STRING), "embedding": Form("embedding", Array(FLOAT))}
 Question = tuple[Any, ...]
@@ -218,45 +211,6 @@ def loaded_models(models: Sequence[Model]) -> tuple[tuple[LoadedModel, ...], dic
     return (*single, *(model for each in functions for model in each.models.values())), own
 
 
-def uses_model(node: Typed) -> bool:
-    """Whether a model is asked in an expression."""
-    return any(each.op.startswith(("ask ", "asks ")) for each in walk(node))
-
-
 def _question(values: tuple[Any, ...]) -> Question | None:
     """None where nothing is asked: for NULL, and for a blank input."""
     return None if None in values or not values[0].strip() else values
-
-
-def refuse_deciding(rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], condition: Typed | None) -> None:
-    """Refuse answers where another answer to the same text would leave rows in the sink that the source has not.
-
-    `schema` is the resulting one. Raises SpecError.
-    """
-    problems = [
-        text.problem(Mistake(span, message, hint))
-        for text, span, message, hint in _deciding(rule, schema, made, condition)
-    ]
-    if problems:
-        raise SpecError(problems)
-
-
-def _deciding(
-    rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], condition: Typed | None
-) -> Iterator[tuple[SqlText, Span, str, str]]:
-    start, hint = Span(0, 1), "a model may answer otherwise next time; put the answer into a column that is no key"
-    if condition is not None and rule.filter is not None and uses_model(condition):
-        yield rule.filter.text, start, "a filter cannot ask a model", hint
-    found = [output for output in made if uses_model(output.node)]
-    if not found or rule.projection is None:
-        return
-    text, span = rule.projection.text, found[0].node.span
-    if not schema.primary_key:
-        yield text, span, "a model cannot be asked for a table without a key", "name its key with primary-keys"
-    deciding = {*schema.primary_key, *(key.casefold() for key in rule.partition_keys)}
-    for output in found:
-        if output.column.name in deciding or output.column.name.casefold() in deciding:
-            yield text, output.node.span, f"the key column {output.column.name} cannot ask a model", hint
-    if rule.on_error == "dead-letter":
-        message = "a rule with on-error: dead-letter cannot ask a model"
-        yield text, span, message, "on-error: null makes a text that the model refuses NULL, and counts it"

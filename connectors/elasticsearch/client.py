@@ -52,7 +52,7 @@ class SearchClient:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_pool"}
 
-    def ask(self, method: str, path: str, body: Any = None, *, wait: bool = True) -> Any:
+    def request(self, method: str, path: str, body: Any = None, *, wait: bool = True) -> Any:
         """The JSON of an answer; `body` is sent as JSON. A cluster that is away is waited for, unless told not to.
 
         Raises Answer for a no, SinkError for a login that is refused, SinkUnavailable.

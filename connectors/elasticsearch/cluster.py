@@ -40,7 +40,7 @@ class SearchCluster:
     def product(self, *, wait: bool = True) -> tuple[str, str]:
         """`opensearch` or `elasticsearch`, and its version. Raises SinkError for another server."""
         try:
-            found = self.client.ask("GET", "/", wait=wait)
+            found = self.client.request("GET", "/", wait=wait)
             number = str(found["version"]["number"])
         except (ErrorAnswer, KeyError, TypeError) as error:
             hint = "check sink.hosts: another program may listen there"
@@ -92,7 +92,7 @@ class SearchCluster:
         """The indexes and aliases of these names that exist, by the indexes' names."""
         found: dict[str, Any] = {}
         for some in _listed(names):
-            found |= self.client.ask("GET", f"/{some}?ignore_unavailable=true&allow_no_indices=true")
+            found |= self.client.request("GET", f"/{some}?ignore_unavailable=true&allow_no_indices=true")
         return found
 
     def highest(self, tables: Sequence[TableId]) -> dict[str, int]:
@@ -101,7 +101,7 @@ class SearchCluster:
         for table in tables:
             alias = self.names.alias(table)
             try:
-                rows = self.client.ask(
+                rows = self.client.request(
                     "GET", f"/_cat/indices/{name_of(alias)}-*?format=json&h=index&expand_wildcards=all"
                 )
             except ErrorAnswer as error:
@@ -114,18 +114,19 @@ class SearchCluster:
     def deletes_kept_s(self, *, own: bool) -> dict[str, float]:
         """`index.gc_deletes` of the indexes that pipelines have made, in seconds; `own`: this pipeline's only."""
         path = "/_all/_mapping?filter_path=*.mappings._meta.cdc.pipeline"
-        made = {name: one["mappings"]["_meta"]["cdc"]["pipeline"] for name, one in self.client.ask("GET", path).items()}
+        found = self.client.request("GET", path)
+        made = {name: one["mappings"]["_meta"]["cdc"]["pipeline"] for name, one in found.items()}
         names = [name for name, pipeline in made.items() if pipeline == self.pipeline or not own]
-        found = {}
+        seconds: dict[str, float] = {}
         for some in _listed(names):
             path = (
                 f"/{some}/_settings/index.gc_deletes?flat_settings=true&include_defaults=true&ignore_unavailable=true"
             )
-            for name, one in self.client.ask("GET", path).items():
+            for name, one in self.client.request("GET", path).items():
                 texts = {**one.get("defaults", {}), **one["settings"]}
                 kept = texts["index.gc_deletes"]
-                found[name] = _seconds(kept)
-        return found
+                seconds[name] = _seconds(kept)
+        return seconds
 
     def carry_out(self, request: IndexRequest) -> None:
         """Send a request that changes indexes. One that is repeated after a lost answer finds its work done.
@@ -133,7 +134,7 @@ class SearchCluster:
         A server without unsigned_long gets keywords instead. Raises Answer.
         """
         try:
-            self.client.ask(request.method, request.path, request.body)
+            self.client.request(request.method, request.path, request.body)
         except ErrorAnswer as error:
             gone = request.method == "DELETE" and error.status == 404
             there = request.method == "PUT" and error.kind == "resource_already_exists_exception"
@@ -141,7 +142,7 @@ class SearchCluster:
                 return
             if _NO_UNSIGNED_LONG not in error.reason:
                 raise
-            self.client.ask(request.method, request.path, _with_keywords(request.body))
+            self.client.request(request.method, request.path, _with_keywords(request.body))
 
     def _leads(self, request: IndexRequest) -> bool:
         """Whether all aliases that a request adds lead to their indexes already."""
@@ -153,13 +154,13 @@ class SearchCluster:
     def refresh(self, tables: Sequence[TableId]) -> None:
         """Let searches find what is in."""
         for table in dict.fromkeys(tables):
-            self.client.ask("POST", f"/{name_of(self.names.alias(table))}/_refresh")
+            self.client.request("POST", f"/{name_of(self.names.alias(table))}/_refresh")
 
     def has_documents(self, table: TableId) -> bool:
         """Whether the index of a table has documents."""
         self.refresh([table])
         path = f"/{name_of(self.names.alias(table))}/_search?size=0&terminate_after=1&track_total_hits=true"
-        return int(self.client.ask("GET", path)["hits"]["total"]["value"]) > 0
+        return int(self.client.request("GET", path)["hits"]["total"]["value"]) > 0
 
     def last_batch(self) -> int:
         """The last batch of the pipeline that is in, -1 when none is."""
@@ -183,7 +184,7 @@ class SearchCluster:
 
     def _last(self) -> dict[str, Any]:
         try:
-            found = self.client.ask("GET", f"/{COMMITS}/_doc/{name_of(self.pipeline)}")
+            found = self.client.request("GET", f"/{COMMITS}/_doc/{name_of(self.pipeline)}")
         except ErrorAnswer as error:
             if error.status == 404:
                 return {}
@@ -195,7 +196,7 @@ class SearchCluster:
         """A batch of the pipeline is in, but for what is counted."""
         path = f"/{COMMITS}/_doc/{name_of(self.pipeline)}?version={batch + 1}&version_type=external_gte"
         try:
-            self.client.ask(
+            self.client.request(
                 "PUT", path, {"pipeline": self.pipeline, "batch": batch, "counts": json.dumps(dict(counts))}
             )
         except ErrorAnswer as error:

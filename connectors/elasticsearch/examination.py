@@ -15,7 +15,7 @@ def examine(cluster: SearchCluster, options: ElasticsearchSinkOptions) -> Iterat
     product, number = cluster.product(wait=False)
     yield ok("version", f"{product} {number}")
     try:
-        health = cluster.client.ask("GET", "/_cluster/health", wait=False)
+        health = cluster.client.request("GET", "/_cluster/health", wait=False)
     except ErrorAnswer as refused:
         yield error("health", str(refused), "grant the user the cluster privilege `monitor`")
         return

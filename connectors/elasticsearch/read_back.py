@@ -84,7 +84,7 @@ class Documents:
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         try:
-            return self._client.ask(method, path, body)
+            return self._client.request(method, path, body)
         except ErrorAnswer as error:
             raise SinkError(str(error), where=self._alias) from None
 
