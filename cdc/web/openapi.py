@@ -24,7 +24,8 @@ _NAME = {
 _REFUSALS = {
     400: "The request is malformed.", 401: "The token is missing or wrong.",
     403: "Refused: read-only, or from another site.", 404: "No such pipeline.",
-    409: "Not in the state that the pipeline is in.", 502: "The source, the sink or the state said no.",
+    409: "Not in the state that the pipeline is in.", 413: "The request is too long.",
+    421: "The Host is no name of this server.", 502: "The source, the sink or the state said no.",
 }  # fmt: skip
 
 

@@ -285,6 +285,10 @@ def test_the_openapi_document_has_every_address_with_its_parameters(client: Test
     assert size["schema"] == {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
     body = paths[f"{BASE}/{{name}}/resync"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert (body["required"], body["additionalProperties"]) == (["table"], False)
+    resync = paths[f"{BASE}/{{name}}/resync"]["post"]["responses"]
+    for body, host in ((b"x" * 70_000, "127.0.0.1:8380"), (b"", "elsewhere.example")):
+        refused = client.post(f"{BASE}/shop/resync", content=body, headers={**SENT, "host": host})
+        assert str(refused.status_code) in {*resync} - {"200", "403"}
     text = client.get("/openapi.json").text
     for name in set(re.findall(r"#/components/schemas/(\w+)", text)):
         assert name in document["components"]["schemas"]
