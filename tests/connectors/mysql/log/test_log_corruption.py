@@ -31,6 +31,7 @@ def damaged(tmp_path: Path, data: bytes, byte: int, bit: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mysql.binlog", "mariadb.binlog"])
 def test_every_flipped_bit_is_refused(tmp_path: Path, name: str) -> None:
     data = (FIXTURES / name).read_bytes()
