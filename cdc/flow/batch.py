@@ -25,7 +25,7 @@ from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.faults import reached
 from cdc.flow.apply import ApplyStep
 from cdc.flow.commits import Commits, known
-from cdc.flow.copying import copied_tables
+from cdc.flow.copying import shadow_tables
 from cdc.flow.derive import Derived
 from cdc.flow.lost import LostLoads
 from cdc.flow.middle import Middle
@@ -141,10 +141,10 @@ class BatchRunner:
         self._source.decided(decision.reports)
 
     def _named(self, decision: Decision) -> Sequence[Prepared]:
-        """The handles under the names that users know: those of a copy under its table's."""
+        """The handles under the names that users know: those of a shadow table under its table's."""
         tables = {handle.table for handle in decision.prepared}
-        copies = copied_tables(self._sink, tables, self._tables.at(decision.batch).sink)
-        return [replace(handle, table=copies.get(handle.table, handle.table)) for handle in decision.prepared]
+        shadows = shadow_tables(self._sink, tables, self._tables.at(decision.batch).sink)
+        return [replace(handle, table=shadows.get(handle.table, handle.table)) for handle in decision.prepared]
 
     def _committed(
         self,

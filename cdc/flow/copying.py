@@ -47,17 +47,17 @@ def blocks_for(sink: Sink, block: ChangeBlock, state: TableState, *, shadowed: b
 
 
 def gathered_tables(sink: Sink, merged: Collection[TableId]) -> frozenset[TableId]:
-    """The merged tables, and what copies of them are."""
-    beside = map(sink.shadow, merged) if sink.shadows else ()
-    return frozenset((*merged, *beside))
+    """The merged tables with their shadow tables."""
+    shadows = map(sink.shadow, merged) if sink.shadows else ()
+    return frozenset((*merged, *shadows))
 
 
-def copied_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId]) -> dict[TableId, TableId]:
+def shadow_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId]) -> dict[TableId, TableId]:
     """Shadow tables among `tables`, each with the table of `known` that it is of. Driver."""
     unknown = set(tables).difference(known)
     if not unknown or not sink.shadows:
         return {}
-    return {copy: table for table in known if (copy := sink.shadow(table)) in unknown}
+    return {shadow: table for table in known if (shadow := sink.shadow(table)) in unknown}
 
 
 def names_of(sink: Sink, table: TableId) -> tuple[str, ...]:

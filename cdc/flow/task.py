@@ -98,7 +98,7 @@ def _digest(split: Split) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
-_TOLD = NO_MEMBER | {TableState.MISSING}
+_NOT_FOLLOWED = NO_MEMBER | {TableState.MISSING}
 """States whose rows are counted, or stop the run."""
 
 
@@ -192,7 +192,7 @@ class PrepareTask:
         """Whether a table of the sink gets rows of these streams; of one that is not followed the run is told later."""
         for target in self.middle.routes.targets(source):
             state, shadowed = tables.state((source, target.table)), tables.sink_state(target.table).shadowed
-            if state in _TOLD or targets(state, streams, shadowed=shadowed):
+            if state in _NOT_FOLLOWED or targets(state, streams, shadowed=shadowed):
                 return True
         return False
 

@@ -173,7 +173,8 @@ class Source(ListSource):
             changes.append(DropTable(table))
         elif kind == "truncate":
             self.tables[table].clear()
-            self.running.pop(table, None)  # the log has all rows from there
+            if self.chance.random() < 0.5:  # the log has all rows from there; a source may not know that yet
+                self.running.pop(table, None)
             changes.append(TruncateTable(table))
         elif kind == "alter":
             schema = self.schemas[table]
