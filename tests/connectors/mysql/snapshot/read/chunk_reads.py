@@ -91,7 +91,7 @@ class ChunkReads:
                 on_block(block)
         except StopIteration as stop:
             report: ChunkReport = stop.value
-        assert "kept" in hooks or not any(session.open for session in self.sessions)
+        assert "pool" in hooks or not any(session.open for session in self.sessions)
         return rows, report
 
     def _count(self, reason: str, number: int) -> None:
