@@ -169,11 +169,12 @@ def _behavior(status: StatusDocument) -> float | None:
 
 
 def _snapshot_times(status: StatusDocument) -> tuple[float | None, float | None]:
-    """When the first copy began and the last one was done; None before."""
+    """When the first copy of this run began and the last one was done; None before, and where earlier runs copied."""
     copies = [table.copy for table in status.tables if table.copy is not None]
     begun = [copy.started_s for copy in copies if copy.started_s]
     done = copies and all(copy.state == "done" for copy in copies)
-    return (min(begun) if begun else None), (max(copy.updated_s for copy in copies) if done else None)
+    ended = max(copy.updated_s for copy in copies) if done else 0.0
+    return (min(begun) if begun else None), ended or None
 
 
 def _idle_s(status: StatusDocument) -> float | None:

@@ -113,6 +113,8 @@ def test_what_nobody_knows_has_no_sample() -> None:
     found = scraped(Seen(unknown, True))
     assert ("cdc_lag_seconds", "x") not in found
     assert ("cdc_last_commit_timestamp_seconds", "x") not in found
+    copied_before = replace(unknown, tables=(TableStatus("shop.a", copy=Copy("done", 2, 2)),))
+    assert not [name for name, *_ in scraped(Seen(copied_before, True)) if "snapshotEndTime" in name]
 
 
 def test_tables_beyond_the_bound_are_one_series_and_stay_it() -> None:
