@@ -145,7 +145,7 @@ class RefusedChanges:
         if not refused:
             return replace(derived, operations=done)
         found = self._without(derived, done, refused)
-        if dropped := self._dropped(found, refused):
+        if dropped := self._dropped(derived, found, refused):
             apply(dropped)
             found = replace(found, operations=[*done, *dropped])
         return found
@@ -165,11 +165,13 @@ class RefusedChanges:
         counts = derived.counts + Counter(f"refused-by-sink {change_name(each)} {each.table}" for each in refused)
         return replace(derived, operations=done, after=after, counts=counts)
 
-    def _dropped(self, found: Derived, refused: Sequence[SchemaChange]) -> list[DropShadow]:
+    def _dropped(self, derived: Derived, found: Derived, refused: Sequence[SchemaChange]) -> list[DropShadow]:
         """Drops of shadow tables that nobody fills any more, as a change was refused or left out behind such a one."""
-        states, there = found.after.tables, found.after.sink
-        left = sorted({each.table for each in refused if each.table in there}) if self._sink.shadows else []
-        return [DropShadow(table) for table in left if not states.sink_state(table).shadowed]
+        begun = {each.table for each in derived.operations if isinstance(each, CreateShadow)}
+        before, after, there = derived.before.tables, found.after.tables, found.after.sink
+        left = {each.table for each in refused if each.table in there} if self._sink.shadows else set()
+        had = {table for table in left if table in begun or before.sink_state(table).shadowed}
+        return [DropShadow(table) for table in sorted(had) if not after.sink_state(table).shadowed]
 
     def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
         """All that follows a refused change of the table goes with its snapshot."""

@@ -149,7 +149,9 @@ def test_a_table_that_joins_others_is_written_among_them(moving: Pipeline, tmp_p
 
 def test_a_source_that_does_not_copy_stops_before_anything_is_done(moving: Pipeline, behavior: str) -> None:
     moving.source.allowed = False
-    with pytest.raises(ChangeRefused, match="its rows go to another table of the sink, and its source does not copy"):
+    with pytest.raises(
+        ChangeRefused, match="its rows go to another table of the sink, and its source does not re-snapshot"
+    ):
         moving.run(to((A, NEW), behavior=behavior))
     assert moving.sink.tables == {OLD}
     moving.run(to((A, OLD), behavior=behavior))  # taken back
