@@ -248,11 +248,17 @@ def _check_columns(block: ChangeBlock, known: TableSchema, *, exact: bool) -> No
     """
     if known is block.schema or (same_key(known, block.schema) and not (exact and _others(block.schema, known))):
         return
+    hint = "the source's log and the state directory are of different pipelines, or this is a defect: report it"
+    if same_key(known, block.schema):
+        hint = (
+            "was a schema change left out under another schema.change.behavior? Go on with that, such as try_evolve, or "
+            "start anew with an empty --state-dir and sink table"
+        )
     raise EngineError(
         f"rows with the columns {', '.join(block.schema.names)} and the key {block.schema.primary_key} do not fit "
         f"the sink's table, which has {', '.join(known.names)} and the key {known.primary_key}",
         where=str(block.table),
-        hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
+        hint=hint,
     )
 
 
