@@ -251,7 +251,7 @@ def _check_columns(block: ChangeBlock, known: TableSchema, *, exact: bool) -> No
     hint = "the source's log and the state directory are of different pipelines, or this is a defect: report it"
     if same_key(known, block.schema):
         hint = (
-            "was a schema change left out under another schema.change.behavior? Go on with that, such as try_evolve, or "
+            "was a schema change left out under another schema.change.behavior? Go on with that (try_evolve), or "
             "start anew with an empty --state-dir and sink table"
         )
     raise EngineError(
