@@ -37,11 +37,12 @@ from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.parts import Parts
 from connectors.mysql.schema.schemas import of_captured, shown_schema
-from connectors.mysql.server.engines import check_engines
+from connectors.mysql.server.engines import no_view, without_transactions
 from connectors.mysql.server.foreign_keys import describe_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.not_logged import describe_filter
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
+from connectors.mysql.server.server_info import where_of
 from connectors.mysql.snapshot.plan.payloads import opened, stored
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ class MySqlSource(Source):
             if not found:
                 raise explain_no_tables(table_ids(connection), self._parts.options.pattern, connection)
             check_select(connection, found)
-            check_engines(connection, [table for table in found if self._options.copied_at_first(table)])
+            copied = [table for table in found if self._options.copied_at_first(table)]
+            if engines := without_transactions(connection, copied):  # one that was made since is followed all the same
+                log.warning("%s", no_view(engines, where_of(connection)))
             if filtered := describe_filter(info):
                 log.warning("%s", filtered)
             for told in describe_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.information_schema import rows_of_databases
 from connectors.mysql.server.server_check import quoted
-from connectors.mysql.server.server_info import query, where_of
+from connectors.mysql.server.server_info import where_of
 
 _ENGINES = (
     "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t "
     "LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE "
-    "WHERE t.ENGINE IS NOT NULL AND coalesce(upper(e.TRANSACTIONS), 'NO') <> 'YES' "
-    "AND t.TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+    "WHERE t.ENGINE IS NOT NULL AND coalesce(upper(e.TRANSACTIONS), 'NO') <> 'YES' AND"
 )
 
 
 def without_transactions(connection: MySqlConnection, tables: Collection[TableId]) -> dict[TableId, str]:
     """The engine of each of these tables that no snapshot can be taken of, sorted by table. Raises SourceError."""
-    found = {TableId(str(row[0]), str(row[1])): str(row[2]) for row in query(connection, _ENGINES, slow=True)}
+    databases = sorted({table.database for table in tables})
+    rows = rows_of_databases(connection, _ENGINES, databases, column="t.TABLE_SCHEMA")
+    found = {TableId(str(row[0]), str(row[1])): str(row[2]) for row in rows}
     return {table: found[table] for table in sorted(found) if table in tables}
 
 
 def check_engines(connection: MySqlConnection, copied: Collection[TableId]) -> None:
     """Raises one SourceError that names every table that no snapshot can be taken of."""
-    found = without_transactions(connection, copied) if copied else None
-    if found:
+    if found := without_transactions(connection, copied):
         raise no_view(found, where_of(connection))
 
 
-def no_view(engines: dict[TableId, str], server: str) -> SourceError:
+def no_view(engines: Mapping[TableId, str], server: str) -> SourceError:
     """The error of tables that are read without a view of one moment; `engines` by table, at least one."""
     if len(engines) == 1:
         ((table, engine),) = engines.items()
