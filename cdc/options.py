@@ -334,7 +334,7 @@ class SourceOptions(Options):
         return ()
 
     def captures(self) -> TablePattern | None:
-        """Which tables come, by the options alone, in any case; None for all. Override where options choose."""
+        """The tables that come, by the options alone, in any case; None for all. Override where options choose."""
         return None
 
 

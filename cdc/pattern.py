@@ -50,7 +50,7 @@ class PatternError(OptionError):
 
 @dataclass(frozen=True, slots=True)
 class TablePattern:
-    """Which tables: those that match `include` and do not match `exclude`. Raises PatternError when made.
+    """The tables that match `include` and do not match `exclude`. Raises PatternError when made.
 
     Attributes:
         ignore_case: names are compared in any case, by both of them.

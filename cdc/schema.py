@@ -383,7 +383,7 @@ SchemaChange = (
 
 
 def tables_after(tables: Iterable[TableId], changes: Iterable[SchemaChange]) -> set[TableId]:
-    """Which tables there are after the changes, where these were there before them."""
+    """The tables that there are after the changes, where `tables` were there before them."""
     there = set(tables)
     for change in changes:
         if isinstance(change, CreateTable):

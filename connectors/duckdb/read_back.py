@@ -21,15 +21,17 @@ _PLAIN = (
 )  # fmt: skip
 _KEYS = "__cdc_keys"
 _ZONE = "SET TimeZone = 'UTC'"
+_Columns = dict[str, tuple[str, str]]
 
 
 class DuckDbRows:
     """See `cdc.sink.StoredTable`. INTERVAL comes as microseconds, a type that no pipeline writes as text."""
 
-    def __init__(self, database: Database, table: TableId, schema: TableSchema, session: DuckDbSession) -> None:
-        """`session`: on the file, for the columns only. Raises SinkError when the table lacks one of the schema."""
+    def __init__(
+        self, database: Database, table: TableId, schema: TableSchema, session: DuckDbSession, actual: _Columns
+    ) -> None:
+        """`actual`: the table's columns in the session. Raises SinkError when it lacks a column of the schema."""
         self._database, self._table, self._schema = database, table, schema
-        actual = _columns(session, table)
         missing = [name for name in schema.names if name.casefold() not in actual]
         if missing:
             raise SinkError(
@@ -79,10 +81,11 @@ def read_back(database: Database, table: TableId, schema: TableSchema) -> DuckDb
     if not database.exists:
         return None
     with database.open(read_only=True) as session:
-        return DuckDbRows(database, table, schema, session) if _columns(session, table) else None
+        actual = _columns(session, table)
+        return DuckDbRows(database, table, schema, session, actual) if actual else None
 
 
-def _columns(session: DuckDbSession, table: TableId) -> dict[str, tuple[str, str]]:
+def _columns(session: DuckDbSession, table: TableId) -> _Columns:
     """Name and type of each column by its name in lower case: DuckDB takes names that differ in case for the same.
 
     Empty when there is no such table. Quick in a file of many tables, as `duckdb_columns()` is not.

@@ -12,7 +12,7 @@ from connectors.mysql.examine import examine
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.information_schema import SYSTEM_DATABASES, read_tables
+from connectors.mysql.server.information_schema import NOT_CAPTURED, read_tables
 from connectors.mysql.server.server_check import BEYOND
 from connectors.mysql.server.server_info import query, server_info
 
@@ -51,10 +51,9 @@ def draft(server: ServerUrl, more: Mapping[str, str]) -> Draft:
 
 def _listed(connection: MySqlConnection, known: set[TableId], keyless: set[TableId]) -> Iterator[str]:
     """The largest tables, one a line."""
-    system = ", ".join(f"'{name}'" for name in sorted(SYSTEM_DATABASES))
     rows = [
         (table, int(count or 0), int(size or 0))
-        for database, name, count, size in query(connection, _SIZES.format(system), slow=True)
+        for database, name, count, size in query(connection, _SIZES.format(NOT_CAPTURED), slow=True)
         if (table := TableId(str(database), str(name))) in known
     ]
     total = sum(size for _, _, size in rows)

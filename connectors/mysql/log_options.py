@@ -12,10 +12,11 @@ from cdc.options import AnyCase, Field, Remark, SourceOptions
 from cdc.pattern import TablePattern, split_patterns
 from cdc.pattern_options import ExcludedTables, Tables
 from cdc.schema import TableId
+from connectors.mysql.table import SYSTEM_DATABASES
 
 _TABLES_OF_TOOLS = r"\.*._\.+_(gho|ghc|del|new|old)"
 """What gh-ost and pt-online-schema-change name their tables, as a table pattern."""
-_TABLES_OF_SYSTEM = r"mysql.\.*, information_schema.\.*, performance_schema.\.*, sys.\.*"
+_TABLES_OF_SYSTEM = ", ".join(rf"{database}.\.*" for database in sorted(SYSTEM_DATABASES))
 """Tables of the server itself, of which a log may have rows: time zones, a cloud service's heartbeat."""
 _PLAIN_NAME = re.compile(r"\w+\.\w+")
 InvalidDates = Literal["null", "fail"]

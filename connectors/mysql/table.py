@@ -11,6 +11,9 @@ from typing import Any
 
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 
+SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+"""Databases of the server itself; their tables are never captured."""
+
 
 @dataclass(frozen=True, slots=True)
 class MySqlColumn:

@@ -128,7 +128,7 @@ class RemoteLog(AppendLog):
         return {**super().__getstate__(), "_store": self._store, "_name": self._name}
 
     def items(self, first: int = 0, last: int | None = None) -> Sequence[dict[str, Any]]:
-        """See `AppendLog.items`."""
+        """Entries, as `AppendLog.items` has them. Raises StateError, also when this run can write nothing any more."""
         self._store.check()
         return super().items(first, last)
 

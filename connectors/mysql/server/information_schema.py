@@ -17,16 +17,16 @@ from connectors.mysql.ddl.versions import with_versions
 from connectors.mysql.server.column_type import parse_column_type, unescape
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import Row, query, where_of
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import SYSTEM_DATABASES, MySqlColumn, MySqlTable
 
-SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _DATABASES_ONE_BY_ONE = 50
-_NOT_CAPTURED = ", ".join(f"'{name}'" for name in sorted(SYSTEM_DATABASES))
+NOT_CAPTURED = ", ".join(f"'{name}'" for name in sorted(SYSTEM_DATABASES))
+"""The system databases as a list in SQL."""
 _VERSIONED = "SYSTEM VERSIONED"
 
 _TABLES = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, TABLE_COLLATION, TABLE_COMMENT FROM information_schema.TABLES "
-    f"WHERE TABLE_TYPE IN ('BASE TABLE', '{_VERSIONED}') AND TABLE_SCHEMA NOT IN ({_NOT_CAPTURED})"
+    f"WHERE TABLE_TYPE IN ('BASE TABLE', '{_VERSIONED}') AND TABLE_SCHEMA NOT IN ({NOT_CAPTURED})"
 )
 _NAMES = _TABLES.replace(", TABLE_TYPE, TABLE_COLLATION, TABLE_COMMENT", "")
 _COLUMNS = (
@@ -123,7 +123,7 @@ def rows_of_databases(
     """Rows of a query of information_schema, which ends with WHERE or AND, about these databases at least. Driver."""
     # MariaDB opens only the tables of a database when that is given as a constant; a list makes it open all.
     if len(databases) > _DATABASES_ONE_BY_ONE:
-        yield from query(connection, f"{sql} {column} NOT IN ({_NOT_CAPTURED})", slow=True)
+        yield from query(connection, f"{sql} {column} NOT IN ({NOT_CAPTURED})", slow=True)
         return
     for database in databases:
         yield from query(connection, f"{sql} {column} = %s", (database,), slow=True)

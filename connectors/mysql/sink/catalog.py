@@ -44,9 +44,7 @@ class ServerSchemas(SchemaSession[ServerType]):
         folds = int(session.rows("SELECT @@GLOBAL.lower_case_table_names")[0][0]) > 0
         self._dialect = ServerDialect(session.flavor, own_database, folds)
         if session.flavor == "mysql":
-            with suppress(
-                StatementRefused
-            ):  # an older server, or a user who may not: then it says no to such tables later
+            with suppress(StatementRefused):  # an older server, or no right to it: it says no to such tables later
                 session.run(_NO_GENERATED_KEYS)
 
     @property
