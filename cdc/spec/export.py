@@ -21,6 +21,7 @@ from cdc.spec.functions import FunctionBlock
 from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
 from cdc.spec.models import ModelBlock, ModelOptions, NamedModel
 from cdc.spec.reference import option_reference
+from cdc.spec.sinks import NAME, OWN_OPTIONS
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -119,16 +120,35 @@ def _connector_schema(role: Role) -> dict[str, Any]:
 
 
 def _sinks_schema() -> dict[str, Any]:
-    """One sink, or a list of named ones, each with options of its connector."""
+    """One sink, or a list of named ones, with options of its connector and those it may have for itself."""
     one = _connector_schema("sink")
-    kind = one["properties"]["type"]
     named = {
         "type": "object",
-        "properties": {"name": {"description": "What the sink is known by.", "type": "string"}, "type": kind},
+        "properties": {"name": {"description": "What the sink is known by."}, "type": one["properties"]["type"]},
         "required": ["name", "type"],
+        "allOf": [
+            {"if": {"properties": {"type": {"const": name}}, "required": ["type"]}, "then": _listed(name, model)}
+            for role, name, model in _connectors()
+            if role == "sink"
+        ],
     }
     listed = {"type": "array", "items": named, "minItems": 1}
     return {"description": one["description"], "if": {"type": "array"}, "then": listed, "else": one}
+
+
+def _listed(name: str, model: type[Options]) -> dict[str, Any]:
+    """A sink of a list: the options are where those of the one sink are, so each has one description."""
+    schema = block_schema(model)
+    file, options = f"sinks/{name}.json", schema["properties"].keys() - {"name"}
+    own = {key: {"$ref": f"#/properties/pipeline/properties/{key}"} for key in OWN_OPTIONS}
+    return {
+        "properties": {"name": {"type": "string", "pattern": f"^{NAME.pattern}$"}}
+        | {key: {"$ref": f"{file}#/properties/{key}"} for key in schema["properties"] if key in options}
+        | {"route": {"$ref": "#/properties/route"}, **own},
+        "patternProperties": schema.get("patternProperties", {}),
+        "required": schema["required"],
+        "additionalProperties": False,
+    }
 
 
 def _json(schema: dict[str, Any]) -> str:

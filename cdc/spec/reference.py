@@ -19,7 +19,8 @@ Generated from the options models by `make schemas`; edit those, not this page.
 A pipeline file has the blocks `source`, `sink`, `transform`, `route` and `pipeline`. A relative path starts at the
 folder of the pipeline file. Durations are written `30s`, `10 min` or `500 ms` (a bare number is milliseconds), sizes
 `64 mb` or `1 GiB` (a bare number is bytes). `${NAME}` takes a value from the environment, `${file:path}` from a file;
-`$${` is a plain `${`. Options marked *secret* are never printed.
+`$${` is a plain `${`. Options marked *secret* are never printed. A sink of [a list](several-sinks.md) has a `name`,
+and may have its own `route`, `schema.change.behavior`, `schema.change.lost-values` and `existing-rows`.
 """
 
 

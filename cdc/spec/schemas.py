@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
@@ -67,7 +68,7 @@ def bundle() -> dict[str, Any]:
     names = [f"{role}s/{name}" for role, name in _committed()]
     text = json.dumps(load("pipeline.json"))
     for name in names:
-        text = text.replace(f'"{name}.json"', f'"#/$defs/{name.replace("/", "-")}"')
+        text = re.sub(rf'"{name}\.json(?:#([^"]*))?"', rf'"#/$defs/{name.replace("/", "-")}\1"', text)
     definitions = {name.replace("/", "-"): load(f"{name}.json") for name in names}
     return {**json.loads(text), "$defs": definitions}
 

@@ -23,7 +23,8 @@ from cdc.spec.tree import Listing, Mapping, Mark, Node, Scalar
 
 OWN_OPTIONS = ("schema.change.behavior", "schema.change.lost-values", "existing-rows")
 """Keys of `pipeline` that a sink of a list may have for itself."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+"""What a sink of a list may be called."""
 _HINT = "up to 40 letters, digits, `-` and `_`, such as `lake`"
 
 
@@ -90,7 +91,7 @@ def _problems(file: str, root: Mapping, listed: Listing) -> Iterator[Problem]:
         name = node.text if isinstance(node, Scalar) else ""
         if node is None:
             yield problem(item.mark, path, "is missing: a sink of a list is known by it", _HINT)
-        elif not _NAME.fullmatch(name):
+        elif not NAME.fullmatch(name):
             yield problem(node.mark, path, f"cannot be the name of a sink: {name!r}", _HINT)
         elif name.lower() in seen:
             yield problem(node.mark, path, f"is the name of sink[{seen[name.lower()]}] too", "give each another name")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cdc.spec import schemas
 from cdc.spec.check import check_file
@@ -44,6 +45,24 @@ def test_the_bundled_schema_gives_the_same_answers() -> None:
     from_files = {error.message for error in schemas.errors(bad, schemas.load("pipeline.json"))}
     assert {error.message for error in schemas.errors(bad, bundle)} == from_files
     assert from_files
+
+
+@pytest.mark.parametrize(
+    ("sink", "wrong"),
+    [
+        ("name: a, type: duckdb, path: x, existing-rows: replace, route: [{source-table: a.b, sink-table: c.d}]", ""),
+        ("name: a, type: doris, fenodes: h:1, username: u, sink.properties.timeout: 5", ""),
+        ("name: a, type: duckdb, path: x, topic.prefix: y", "topic.prefix"),
+        ("name: a, type: duckdb, path: x, existing-rows: all", "all"),
+        ("name: a, type: duckdb, path: x, route: [{source-table: a.b}]", "sink-table"),
+        ("name: a b, type: duckdb, path: x", "a b"),
+    ],
+)
+def test_editors_know_each_option_of_a_sink_in_a_list(sink: str, wrong: str) -> None:
+    document = {"source": {"type": "values", "rows": []}, "sink": [yaml.safe_load(f"{{{sink}}}")]}
+    for schema in (schemas.bundle(), schemas.load("pipeline.json")):
+        found = [error.message for error in schemas.errors(document, schema)]
+        assert (len(found) == 1 and repr(wrong) in found[0]) if wrong else not found
 
 
 def test_defaults_are_written_as_people_write_them() -> None:

@@ -148,7 +148,7 @@ class SharedSpark:
     def _let_load(self, forks: Forks, what: Callable[[], None], busy: bool, done: threading.Event) -> None:
         text = "runs have waited {:.0f} s for kernels new to this machine, compiled here or by another process"
         try:
-            with repeatedly(lambda seconds: self._line(text.format(seconds), "info"), _SAY_EVERY_S), self._loading:
+            with self._loading, repeatedly(lambda seconds: self._line(text.format(seconds), "info"), _SAY_EVERY_S):
                 wrong = forks.load(what, busy=busy) if forks.alive() else "it has ended"
         except Exception as error:  # noqa: BLE001 - told; runs wait for this thread
             wrong = f"{type(error).__name__}: {error}"
