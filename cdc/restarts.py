@@ -16,6 +16,7 @@ from cdc.errors import (
     PatternTimeout,
     PositionLost,
     SpecError,
+    StateError,
     TransformError,
     UnsupportedChange,
 )
@@ -92,7 +93,7 @@ class Restarts:
             return "pipeline.restart is none"
         self._same = 1 if committed or batch != self._batch else self._same + 1
         self._batch = batch
-        if error.retryable or batch is None:  # nothing is wrong with the batch
+        if error.retryable or batch is None or isinstance(error, StateError):  # nothing is wrong with the batch
             self._same = 0
         if self._same >= self._policy.same_batch_attempts:
             self.hopeless = True

@@ -54,9 +54,9 @@ def test_none_is_none() -> None:
     assert delays(RestartPolicy("none"), (AWAY, 0)) == [None]
 
 
-def test_a_batch_that_fails_again_and_again_ends_it_unless_something_was_not_reachable() -> None:
+def test_a_batch_that_fails_again_and_again_ends_it_unless_something_was_away_or_a_disk_was_full() -> None:
     restarts = Restarts(RestartPolicy(same_batch_attempts=3))
-    for error in (STRANGE, StateError("full"), AWAY, STRANGE, STRANGE):
+    for error in (STRANGE, STRANGE, AWAY, *[StateError("full")] * 4, STRANGE, STRANGE):
         assert restarts.failed(error, batch=9, committed=False, now_s=0) is not None
     assert restarts.failed(STRANGE, batch=9, committed=False, now_s=0) is None
     assert (restarts.given_up, restarts.hopeless) == ("3 runs failed in batch 9", True)

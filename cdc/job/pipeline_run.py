@@ -53,18 +53,24 @@ class PipelineRun:
     def go(self) -> None:
         """All steps. Returns early when a signal comes before anything is read. Raises CdcError."""
         self._announce()
+        with contextlib.ExitStack() as stack:
+            with self._output.recording.ticking():
+                parts = self._begin(stack)
+            if parts is not None:
+                self._follow(*parts)
+
+    def _begin(self, stack: contextlib.ExitStack) -> tuple[SparkSession, StreamParts] | None:
+        """All before the first batch; None when a signal comes meanwhile."""
         checks = FirstChecks(self._spec, self._middle, self._state, self._source, self._sink, self._output)
         checks.check_first_tables()
         checks.check_state()
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(self._signals.installed())
-            if not checks.finish_earlier(self._runner.recover, self._retry, self._signals):
-                return
-            parts = self._spark.opened(stack, self._source, self._sink, self._middle)
-            if parts is None:
-                self._output.line(self._signals.stopped_early)
-                return
-            self._follow(*parts)
+        stack.enter_context(self._signals.installed())
+        if not checks.finish_earlier(self._runner.recover, self._retry, self._signals):
+            return None
+        parts = self._spark.opened(stack, self._source, self._sink, self._middle)
+        if parts is None:
+            self._output.line(self._signals.stopped_early)
+        return parts
 
     def _announce(self) -> None:
         kinds = f"{self._spec.source.type} -> {self._spec.sink.type}"

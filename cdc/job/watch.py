@@ -213,7 +213,7 @@ class Watch:
 
     def _warm_once(self) -> None:
         """Once the stream reader is up, let the workers load what the first batch needs, in a thread."""
-        if self._warm is not None and self._query.isActive and self._query.status["message"] != _INITIALIZING:
+        if self._warm is not None and self._query.isActive and not self._initializing():
             threading.Thread(target=self._run_warm, args=(self._warm,), name="warm-workers", daemon=True).start()
             self._warm = None
 
@@ -226,17 +226,21 @@ class Watch:
                 raise
 
     def _stop(self) -> bool:
-        """Ask the stream reader to plan no more; once it says so no batch is running, and the query can end."""
+        """Ask the stream reader to plan no more; once it says so no batch is running, and the query can end. Before the
+        reader is up there is none either: kernels that it compiles are not waited for."""
         if not self._stopping:
             self._stopping = True
             if self._signals.stop.is_set():
                 self._monitor.line("stopping after the running batch; a second signal aborts it")
             self._monitor.stopping()
             self._state.request_stop()
-        if not self._state.stop_confirmed():
+        if not (self._state.stop_confirmed() or self._initializing()):
             return False
         self._query.stop()
         return True
+
+    def _initializing(self) -> bool:
+        return bool(self._query.status["message"] == _INITIALIZING)
 
     def report(self) -> None:
         """Show what happened since the last call."""

@@ -81,8 +81,8 @@ class LifeOptions(Block):
         5,
         ge=1,
         alias="restart.same-batch.attempts",
-        description="Runs that may fail in the same batch, unless what failed was not reachable: more of them would "
-        "fail as well, so the pipeline then has failed, whatever the strategy.",
+        description="Runs that may fail in the same batch, unless what failed was not reachable or the disk was full: "
+        "more of them would fail as well, so the pipeline then has failed, whatever the strategy.",
     )
 
 

@@ -5,10 +5,12 @@ Nothing of it can stop a run: what cannot be written is told once in the log, an
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -68,7 +70,7 @@ class Outlets:
 
 
 class Recording:
-    """One run's; a context manager around it. Driver, the main thread of the run.
+    """One run's; a context manager around it. Driver, the main thread of the run, or that of `ticking`.
 
     Args:
         first: what `first_status` gave.
@@ -186,6 +188,23 @@ class Recording:
         self._try(lambda: self._history.add(self.status, time.time()))
         took = self._clock() - now
         self._next_s = now + max(WRITE_S, took / _SHARE)
+
+    @contextlib.contextmanager
+    def ticking(self, every_s: float = WRITE_S) -> Iterator[None]:
+        """A thread that calls `tick` while the block runs: there the run's own waits, for a server or for kernels."""
+        over = threading.Event()
+
+        def work() -> None:
+            while not over.wait(every_s):
+                self.tick()
+
+        thread = threading.Thread(target=work, name="status", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def _look_at_held(self) -> None:
         held = self._held()

@@ -127,6 +127,14 @@ def test_a_stop_waits_for_the_stream_reader(tmp_path: Path) -> None:
     assert run.err.getvalue().count("stopping after the running batch") == 1
 
 
+def test_a_stop_does_not_wait_for_a_stream_reader_that_still_compiles(tmp_path: Path) -> None:
+    query = ListedQuery(lambda: run.signals.handle(signal.SIGTERM, None), raising(AssertionError("it is waited for")))
+    query.status = {"message": "Initializing sources"}
+    run = Run(tmp_path, query)
+    run.watch.until_end()
+    assert query.stopped
+
+
 @pytest.mark.parametrize("outside", [False, True])
 def test_a_drain_goes_on_with_a_query_that_ends_by_itself(tmp_path: Path, outside: bool) -> None:
     def asked() -> None:

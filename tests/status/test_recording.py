@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_process import wait_for
 
 from cdc.errors import SinkError, StateError
 from cdc.flow.progress import BatchReport, Progress, TableTotals
@@ -17,7 +18,7 @@ from cdc.source import TableProgress
 from cdc.state import durable
 from cdc.status import file as status_file
 from cdc.status.events import EVENTS, EventFile
-from cdc.status.file import FILE_NAME, SILENT_S, read_status
+from cdc.status.file import BEAT_S, FILE_NAME, SILENT_S, read_status
 from cdc.status.model import from_json, to_json
 from cdc.status.recording import Outlets, Recording, first_status
 from cdc.status.text import status_text
@@ -73,6 +74,18 @@ def test_the_document_is_there_from_the_start_to_the_end(world: World) -> None:
     assert seen is not None
     assert (seen.state, seen.alive, seen.status.written_per_s) == ("ended", False, 0.0)
     assert oct((world.root / FILE_NAME).stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_run_that_waits_before_its_first_batch_is_alive_and_says_for_what(world: World) -> None:
+    def beaten() -> bool:
+        seen = read_status(world.root)
+        return seen is not None and seen.alive and seen.status.note == "the server is away"
+
+    with world.recording() as recording, recording.ticking(every_s=0.001):
+        os.utime(world.root / FILE_NAME, (0, 0))
+        world.progress.waiting("the server is away")
+        world.clock = 2 * BEAT_S
+        wait_for("a beat", beaten)
 
 
 def test_what_a_run_failed_with_is_in_the_document(world: World) -> None:
