@@ -60,6 +60,19 @@ def same_key(left: TableSchema, right: TableSchema) -> bool:
     return {name.casefold() for name in left.primary_key} == {name.casefold() for name in right.primary_key}
 
 
+def fits_exactly(rows: TableSchema, sink: TableSchema) -> bool:
+    """Whether rows have the key of a table, a column for each that takes no NULL, and no column that it lacks.
+
+    Their order does not count: a column that is moved in the source stays where it is in the sink. Nor do columns of
+    the sink's table that take NULL: a behavior of before may have kept them (`lenient`).
+    """
+    if sink is rows:
+        return True
+    required = {column.name.casefold() for column in sink.columns if not column.nullable}
+    names, there = ({name.casefold() for name in each.names} for each in (rows, sink))
+    return same_key(sink, rows) and required <= names <= there
+
+
 @dataclass(frozen=True, slots=True)
 class TableMerge:
     """Several tables as one.

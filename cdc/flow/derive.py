@@ -28,7 +28,7 @@ from cdc.tables import events as on
 from cdc.tables.entry import TableViews, Try
 from cdc.tables.held import held_tables
 from cdc.tables.log import TableLog
-from cdc.tables.machine import BatchOutcome, batch_outcome
+from cdc.tables.machine import BatchOutcome, batch_outcome, unfit_rows
 from cdc.tables.orders import open_orders
 from cdc.tables.requests import Mailbox, Request, RequestKind
 from cdc.tables.states import NO_MEMBER, Schemas, Tables, TableState
@@ -113,7 +113,8 @@ class Derivation:
         self._guard.check(behind.after.source)
         early = [request for request in requests if request.table in before.rules]
         late = [request for request in requests if request.table not in before.rules]  # the batch makes the table
-        events = [*_requested(early), *behind.events, *_requested(late), *self._again(behind.stale)]
+        unfit = self._unfit(before.tables) if self._first else []
+        events = [*unfit, *_requested(early), *behind.events, *_requested(late), *self._again(behind.stale)]
         found = Derived(batch, before, behind.after, taken=requests)
         if events or self._tries or before.routes != self._middle.routes.to_json():
             found = self._planned(found, events)
@@ -193,6 +194,11 @@ class Derivation:
         followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in away}
         gone = sorted(table for table in followed if table in tables.sources and not self._source.captures(table))
         return [TableLeft(table, "the source leaves it out") for table in gone]
+
+    def _unfit(self, tables: Tables) -> list[on.Event]:
+        """Rows that do not fit their tables by an edited behavior, where their source snapshots them again."""
+        found = unfit_rows(tables, self._middle.routes) if self._middle.policy.exact else ()
+        return [each for each in found if self._source.snapshots(each.table) is not Snapshots.NEVER]
 
     def _again(self, stale: Mapping[TableId, str]) -> Iterator[on.SnapshotRequested]:
         """Requests for tables whose rows cannot be followed, where their source takes them unasked."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import dropwhile
 
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
@@ -48,7 +49,7 @@ from cdc.tables import events as on
 from cdc.tables.entry import TableViews
 from cdc.tables.machine import Machine
 from cdc.tables.sinks import with_shard
-from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, PairState, TableState
+from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, PairState, TableState
 
 _ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn, RenameColumns)
 _WITH_COPY = (*_ALTERS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
@@ -181,6 +182,8 @@ class RefusedChanges:
         """Whether a snapshot is the way out, or the change may be left out."""
         if self._leaves_out and not isinstance(change, AlterPrimaryKey):
             return True
+        if isinstance(change, _ALTERS) and not self._is_followed(change):
+            return True
         source = self._curable_source(change, error)
         always = source is not None and self._source.snapshots(source) is Snapshots.ALWAYS
         if source is not None and (always or self._is_requested(change.table)):
@@ -195,11 +198,20 @@ class RefusedChanges:
         return not self._leaves_out or isinstance(refused, AlterPrimaryKey)
 
     def _is_requested(self, table: TableId) -> bool:
-        """Whether a user has asked for a snapshot of a source table of this sink table, which has not begun."""
+        """Whether a user has asked for a snapshot of a source table of this sink table, which is not done."""
         return any(
-            place == table and (pair.asked or (pair.by_user and pair.state in OPEN_ORDERS))
+            place == table and (pair.asked or (pair.by_user and pair.state in OPEN_ORDERS | SNAPSHOTTED))
             for (_, place), pair in self._after.tables.pairs.items()
         )
+
+    def _is_followed(self, change: SchemaChange) -> bool:
+        """Whether a source table goes to the table of a change behind the batch, by the name that it has there."""
+        table = change.table
+        for later in dropwhile(lambda other: other is not change, self._changes):
+            if isinstance(later, RenameTable) and later.table == table:
+                table = later.new_table
+        pairs = self._after.tables.pairs
+        return any(place == table and pair.state not in NO_MEMBER for (_, place), pair in pairs.items())
 
     def _curable_source(self, change: SchemaChange, error: ChangeRefused | EngineError) -> TableId | None:
         """The source table whose snapshot would have the change behind it, as far as one is taken when it is asked."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from cdc.block import ChangeBlock, RowKind, Stream
 from cdc.errors import CdcError, EngineError, SinkError, from_json
-from cdc.evolution.merge import same_key
+from cdc.evolution.merge import fits_exactly, same_key
 from cdc.faults import reached
 from cdc.flow.copying import blocks_for, gathered_tables
 from cdc.flow.gather import gathered
@@ -241,12 +241,8 @@ def _not_followed(source: TableId, table: TableId, state: TableState) -> EngineE
 
 
 def _check_columns(block: ChangeBlock, known: TableSchema, *, exact: bool) -> None:
-    """Raise EngineError when a routed block has another key than the sink's table, or other columns though `exact`.
-
-    Their order does not count: a column that is moved in the source stays where it is in the sink. Nor do columns of
-    the sink's table that take NULL: a behavior of before may have kept them (`lenient`).
-    """
-    if known is block.schema or (same_key(known, block.schema) and not (exact and _others(block.schema, known))):
+    """Raise EngineError when a routed block has another key than the sink's table, or other columns though `exact`."""
+    if fits_exactly(block.schema, known) if exact else (known is block.schema or same_key(known, block.schema)):
         return
     hint = "the source's log and the state directory are of different pipelines, or this is a defect: report it"
     if same_key(known, block.schema):
@@ -260,11 +256,6 @@ def _check_columns(block: ChangeBlock, known: TableSchema, *, exact: bool) -> No
         where=str(block.table),
         hint=hint,
     )
-
-
-def _others(rows: TableSchema, known: TableSchema) -> bool:
-    required = {column.name for column in known.columns if not column.nullable}
-    return not required <= {*rows.names} <= {*known.names}
 
 
 class _Seen:

@@ -43,6 +43,7 @@ CONDITIONS: Mapping[str, str] = {
     "shadowed": "the sink table has a shadow table",
     "stale": "rows of the source table from an earlier time are in the sink table",
     "grows": "the event gives the sink table other columns or another key",
+    "lacks": "the sink table lacks columns of the source table, and the policy lets columns be added",
     "mirrors": "the policy lets rows go from the sink as they are gone from the source",
     "together": "all source tables of the sink table can be snapshotted again, into one shadow table",
     "allowed": "the policy carries changes of this kind out",
@@ -110,11 +111,12 @@ NOTICES: Mapping[str, str] = {
     "rename": "rename.table {source} to {new}: the rows that are there stay{where}, {reason}",
     "late": "rename.table {source} to {new}: it is created without the rows from before, for which the sink had no "
     "table: `cdc resync FILE {new}` brings them",
+    "unfit": "rows.unfit {source}: columns were left out here before, a re-snapshot brings them",
     "refused": "{change}: the sink refuses it, a re-snapshot brings it: {reason}",
 }
 """Notices; the first word is what they are counted under."""
 
-CARRIED_OUT = frozenset({"occupied", "replaced", "routed", "unrouted", "pause", "left"})
+CARRIED_OUT = frozenset({"occupied", "replaced", "routed", "unrouted", "pause", "left", "unfit"})
 """Notices that tell of what is carried out, and not of what is held back."""
 
 

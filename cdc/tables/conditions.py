@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cdc.evolution.behavior import Behavior
+from cdc.evolution.merge import find
 from cdc.schema import RenameColumns, RenameTable
 from cdc.tables import events as on
 from cdc.tables.operations import OPERATE
@@ -75,6 +76,13 @@ def _allowed(step: Step) -> bool:
     return step.policy.behavior is not Behavior.IGNORE and step.policy.allows(step.change)
 
 
+def _lacks(step: Step) -> bool:
+    there, schema = step.there, step.source_schema
+    if there is None or schema is None or not step.policy.adds_columns:
+        return False
+    return any(find(there, name) is None for name in schema.names)
+
+
 def _keyed(step: Step) -> bool:
     return step.there is not None and bool(step.there.primary_key)
 
@@ -105,6 +113,7 @@ _HOLDS: Mapping[str, Condition] = {
     "shadowed": lambda step: step.sink.shadowed,
     "stale": lambda step: step.sinks.is_stale(step.table, step.source),
     "grows": _grows,
+    "lacks": _lacks,
     "mirrors": lambda step: step.policy.mirrors,
     "together": _together,
     "allowed": _allowed,

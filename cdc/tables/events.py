@@ -27,7 +27,7 @@ from cdc.schema import TableId
 
 __all__ = [
     "EVENTS", "Alteration", "ChangeRefused", "Event", "PauseRequested", "ResumeRequested", "RouteAdded", "RouteRemoved",
-    "RowsUncertain", "ShadowBegun", "SnapshotBegun", "SnapshotDone", "SnapshotRequested",
+    "RowsUncertain", "RowsUnfit", "ShadowBegun", "SnapshotBegun", "SnapshotDone", "SnapshotRequested",
     "SnapshotVoid", "TableChanged", "TableCreated", "TableDropped", "TableLeft", "TableRenamed", "TableTruncated",
     "Uncertain",
 ]  # fmt: skip
@@ -73,6 +73,14 @@ class RouteRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsUnfit:
+    """By the behavior of now rows have all columns of the sink table and no others; one was left out before."""
+
+    table: TableId
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeRefused:
     """The sink has refused an operation that was planned for the pair. `curable`: a re-snapshot has it behind it."""
 
@@ -97,6 +105,7 @@ Event = (
     | ResumeRequested
     | RouteAdded
     | RouteRemoved
+    | RowsUnfit
     | ChangeRefused
     | ShadowBegun
 )
@@ -104,6 +113,6 @@ Event = (
 EVENTS: tuple[type[Event], ...] = (
     TableCreated, TableChanged, RowsUncertain, TableTruncated, TableDropped, TableRenamed, TableLeft, SnapshotVoid,
     SnapshotBegun, SnapshotDone, SnapshotRequested, PauseRequested, ResumeRequested, RouteAdded, RouteRemoved,
-    ChangeRefused, ShadowBegun,
+    RowsUnfit, ChangeRefused, ShadowBegun,
 )  # fmt: skip
 """All kinds of events."""

@@ -5,7 +5,7 @@ Tables before the batch --events, one after another--> Tables behind it, operati
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from cdc.errors import EditRefused, EngineError
 from cdc.events import advance_schemas
 from cdc.evolution.apply import apply_changes
-from cdc.evolution.merge import find
+from cdc.evolution.merge import find, fits_exactly
 from cdc.route import RouteTable, Target
 from cdc.schema import (
     CreateTable,
@@ -28,7 +28,7 @@ from cdc.tables import events as on
 from cdc.tables.cells import CARRIED_OUT, NOTICES, Case, Impossible
 from cdc.tables.conditions import holds
 from cdc.tables.operations import OPERATE, begin_shadow, swap_if_whole
-from cdc.tables.sinks import Notice
+from cdc.tables.sinks import Notice, with_shard
 from cdc.tables.states import ABSENT, NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, PairState, Tables, TableState
 from cdc.tables.step import Step
 from cdc.tables.table_map import Circumstances, TableMap
@@ -37,6 +37,7 @@ from cdc.tables.transitions import TRANSITIONS
 MOVED = "its rows go to another table of the sink"
 JOINED = "the table of the sink that it goes to is re-snapshotted, or was altered meanwhile"
 RESUMED = "it was paused"
+UNFIT = "columns were left out of its table, which schema.change.behavior lets be no more"
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Machine:
         match event:
             case on.TableRenamed():
                 self._rename(event)
-            case on.RouteAdded() | on.RouteRemoved() | on.ChangeRefused() | on.ShadowBegun():
+            case on.RouteAdded() | on.RouteRemoved() | on.RowsUnfit() | on.ChangeRefused() | on.ShadowBegun():
                 self._step(event, event.target, self.tables.sources.get(event.table))
             case _:
                 self._take_source_event(event)
@@ -214,18 +215,20 @@ class Machine:
         """The record of a pair that gets to another state."""
         if to not in OPEN_ORDERS:
             asked = before.asked and to not in _NOT_SNAPSHOTTED
-            return PairState(to, self.tables.now.batch, before.why, before.by_user, asked)
+            return PairState(to, self.tables.now.batch, before.why, before.by_user and to in SNAPSHOTTED, asked)
         match event:
             case on.RouteAdded():
                 return PairState(to, self.tables.now.batch, MOVED, by_user=True)
             case on.ResumeRequested():
                 return PairState(to, self.tables.now.batch, RESUMED, by_user=True)
+            case on.RowsUnfit():
+                return PairState(to, self.tables.now.batch, UNFIT, by_user=True)
             case on.SnapshotRequested(why=why, by_user=by_user):
                 return PairState(to, self.tables.now.batch, why, by_user)
             case on.RowsUncertain(uncertain=uncertain):
-                return PairState(to, self.tables.now.batch, uncertain.reason)
+                return PairState(to, self.tables.now.batch, uncertain.reason, before.by_user)
             case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
-                return PairState(to, self.tables.now.batch, reason)
+                return PairState(to, self.tables.now.batch, reason, before.by_user)
             case on.TableRenamed():
                 return PairState(to, self.tables.now.batch, before.why or JOINED, before.by_user, before.asked)
             case on.ChangeRefused():
@@ -269,6 +272,15 @@ def shard_moved(source: TableId, old: Target, new: Target) -> EditRefused:
         where=str(new.table),
         hint="take the edit back, or give the rule another sink-table",
     )
+
+
+def unfit_rows(tables: Tables, routes: RouteTable) -> Iterator[on.RowsUnfit]:
+    """Source tables whose rows do not fit a sink table of their own as they are."""
+    for source, schema in sorted(tables.sources.items()):
+        for target in routes.targets(source):
+            there, state = tables.sinks.get(target.table), tables.sink_state(target.table)
+            if not (there is None or state.merged or fits_exactly(with_shard(schema, target), state.shadow or there)):
+                yield on.RowsUnfit(source, target)
 
 
 def batch_outcome(

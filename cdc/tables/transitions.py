@@ -268,7 +268,9 @@ def _snapshots() -> dict[_Key, Cell]:
 def _begun() -> dict[_Key, Cell]:
     event, shadow, over = on.SnapshotBegun, ("widen", "create shadow"), ("widen",)
     alone = (
+        case("not merged", "mirrors", "lacks", to=SH, do=("create new shadow",)),
         case("not merged", "mirrors", to=SH, do=("create shadow",)),
+        case("not merged", "not keyed", "lacks", to=SH, do=shadow),
         case("not merged", "not keyed", to=SH, do=("create shadow",)),
         case("not merged", to=OW, do=over, tell="overwritten"),
     )
@@ -354,8 +356,11 @@ def _routed() -> dict[_Key, Cell]:
 
 def _sink() -> dict[_Key, Cell]:
     refused, begun = on.ChangeRefused, on.ShadowBegun
-    stop = case(do=("stop",))
+    stop, unfit = case(do=("stop",)), on.RowsUnfit
     return {
+        **_cells((LI, SN, RQ, OW), unfit, case("merged"), case(to=SU, do=("remember rows",), tell="unfit")),
+        **_cells((SH, FR), unfit, case("merged"), case(to=SU, do=("remember rows", "drop shadow"), tell="unfit")),
+        **_cells((SU, PA, RE, MI, AB, DE), unfit, STAYS),
         **_cells(
             (LI, SN, RQ, OW), refused, case("not merged", "curable", to=SU, do=("remember rows",), tell="refused"), stop
         ),

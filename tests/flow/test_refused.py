@@ -185,6 +185,40 @@ def test_a_copy_that_the_user_asks_for_takes_the_table_as_it_is_whatever_was_ref
     assert list(source.requests.values()) == [A]
 
 
+def test_one_request_is_enough_for_all_changes_that_are_refused_until_the_copy_is_whole(tmp_path: Path) -> None:
+    """The log is behind the server: changes come as the copy begins, and while it runs."""
+    source = AskedSource(items()[:2], {A: block(A, BEFORE, [("+I", {"id": 5, "v": 5})], sequence=30)})
+    source.snapshots = lambda table: Snapshots.WHEN_ASKED  # type: ignore[method-assign]
+    sink = Stubborn()
+    begun = run_in_memory(source, sink, middle=how(), state=tmp_path)
+    Mailbox(StateDir(tmp_path).store).add(A, RequestKind.SNAPSHOT)
+    back = AlterColumnType(A, Column("v", INT), Column("v", TEXT))
+    row = block(A, BEFORE, [("+I", {"id": 4, "v": 4})], sequence=2)
+    source.add(row, REFUSED, on.SnapshotBegun(A), replace(copied(), streams=ROWS))
+    source.add(on.SnapshotVoid(A), back, on.SnapshotBegun(A), replace(source.now[A], streams=ROWS))
+    run_in_memory(source, sink, middle=how(), state=tmp_path, start=begun.offset, first_batch=begun.batches)
+    assert (values(sink), sink.tables) == ({5: 5}, {A})
+
+
+@pytest.mark.parametrize(
+    ("behavior", "gone"),
+    [
+        ("evolve", on.TableLeft(A, "renamed")),
+        ("lenient", on.TableLeft(A, "renamed")),
+        ("lenient", DropTable(A)),
+        ("lenient", RenameTable(A, B)),
+    ],
+)
+def test_a_refused_change_of_a_table_that_nobody_follows_behind_the_batch_is_left_out(behavior: str, gone: Any) -> None:
+    """B goes to a table of its own, which cannot be the renamed one: it is there already."""
+    rules = [RouteRule(source_table=str(B), sink_table=str(ALL))] if isinstance(gone, RenameTable) else []
+    first = [CreateTable(ALL, AFTER)] if rules else []
+    sink = Stubborn()
+    sink.curable = False
+    run_in_memory(AskedSource([*first, *items()[:3], gone], {}), sink, middle=how(behavior, *rules))
+    assert values(sink) == {1: 1, 2: 2}
+
+
 def test_so_does_one_of_a_table_that_is_made_and_renamed_in_the_refused_batch(tmp_path: Path) -> None:
     """No decided batch knows it: the plan of the refused one does."""
     now = block(B, KEYED, [("+I", {"id": 1, "v": 0})], sequence=9)
@@ -340,3 +374,45 @@ def test_a_change_that_a_table_of_several_does_not_take_is_left_out_where_that_i
         goes_on("evolve")
     goes_on("try_evolve")
     assert values(sink, ALL) == {1: 1, 2: 2, 9: 9, 3: 3}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Policy(Behavior.TRY_EVOLVE), Policy(Behavior.EVOLVE)),
+        (Policy(Behavior.IGNORE), Policy(Behavior.EXCEPTION)),
+        (Policy(Behavior.EVOLVE, exclude=("add.column",)), Policy(Behavior.EVOLVE)),
+        (Policy(Behavior.EVOLVE, exclude=("add.column",)), None),
+    ],
+    ids=str,
+)
+def test_columns_that_were_left_out_come_with_an_edit_of_the_behavior_or_a_copy_that_the_user_asks_for(
+    tmp_path: Path, before: Policy, after: Policy | None
+) -> None:
+    """`after` is None for a user who asks, with `try_evolve`."""
+    wide = TableSchema((*BEFORE.columns, Column("more", INT)), ("id",))
+    added = AddColumn(A, Column("more", INT))
+    later = block(A, wide, [("+I", {"id": 3, "v": 3, "more": 3})], sequence=2)
+    now = block(A, wide, [("+I", {"id": key, "v": key, "more": key}) for key in (1, 2, 3, 4)], sequence=9)
+    sink, source = FirmColumns(), AskedSource([*items()[:2], added, later], {A: now})
+    routes, coercion = RouteTable(), Coercion("fail")
+    begun = run_in_memory(source, sink, middle=Middle(routes, before, coercion), state=tmp_path)
+    assert "more" not in sink.rows(A)[-1]
+    if after is None:
+        Mailbox(StateDir(tmp_path).store).add(A, RequestKind.SNAPSHOT)
+    source.add(block(A, wide, [("+I", {"id": 4, "v": 4, "more": 4})], sequence=4))
+    run_in_memory(
+        source, sink, middle=Middle(routes, after or Policy(Behavior.TRY_EVOLVE), coercion), state=tmp_path,
+        start=begun.offset, first_batch=begun.batches,
+    )  # fmt: skip
+    assert {row["id"]: row["more"] for row in sink.rows(A)} == {1: 1, 2: 2, 3: 3, 4: 4}
+
+
+class FirmColumns(ListSink):
+    """Adds no column to a table that is there."""
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        for change in changes:
+            if isinstance(change, AddColumn):
+                raise ChangeRefused("not in place", where=str(change.table), curable=True)
+        super().apply(batch, changes)

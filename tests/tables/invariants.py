@@ -35,7 +35,8 @@ def check(after: Tables, *, shadows: bool) -> None:
         assert not {TableState.SHADOW, TableState.FROZEN} & {*states} or shadowed
         assert not shadowed or (shadows and AWAITED & {*states}), f"{table}: {states}"
         assert not shadowed or TableState.OVERWRITE not in states
-        assert state.shadow is None or (states == [TableState.FROZEN]), f"{table}: rows go to both, with one schema"
+        alone = ([TableState.FROZEN], [TableState.SHADOW])
+        assert state.shadow is None or states in alone, f"{table}: its other source tables have another schema"
     assert all(len(paused) == 1 for paused in sources.values()), "a source table is paused, or is not"
 
 
