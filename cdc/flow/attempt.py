@@ -5,7 +5,8 @@
 
 All are tried together first: a sink plans them before it carries anything out. When one is refused they are tried one
 after the other, and it is noted which are through, as changes of names do not show in the tables. What is through stays
-so when the batch has other changes as it runs again, such as without those of a table that is left out now.
+so when the batch has other changes as it runs again, such as without those of a table that is left out now. Names that
+are exchanged twice in a row are tried in one call: a sink takes a second call of the same batch for the first one.
 """
 
 from __future__ import annotations
@@ -70,15 +71,16 @@ class Attempts:
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
         schemas, refused = dict(before), tried.refused
         left = [change for place, change in enumerate(changes) if place in refused]
-        for place, change in enumerate(changes):
-            if place in refused or place in tried.through:
-                schemas = schemas if place in refused else apply_changes(schemas, [change])
+        for run in _runs(changes, tried.elsewhere):
+            change = changes[run[0]]
+            if all(place in refused or place in tried.through for place in run):
+                schemas = apply_changes(schemas, [change for place in run if place not in refused])
                 continue
             lost = self._tolerance.without(change, left)
             try:
                 if not lost:
-                    after = apply_changes(schemas, [change])
-                    apply([change])
+                    after = apply_changes(schemas, [change] * len(run))
+                    apply([change] * len(run))
                     schemas = after
             except (ChangeRefused, EngineError) as error:
                 of_the_state = isinstance(error, EngineError) and type(error) is not EngineError
@@ -87,9 +89,26 @@ class Attempts:
                 log.warning("%s: the sink does not take a schema change: %s", change.table, error)
                 left.append(change)
                 lost = True
-            tried.note(place, refused=lost)
+            for place in run:
+                tried.note(place, refused=lost)
         accepted = [change for place, change in enumerate(changes) if place not in refused]
         return accepted, [change for place, change in enumerate(changes) if place in refused]
+
+
+def _runs(changes: Sequence[SchemaChange], through: Set[int]) -> list[list[int]]:
+    """Places of changes that are tried in one call: exchanges of names that are equal and in a row; else each alone.
+
+    `through` are places that another list of changes has behind it: the call for the others is without them.
+    """
+    found: list[list[int]] = []
+    for place, change in enumerate(changes):
+        before = found[-1][-1] if found else place
+        joins = isinstance(change, RenameColumns) and before < place and changes[before] == change
+        if joins and (before in through) == (place in through):
+            found[-1].append(place)
+        else:
+            found.append([place])
+    return found
 
 
 class _Tried:
@@ -97,8 +116,8 @@ class _Tried:
 
     Attributes:
         begun: some of these very changes were tried one by one.
-        refused, through: places of those that were left out, and of those carried out. The latter have also what was
-            carried out as one of other changes, in the same order.
+        refused, through: places of those that were left out, and of those carried out. The latter have also
+            `elsewhere`: what was carried out as one of other changes, in the same order.
     """
 
     def __init__(self, store: Store, batch: int, changes: Sequence[SchemaChange]) -> None:
@@ -114,7 +133,8 @@ class _Tried:
         self.begun = bool(mine)
         self.refused = {entry["place"] for entry in mine if entry["refused"]}
         own = {entry["place"] for entry in mine}
-        self.through = (own - self.refused) | _places(self._names, others, own)
+        self.elsewhere = _places(self._names, others, own)
+        self.through = (own - self.refused) | self.elsewhere
 
     def note(self, place: int, *, refused: bool) -> None:
         """One more was tried."""

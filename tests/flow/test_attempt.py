@@ -109,6 +109,28 @@ def test_columns_exchange_names_once_where_the_batch_has_other_changes_meanwhile
     assert (*first.done, *second.done) == (swap,)
 
 
+@pytest.mark.parametrize("dies_at", [None, 0, 1])
+def test_columns_that_exchange_names_twice_have_their_own_again(tmp_path: Path, dies_at: int | None) -> None:
+    """Each sink takes a second call for the same changes of a batch for a repeat, as after a crash."""
+    swap = RenameColumns(A, (("a", "b"), ("b", "a")))
+    columns = tuple(Column(name, DataType.parse("INT")) for name in ("id", "a", "b"))
+    before, calls = {A: TableSchema(columns, ("id",))}, list[Sequence[SchemaChange]]()
+
+    def apply(changes: Sequence[SchemaChange]) -> None:
+        calls.append(list(changes))
+        if len(calls) - 1 == dies_at:
+            raise Crash
+
+    changes = [swap, swap, CreateTable(B, SCHEMA)]
+    if dies_at is not None:
+        with pytest.raises(Crash):
+            Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, before, changes, apply)
+    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, before, changes, apply)
+    assert calls == ([[swap, swap]] if dies_at == 0 else []) + [[swap, swap], [CreateTable(B, SCHEMA)]] + (
+        [[CreateTable(B, SCHEMA)]] if dies_at == 1 else []
+    )
+
+
 def test_a_rename_is_not_repeated_where_other_changes_came_before_it_meanwhile(tmp_path: Path) -> None:
     """Two crashes, the first one with other changes of the batch: what each of them left is known."""
     sinks = Sink(dies_at=2), Sink(dies_at=1), Sink()
