@@ -72,6 +72,12 @@ class Index:
     routing: str = ""
 
     @property
+    def objects(self) -> frozenset[str]:
+        """Fields that hold the value of a JSON column; of others documents hold its text."""
+        kinds = {name: field.get("type", "object") for name, field in self.fields.items()}
+        return frozenset(name for name, kind in kinds.items() if kind in ("object", "flattened", "flat_object"))
+
+    @property
     def number(self) -> int:
         """The number at the end of its name."""
         match = _NUMBER.search(self.name)

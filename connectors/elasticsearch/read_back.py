@@ -17,6 +17,7 @@ from cdc.types.kinds import BLOBS
 from cdc.types.text import decimals
 from connectors.elasticsearch.client import ErrorAnswer, SearchClient, name_of
 from connectors.elasticsearch.documents import document_ids
+from connectors.elasticsearch.indexes import Index
 
 _PAGE = 5_000
 _KEYS_AT_ONCE = 1_000
@@ -25,9 +26,8 @@ _KEYS_AT_ONCE = 1_000
 class Documents:
     """An index as `cdc.sink.StoredTable`. A DECIMAL outside of the key is a text; of JSON the value counts."""
 
-    def __init__(self, client: SearchClient, alias: str, schema: TableSchema, *, routed: bool = False) -> None:
-        """`routed`: documents have a routing that their key does not tell: they are searched for in all shards."""
-        self._client, self._alias, self._schema, self._routed = client, alias, schema, routed
+    def __init__(self, client: SearchClient, alias: str, schema: TableSchema, index: Index) -> None:
+        self._client, self._alias, self._schema, self._index = client, alias, schema, index
         self.arrow = pa.schema(
             [pa.field(column.name, _arrow(column.name, column.type, schema)) for column in schema.columns]
         )
@@ -69,7 +69,7 @@ class Documents:
         for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
             some = keys.slice(start, _KEYS_AT_ONCE)
             ids = document_ids(some, self._schema, self._schema.primary_key).to_pylist()
-            if self._routed:
+            if self._index.routing:  # their key does not tell it: they are searched for in all shards
                 yield self._searched(ids)
                 continue
             found = self._ask("POST", f"/{name_of(self._alias)}/_mget", {"ids": ids})
@@ -91,8 +91,12 @@ class Documents:
     def _batch(self, documents: list[dict[str, Any]]) -> pa.RecordBatch:
         columns = []
         for column, field in zip(self._schema.columns, self.arrow, strict=True):
-            values = [_value(document.get(column.name), column.type.kind) for document in documents]
-            columns.append(_as(values, field.type))
+            held = [document.get(column.name) for document in documents]
+            if column.name not in self._index.objects:
+                held = [_value(value, column.type.kind) for value in held]
+            elif column.type.kind is Kind.JSON:
+                held = [_spelled(value) for value in held]
+            columns.append(_as(held, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
 
@@ -107,7 +111,7 @@ def _value(value: Any, kind: Kind) -> Any:
     if value is None:
         return None
     if kind is Kind.JSON:
-        return _json(value) if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        return _json(str(value))
     return base64.b64decode(value) if kind in BLOBS else value
 
 
@@ -136,6 +140,10 @@ def _span(text: str) -> int:
 
 
 def _json(text: str) -> str | None:
-    """The value of a JSON text in one spelling; a document has no field for `null`, as for NULL."""
-    value = json.loads(text)
+    """The value of a JSON text in one spelling."""
+    return _spelled(json.loads(text))
+
+
+def _spelled(value: Any) -> str | None:
+    """A value of JSON in one spelling; a document has no field for `null`, as for NULL."""
     return None if value is None else json.dumps(value, sort_keys=True)

@@ -99,8 +99,7 @@ class ElasticsearchSink(Sink):
             return None
         if not schema.primary_key:
             return "a table without a key: its documents only grow"
-        alias = self._cluster.names.alias(table)
-        return Documents(self._cluster.client, alias, schema, routed=bool(found.routing))
+        return Documents(self._cluster.client, self._cluster.names.alias(table), schema, found)
 
     def examine(self) -> Iterator[Finding]:
         """The cluster's product, version and health."""

@@ -49,13 +49,12 @@ class DocumentStaging:
 
     def _place(self, table: TableId, task: TaskAttempt) -> DocumentPlace:
         index = self.cluster.own_index(table)
-        fields = {name: field.get("type", "object") for name, field in index.fields.items()}
         return DocumentPlace(
             table,
             self.cluster.names.alias(table),
             version(index.epoch, task.batch, task.partition),
-            texts=frozenset(name for name, kind in fields.items() if kind == "keyword"),
-            objects=frozenset(name for name, kind in fields.items() if kind in ("object", "flattened", "flat_object")),
+            texts=frozenset(name for name, field in index.fields.items() if field.get("type") == "keyword"),
+            objects=index.objects,
             routing=index.routing,
             all_numbers=self.options.ignore_malformed or self.options.rejected_values == "dead-letter",
         )

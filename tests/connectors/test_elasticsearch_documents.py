@@ -411,3 +411,19 @@ def test_json_whose_leaves_are_searched(harness: Harness, unindexed: str) -> Non
     assert harness.documents(USERS) == {"1": {"id": 1, "j": {"a": {"b": 7}}}, "2": {"id": 2, "j": {"a": long}}}
     found = harness.server.ask("POST", "/shop.users/_search", {"query": {"term": {"j.a.b": "7"}}})
     assert [hit["_id"] for hit in found["hits"]["hits"]] == ([] if unindexed else ["1"])
+
+
+@pytest.mark.parametrize("mapping", ["disabled", "text"])
+def test_json_texts_and_numbers_are_read_back(harness: Harness, mapping: str) -> None:
+    """A JSON text whose letters are those of a number is not that number; `null` is NULL."""
+    schema = TableSchema((ID, Column("j", DataType.parse("JSON"))), ("id",))
+    sink = harness.sink(**{"mapping.json": mapping})
+    sink.apply(0, [CreateTable(USERS, schema)])
+    texts = ['"str"', '"12"', "12", "null", '{"b": 1, "a": ""}', "true", None]
+    rows = block(USERS, schema, [("+I", {"id": number, "j": text}) for number, text in enumerate(texts)])
+    commit(sink, 0, rows)
+    stored = sink.read_back(USERS, schema)
+    assert stored is not None
+    assert not isinstance(stored, str)
+    (found,) = stored.rows(None)
+    assert sorted(found.to_pylist(), key=lambda row: row["id"]) == stored.stored(rows.rows).to_pylist()
