@@ -33,6 +33,7 @@ _NOT_TRANSACTIONAL = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, TABLES.ENGINE FROM information_schema.TABLES "
     "JOIN information_schema.ENGINES ON ENGINES.ENGINE = TABLES.ENGINE AND TRANSACTIONS <> 'YES' WHERE"
 )
+_ROW_TOO_LONG = 1118
 _NO_GENERATED_KEYS = "SET SESSION sql_generate_invisible_primary_key = OFF"
 
 
@@ -64,6 +65,9 @@ class ServerSchemas(SchemaSession[ServerType]):
             self._session.run(statement.sql)
         except StatementRefused as error:
             hint = "change the values or the table in the server, or start with a new table"
+            if error.code == _ROW_TOO_LONG:
+                hint = "text takes four bytes a character here: create or alter the table yourself, with TEXT or "
+                hint += "another character set, and it is taken as it is; or SET GLOBAL innodb_strict_mode = OFF"
             raise ChangeRefused(str(error), where=str(statement.table), hint=hint, curable=True) from None
 
     def finds(self, query: str) -> bool:

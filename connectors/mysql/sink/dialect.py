@@ -15,6 +15,7 @@ from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.mysql.sink.defaults import default_clause
+from connectors.mysql.sink.row_length import shortened, stays_outside
 from connectors.mysql.sink.types import Flavor, ServerType, column_type, holds, is_key_type, server_type
 from connectors.shared.sql.client import quoted, text_literal
 
@@ -111,7 +112,9 @@ class ServerDialect(Dialect[ServerType]):
         return actual.data_type
 
     def stays(self, actual: ServerType, new: DataType, old: DataType | None, *, key: bool) -> bool:
-        """Where the column is of that type, whatever its collation."""
+        """Where the column is of that type, whatever its collation, or a text that holds it, as its row is long."""
+        if not key and old is not None and stays_outside(actual, (old.kind, new.kind)) and holds(actual, new):
+            return True
         return actual.text == self.wanted(new, key=key).text or (key and is_key_type(actual, new))
 
     def reached(self, old: ServerType, new: ServerType) -> ServerType:
@@ -132,7 +135,8 @@ class ServerDialect(Dialect[ServerType]):
                 replace(column, type=self._keyed(schema.column(column.name), parts)) if column in unbounded else column
                 for column in columns
             )
-        return self.with_key(ServerTable(table, columns, (), schema.comment), schema.primary_key)
+        free = [column for column in columns if column.name not in schema.primary_key]
+        return self.with_key(ServerTable(table, self._short(columns, free), (), schema.comment), schema.primary_key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[ServerType]:
         """The column in the source's type. Only key columns are NOT NULL: the source may stop seeing to the others."""
@@ -152,6 +156,12 @@ class ServerDialect(Dialect[ServerType]):
     def _keyed(self, column: Column, parts: int) -> ServerType:
         found = column_type(column, key_parts=parts, flavor=self.flavor)
         return replace(found, collation=_KEY_COLLATION[self.flavor]) if found.is_characters else found
+
+    def _short(
+        self, columns: Sequence[ActualColumn[ServerType]], changeable: Sequence[ActualColumn[ServerType]]
+    ) -> tuple[ActualColumn[ServerType], ...]:
+        """The columns, so that a row of them is no longer than the server takes; OceanBase takes more."""
+        return tuple(columns) if self.flavor == "oceanbase" else shortened(columns, changeable)
 
     def _unbounded(self, schema: TableSchema, column: ActualColumn[ServerType]) -> bool:
         return schema.column(column.name).type.kind in (Kind.STRING, Kind.JSON, Kind.BYTES)
@@ -187,11 +197,14 @@ class ServerDialect(Dialect[ServerType]):
     ) -> Sequence[str]:
         """At its place; rows that are there get the default."""
         place = f" AFTER {quoted(after)}" if after else ""
-        return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {self._definition(column)}{place}"]
+        (*_, added) = self._short((*table.columns, column), [column] if column.default is None else [])
+        return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {self._definition(added)}{place}"]
 
     def modify_column(self, table: ActualTable[ServerType], column: ActualColumn[ServerType], value: str) -> str:
         """The server converts, as the source's does."""
-        return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {self._definition(column)}"
+        others = [other for other in table.columns if not same(other.name, column.name)]
+        (*_, changed) = self._short((*others, column), [] if table.in_key(column.name) else [column])
+        return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {self._definition(changed)}"
 
     def comment_column(self, table: ActualTable[ServerType], column: ActualColumn[ServerType]) -> str:
         """Part of the definition."""
