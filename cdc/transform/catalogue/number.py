@@ -71,7 +71,9 @@ _NUMBERS: tuple[Function, ...] = (
     Function("CEIL", _G, "x NUMBER", _whole("CEIL"), _whole_sql("ceil"), "The next whole number up."),  # type: ignore[arg-type]
     Function("FLOOR", _G, "x NUMBER", _whole("FLOOR"), _whole_sql("floor"), "The next whole number down."),  # type: ignore[arg-type]
     Function("ROUND", _G, "x NUMBER, [decimals INT]", _round, _round_sql,
-             "Rounded to that many decimals (a constant), halves away from zero."),
+             "Rounded to that many decimals (a constant), halves away from zero.",
+             flink="A DOUBLE is rounded as the decimal number that it is written as.",
+             example=("ROUND(CAST('1.005' AS DOUBLE), 2)", "1.0", "1.01")),
     Function("MOD", _G, "x NUMBER, y NUMBER", _mod, "", "The remainder of a division; it has the sign of x."),
     Function("SIGN", _G, "x NUMBER", INT, "sign({0})", "-1, 0 or 1.", flink=_MATHS,
              example=("SIGN(-5)", "-1", "an error")),

@@ -164,7 +164,8 @@ _BASE: tuple[Function, ...] = (
               f"CASE WHEN {{2}} IS NULL THEN NULL {_NEGATIVE}{_SHORT}"
               f"ELSE substring({{0}}, {_FROM}, {limited('{2}')}) END"),
              "From a position on (0 counts as 1, negative from the end), at most `length` characters; "
-             "also `SUBSTRING(s FROM 2 FOR 3)`.", fails=True),
+             "also `SUBSTRING(s FROM 2 FOR 3)`.", fails=True, flink=_NULLS + _UNITS,
+             example=("SUBSTRING('😀a', 2)", "a", "half a character and an a")),
     Function("POSITION", _G, "what DATA, s DATA, [start INT]", _alike("POSITION", INT, (0, 1)), _found,
              "Where the text first occurs (from `start` on), 0 when it does not; also `POSITION('a' IN s FROM 2)`."),
     Function("INSTR", _G, "s DATA, what DATA", _alike("INSTR", INT, (0, 1)),
