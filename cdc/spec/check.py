@@ -386,4 +386,17 @@ def _known(role: Role, node: Scalar) -> str:
     names = registry.names(role)
     there_is = f"there is: {', '.join(names)}"
     meant = nearest(node.written, names)
-    return f"did you mean `{meant}`? {there_is}" if meant else there_is
+    if meant:
+        return f"did you mean `{meant}`? {there_is}"
+    return f"{there_is}; {_ELSEWHERE[role]}" if node.written.lower() in _FLINK_CDC else there_is
+
+
+_FLINK_CDC = {
+    *("db2", "mongodb", "oceanbase", "oracle", "polardbx", "postgres", "sqlserver", "tidb", "vitess"),
+    *("dws", "fluss", "hudi", "maxcompute"),
+}
+"""Connectors that Flink CDC has besides those that are here."""
+_ELSEWHERE: dict[Role, str] = {
+    "source": "`kafka` reads the topics that Debezium writes for other databases",
+    "sink": "`kafka` writes topics that other systems read",
+}

@@ -142,6 +142,7 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         "operator.uid.prefix": "state belongs to the pipeline: `cdc run --state-dir` says where it is",
         "sink.partitioning.strategy": "every key's changes stay in order without it",
         "flink-conf": "there is no Flink; `spark` holds settings of Spark",
+        "execution.checkpointing.*": "there are no checkpoints: a batch is committed as soon as it is written",
         "transform.decimal.precision.mode": "decimals always keep all their digits",
         "transform.expression.semantics": "comparisons, LIKE and NULL are always those of SQL, as FLINK_SQL has them",
         "use.legacy.json.format": "JSON always has MySQL's own text, with spaces",

@@ -52,6 +52,7 @@ DIFFERENCES: tuple[tuple[str, str, str], ...] = (
     ("LOCATE('', 'abcdef', 4)", "4", "1"),
     ("FROM_BASE64('/w==')", "an error", "text with U+FFFD for the bytes that are no UTF-8"),
     ("REGEXP_COUNT('a', '(')", "an error", "NULL, or the job fails at its first row"),
+    ("REGEXP_REPLACE('ba', 'b*', '-')", "-a-", "--a-"),
     ("NOT (NULL > 1)", "NULL", "TRUE"),
     ("(1 + 2) * 3", "9", "7 up to version 3.5, which loses the brackets"),
     ("2147483647 + 1", "an error", "-2147483648"),
@@ -63,10 +64,10 @@ DIFFERENCES: tuple[tuple[str, str, str], ...] = (
     ("CAST('1.2349999' AS DECIMAL(4, 2))", "1.23", "1.24 (rounded to four digits first)"),
     ("TRY_CAST(300 AS TINYINT)", "NULL", "44"),
     ("CAST(CAST(10000000 AS DOUBLE) AS STRING)", "10000000.0", "1.0E7"),
-    ("CAST(TO_TIMESTAMP_LTZ(0, 3) AS STRING)", "1970-01-01 08:00:00.000 (in `local-time-zone`)", "1970-01-01T00:00 (in UTC)"),
+    ("CAST(TO_TIMESTAMP_LTZ(0, 3) AS STRING)", "1970-01-01 08:00:00.000 (local)", "1970-01-01T00:00 (in UTC)"),
     ("CAST('2024-01-31 03:04:05' AS TIMESTAMP)", "2024-01-31T03:04:05", "an error (it wants a T)"),
     ("TIMESTAMPDIFF(MONTH, DATE '2024-01-31', DATE '2024-02-01')", "0", "1 (of the calendar)"),
-    ("DATE_FORMAT(TIMESTAMP '1500-01-01 00:00:00', 'yyyy-MM-dd')", "1500-01-01", "1499-12-23 (Julian before 1582-10-15)"),
+    ("DATE_FORMAT(TIMESTAMP '1500-01-01 00:00:00', 'yyyy-MM-dd')", "1500-01-01", "1499-12-23 (Julian before 1582)"),
     ("TO_DATE('2024-2-3')", "2024-02-03", "NULL"),
     ("TO_DATE('2024-02-30')", "NULL", "2024-02-29"),
     ("TO_TIMESTAMP('2025-13-05 00:00:00')", "an error", "2026-01-05T00:00"),
@@ -137,8 +138,8 @@ VARCHAR(n), STRING, BINARY(n), VARBINARY(n), BYTES, DATE, TIME(p), TIMESTAMP(p),
 
 _TYPES = """
 Types differ in some columns: `CAST(x AS TIMESTAMP)` is TIMESTAMP(6) here and TIMESTAMP(0) there, a BIGINT `% 3` BIGINT
-and INT, `TIMESTAMPDIFF` BIGINT and INT, `CEIL` and `FLOOR` of DECIMAL(p, s) DECIMAL(p - s + 1, 0) and DECIMAL(p, 0), and
-decimals have up to 38 digits instead of 19.
+and INT, `TIMESTAMPDIFF` BIGINT and INT, `CEIL` and `FLOOR` of DECIMAL(p, s) DECIMAL(p - s + 1, 0) and DECIMAL(p, 0).
+Decimals have up to 38 digits instead of 19.
 """
 
 
@@ -158,7 +159,8 @@ def page() -> str:
         *(_line(*difference) for difference in DIFFERENCES),
         *(_line(*function.example) for function in _shown() if function.example is not None),
     ]
-    parts += [_TYPES, *(f"- `{function.name}`: {function.flink.rstrip('.')}." for function in _shown() if function.flink)]
+    parts.append(_TYPES)
+    parts += [f"- `{function.name}`: {function.flink.rstrip('.')}." for function in _shown() if function.flink]
     return "\n".join(parts) + "\n"
 
 

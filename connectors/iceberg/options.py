@@ -57,6 +57,7 @@ class IcebergSinkOptions(LakeSinkOptions):
         "sink.compaction.enabled": "`sink.compaction: own | off` says it",
         "sink.compaction.commit.interval": "`sink.compaction.files` says when",
         "sink.compaction.parallelism": "the driver compacts",
+        "sink.maintenance.*": "`sink.compaction`, `sink.snapshots.keep` and `sink.snapshots.keep-for` say it",
         "job.id.prefix": "a batch is known by the pipeline's id and its number, in a property of the table",
     }
     drafted: ClassVar[dict[str, str]] = {
