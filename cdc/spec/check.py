@@ -20,7 +20,7 @@ from cdc.errors import Problem, SpecError
 from cdc.options import Block, OptionError, Options, Remark, SecretStr, SinkOptions, SourceOptions
 from cdc.registry import Role
 from cdc.spec import functions, models, patterns, reader, rules, schemas, sinks, tree
-from cdc.spec.explain import Explainer, nearest, violated_rule
+from cdc.spec.explain import Explainer, connector_hint, violated_rule
 from cdc.spec.files import read_regular
 from cdc.spec.model import Checked, PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.patterns import PlacedPattern
@@ -251,7 +251,12 @@ class _Checker:
             found = registry.options(role, node.text)
         except registry.UnknownConnector:
             self._report(
-                path, self.explain.problem(path, f"no {role} connector named {node.written!r}", _known(role, node))
+                path,
+                self.explain.problem(
+                    path,
+                    f"no {role} connector named {node.written!r}",
+                    connector_hint(role, node.written, registry.names(role)),
+                ),
             )
             return None
         except registry.BrokenConnector as error:
@@ -380,23 +385,3 @@ def _given(node: Node) -> Any:
     if isinstance(node, Scalar):
         return None if node.value is None else node.text
     return tree.plain(node)
-
-
-def _known(role: Role, node: Scalar) -> str:
-    names = registry.names(role)
-    there_is = f"there is: {', '.join(names)}"
-    meant = nearest(node.written, names)
-    if meant:
-        return f"did you mean `{meant}`? {there_is}"
-    return f"{there_is}; {_ELSEWHERE[role]}" if node.written.lower() in _FLINK_CDC else there_is
-
-
-_FLINK_CDC = {
-    *("db2", "mongodb", "oceanbase", "oracle", "polardbx", "postgres", "sqlserver", "tidb", "vitess"),
-    *("dws", "fluss", "hudi", "maxcompute"),
-}
-"""Connectors that Flink CDC has besides those that are here."""
-_ELSEWHERE: dict[Role, str] = {
-    "source": "`kafka` reads the topics that Debezium writes for other databases",
-    "sink": "`kafka` writes topics that other systems read",
-}

@@ -123,6 +123,26 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return lowered[close[0]] if close else None
 
 
+def connector_hint(role: str, written: str, names: Sequence[str]) -> str:
+    """The next step where `type` names no connector."""
+    there_is = f"there is: {', '.join(names)}"
+    meant = nearest(written, names)
+    if meant:
+        return f"did you mean `{meant}`? {there_is}"
+    return f"{there_is}; {_ELSEWHERE[role]}" if written.lower() in _FLINK_CDC else there_is
+
+
+_FLINK_CDC = {
+    *("db2", "mongodb", "oceanbase", "oracle", "polardbx", "postgres", "sqlserver", "tidb", "vitess"),
+    *("dws", "fluss", "hudi", "maxcompute"),
+}
+"""Connectors that Flink CDC has besides those that are here."""
+_ELSEWHERE = {
+    "source": "`kafka` reads the topics that Debezium writes for other databases",
+    "sink": "`kafka` writes topics that other systems read",
+}
+
+
 def _unknown(instance: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
     patterns = [re.compile(pattern) for pattern in schema.get("patternProperties", {})]
     known = schema.get("properties", {})

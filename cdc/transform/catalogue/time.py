@@ -271,8 +271,8 @@ _BASE: tuple[Function, ...] = (
     Function("TIMESTAMPDIFF", _P, "unit UNIT, from MOMENT, to MOMENT", _diff, _diff_sql,
              "How many whole units lie between two moments, cut toward zero.",
              flink="There the years and months of two dates are subtracted, whatever their days; what is over 68 "
-             "years is NULL in every smaller unit, or another number where it is negative; and digits behind the third "
-             "are cut first.",
+             "years is NULL in every smaller unit, or another number where it is negative; digits behind the third "
+             "are cut first, and a day between two instants has 24 hours whatever the zone's clock does.",
              example=("TIMESTAMPDIFF(SECOND, TIMESTAMP '1900-01-01 00:00:00', TIMESTAMP '2000-01-01 00:00:00')",
                       "3155673600", "NULL")),
     Function("DATE_ADD", _P, "t ANY, days INT", _date_add, "",
