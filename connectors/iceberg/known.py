@@ -70,7 +70,7 @@ def keep_manifests(path: str, manifests: Iterable[Any]) -> None:
 
 def keep_files(table: LakeTable, path: str, files: Iterable[Any]) -> tuple[KnownFile, ...]:
     """Keep the live files, the library's `DataFile` records, of the manifest at this path."""
-    ids = {PATH_ID, *table.library.schema().identifier_field_ids}
+    ids = {PATH_ID, *table.key_ids}
     found = tuple(_known(file, ids) for file in files)
     _files.keep(path, found)
     return found

@@ -17,7 +17,7 @@ from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from connectors.iceberg.options import property_problems
 from connectors.iceberg.partitions import PartitionField, parsed
-from connectors.iceberg.types import can_be_key, data_type, holds, iceberg_type, widens
+from connectors.iceberg.types import data_type, holds, iceberg_type, widens
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,8 @@ class IcebergRules(TableRules[str]):
         return replace(self.new_column(column, key=False), default=column.default)
 
     def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> IcebergTable:
-        """The key, or none where a part of it cannot be one."""
+        """The key, as identifier fields or, of floating point numbers, in a property."""
         assert isinstance(table, IcebergTable)
-        types = {column.name.casefold(): column.type for column in table.columns}
-        key = key if all(can_be_key(types[part.casefold()]) for part in key) else ()
         return replace(table, key=key)
 
     def renamed_column(self, table: ActualTable[str], old_name: str, new_name: str) -> IcebergTable:

@@ -22,8 +22,8 @@ from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import live_rows, rewritten
 from connectors.iceberg.rules import IcebergRules, IcebergTable
 from connectors.iceberg.snapshots import SnapshotChange, live_entries, publish
-from connectors.iceberg.tables import BATCH, CatalogTables, LakeTable
-from connectors.iceberg.types import VECTOR, arrow_type
+from connectors.iceberg.tables import BATCH, KEY, CatalogTables, LakeTable
+from connectors.iceberg.types import VECTOR, arrow_type, can_identify
 from connectors.shared.lake.defaults import literal
 
 COMMENT = "comment"
@@ -73,6 +73,16 @@ class IcebergSession(ApiSession[str]):
             if error.retryable or isinstance(error, ChangeRefused):
                 raise
             raise ChangeRefused(error.message, where=error.where, hint=error.hint) from error
+
+    def texts(self, operation: op.Operation) -> Sequence[str]:
+        """The operation in words; of a new table its partition fields and properties, too."""
+        text = op.text_of(operation)
+        if isinstance(operation, op.CreateTable) and isinstance(operation.new, IcebergTable):
+            table = operation.new
+            text += f" partitioned by {', '.join(map(str, table.partition))}" if table.partition else ""
+            properties = ", ".join(f"{name}={value}" for name, value in table.properties.items())
+            text += f" with ({properties})" if properties else ""
+        return [text]
 
     def create_database(self, operation: op.CreateDatabase) -> None:
         """When there is none."""
@@ -169,12 +179,15 @@ class IcebergSession(ApiSession[str]):
             return
         updates = _definition(shadow, table)
         files = [_with_spec(entry.data_file, _spec_id(table, updates)) for entry in live_entries(shadow)]
+        properties = {name: text for name, text in shadow.metadata.properties.items() if not name.startswith(BATCH)}
+        if KEY in table.metadata.properties:
+            properties.setdefault(KEY, "")
         change = SnapshotChange(
             "overwrite",
             [file for file in files if int(file.content) == 0],
             [file for file in files if int(file.content) == 1],
             replaces_all=True,
-            properties={name: text for name, text in shadow.metadata.properties.items() if not name.startswith(BATCH)},
+            properties=properties,
             updates=updates,
         )
         publish(self._catalog, table, change)
@@ -186,13 +199,14 @@ class IcebergSession(ApiSession[str]):
         assert isinstance(table, IcebergTable)  # the rules make no others
         if self._tables.find(table.id) is not None:
             return
-        schema = _library_schema(table)
+        schema, key = _library_schema(table)
+        properties = {**table.properties, **({COMMENT: table.comment} if table.comment else {}), **key}
         self._catalog.open().create_table(
             identifier(table.id),
             schema,
             location=location,
             partition_spec=_library_spec(table, schema) if table.partition else UNPARTITIONED_PARTITION_SPEC,
-            properties={**table.properties, **({COMMENT: table.comment} if table.comment else {})},
+            properties=properties,
         )
 
     def _drop(self, table: TableId) -> None:
@@ -220,7 +234,8 @@ def _actual(table: LakeTable) -> IcebergTable:
     return IcebergTable(table.id, columns, table.key, comment, partition, properties)
 
 
-def _library_schema(table: IcebergTable) -> Any:
+def _library_schema(table: IcebergTable) -> tuple[Any, dict[str, str]]:
+    """The library's schema, and the property with the key where its columns cannot be identifier fields."""
     from pyiceberg.schema import Schema
     from pyiceberg.types import NestedField
 
@@ -231,7 +246,9 @@ def _library_schema(table: IcebergTable) -> Any:
         required = table.in_key(column.name)
         fields.append(NestedField(number, column.name, kind, required=required, doc=column.comment or None))
     keys = [field.field_id for field in fields if table.in_key(field.name)]
-    return Schema(*fields, identifier_field_ids=keys)
+    if all(can_identify(column.type) for column in table.columns if table.in_key(column.name)):
+        return Schema(*fields, identifier_field_ids=keys), {}
+    return Schema(*fields), {KEY: ",".join(map(str, keys))}
 
 
 def _library_spec(table: IcebergTable, schema: Any) -> Any:

@@ -1,7 +1,9 @@
 """A table as the library has it, and the parts of it that the sink reads: columns, key, partitions, fence, files.
 
-The property `cdc.batch.<pipeline>` of a table is the last batch of the pipeline that is in; it is set in the commit of
-the batch's rows.
+| property of a table | value |
+|---|---|
+| `cdc.batch.<pipeline>` | the last batch of the pipeline that is in; set in the commit of the batch's rows |
+| `cdc.key` | field ids of a key that the format takes for none: one with floating point numbers |
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from connectors.iceberg.types import VECTOR, arrow_type
 from connectors.shared.lake.columns import LakeColumn
 from connectors.shared.lake.errors import existing
 
-BATCH = "cdc.batch."
+BATCH, KEY = "cdc.batch.", "cdc.key"
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,15 @@ class LakeTable:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The identifier fields in the table's order; empty for a table that only grows."""
-        wanted = set(self.library.schema().identifier_field_ids)
+        """The key columns in the table's order; empty for a table that only grows."""
+        wanted = self.key_ids
         return tuple(field.name for field in self.library.schema().fields if field.field_id in wanted)
+
+    @property
+    def key_ids(self) -> frozenset[int]:
+        """Field ids of the key: the identifier fields, or those of the property."""
+        named = self.metadata.properties.get(KEY, "").split(",")
+        return frozenset(self.library.schema().identifier_field_ids or map(int, filter(None, named)))
 
     @property
     def identity(self) -> str:

@@ -92,8 +92,8 @@ def arrow_type(text: str) -> pa.DataType | None:
     return _ARROW.get(text)
 
 
-def can_be_key(text: str) -> bool:
-    """Whether the type can be part of a key: identifier fields are neither floating point numbers nor lists."""
+def can_identify(text: str) -> bool:
+    """Whether the format takes a column of the type as an identifier field."""
     return text not in ("float", "double", VECTOR)
 
 

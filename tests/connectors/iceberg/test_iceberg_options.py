@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from iceberg_harness import IcebergHarness
+
+from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 from connectors.iceberg.options import IcebergSinkOptions
 from connectors.iceberg.partitions import PartitionField, parsed
 
@@ -46,3 +50,11 @@ def test_partition_fields_are_read_as_flink_cdc_writes_them() -> None:
     for wrong in ("bucket(id)", "day[3](at)", "minute(at)", "bucket[0](id)"):
         with pytest.raises(ValueError, match=r"no column and no transform|have a number"):
             parsed((wrong,))
+
+
+def test_the_plan_shows_partition_fields_and_properties(tmp_path: Path) -> None:
+    options = {"partition.key": "shop.orders:bucket[4](id)", "table.properties.write.target-file-size-bytes": "1000000"}
+    schema = TableSchema((Column("id", DataType(Kind.INT), nullable=False),), ("id",))
+    found = IcebergHarness(tmp_path, options).sink().plan_text([CreateTable(TableId("shop", "orders"), schema)])
+    assert found[-1].startswith("create table shop.orders (id int, key (id)) partitioned by bucket[4](id) with (")
+    assert "write.target-file-size-bytes=1000000" in found[-1]

@@ -125,6 +125,8 @@ KEYS: list[tuple[str, str, list[Any]]] = [
     ("DATE", "", [_DAY(1, 1, 1), _DAY(9999, 12, 31), _DAY(2024, 1, 1)]),
     ("TIMESTAMP(6)", "", [_MOMENT(1, 1, 1), _MOMENT(9999, 12, 31, 23, 59, 59, 999999), _MOMENT(2024, 1, 1)]),
     ("BIGINT UNSIGNED", "", [2**64 - 1, 0, 5]),
+    ("FLOAT", "DOUBLE", [1.5, -0.25, 0.0]),
+    ("DOUBLE", "", [0.1, -2e300, 3.0]),
 ]
 
 
