@@ -69,7 +69,7 @@ class DorisServer(LoadServer):
         **headers: str,
     ) -> Answer:  # fmt: skip
         """A stream load straight to the back end; a label of its own when none is given."""
-        named = {"label": label or uuid4().hex, **COMMA, **headers}
+        named = {"label": label or uuid4().hex, "strict_mode": "true", **COMMA, **headers}
         return self.send("PUT", f"/api/{db}/{table}/_stream_load", named, body, login=login)
 
     def prepare(self, db: str, body: bytes, label: str, table: str = "t", **headers: str) -> Answer:

@@ -21,6 +21,7 @@ from load_servers import Answer, LoadServer, of_standin, shared
 
 from cdc_standins import start_starrocks
 
+STRICT = {"strict_mode": "true"}
 _IMAGE = "starrocks/allin1-ubuntu:3.5-latest"
 
 
@@ -54,14 +55,14 @@ class StarRocksServer(LoadServer):
         self, operation: str, database: str, label: str, table: str = "t", body: bytes = b"", **headers: str
     ) -> Answer:
         """A step of a transaction: begin, load, prepare, commit or rollback."""
-        named = {name.replace("__", "-"): value for name, value in headers.items()}
+        named = {name.replace("__", "-"): value for name, value in {**STRICT, **headers}.items()}
         method = "PUT" if operation == "load" else "POST"
         where = {"db": database, "label": label, "table": table}
         return self.send(method, f"/api/transaction/{operation}", {**where, **named}, body)
 
     def load(self, database: str, body: bytes, table: str = "t", **headers: str) -> Answer:
         """A plain stream load."""
-        return self.send("PUT", f"/api/{database}/{table}/_stream_load", headers, body)
+        return self.send("PUT", f"/api/{database}/{table}/_stream_load", {**STRICT, **headers}, body)
 
     def state(self, database: str, label: str) -> str:
         """The state of a label."""

@@ -7,8 +7,6 @@ import statistics
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -21,11 +19,10 @@ def test_the_tree_is_what_the_packages_say() -> None:
     assert PAGE.read_text(encoding="utf-8") == tree.page(), "run `make schemas`"
 
 
-@pytest.mark.parametrize(
-    "path", sorted(set(re.findall(r"`((?:cdc|connectors|tests|docs)/[\w/.]*)`", PAGE.read_text())))
-)
-def test_a_path_that_the_page_names_exists(path: str) -> None:
-    assert (ROOT / path).exists()
+def test_paths_that_the_page_names_exist() -> None:
+    named = set(re.findall(r"`((?:cdc|connectors|tests|docs)/[\w/.]*)`", PAGE.read_text(encoding="utf-8")))
+    assert len(named) > 50
+    assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
 def test_files_have_the_sizes_that_the_page_promises() -> None:

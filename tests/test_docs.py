@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import yaml
 from cdc import errors, registry
 from cdc.cli import app
 from cdc.source import Context
-from cdc.spec.check import check
+from cdc.spec.check import Checked, check
 from cdc.state.store import LocalStore
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +37,6 @@ def commands() -> Iterator[tuple[str, Any]]:
             yield name, command
 
 
-COMMANDS = dict(commands())
 ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.CdcError)]
 ENVIRONMENT = dict.fromkeys(
     ("MYSQL_PASSWORD", "DORIS_PASSWORD", "STARROCKS_PASSWORD", "S3_KEY", "S3_SECRET"),
@@ -51,17 +51,17 @@ def prose(page: str) -> str:
     return re.sub(r"```.*?```", "", PAGES[page], flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_is_documented_with_its_options(name: str) -> None:
+def test_every_command_is_documented_with_its_options() -> None:
     page = PAGES["docs/cli.md"]
-    assert f"cdc {name}" in page
-    for parameter in COMMANDS[name].params:
-        for flag in [option for option in parameter.opts if option.startswith("--") and option != "--help"]:
-            assert f"`{flag}" in page, f"docs/cli.md says nothing about cdc {name} {flag}"
+    for name, command in commands():
+        assert f"cdc {name}" in page
+        for parameter in command.params:
+            for flag in [option for option in parameter.opts if option.startswith("--") and option != "--help"]:
+                assert f"`{flag}" in page, f"docs/cli.md says nothing about cdc {name} {flag}"
 
 
 def test_every_flag_in_the_command_line_page_exists() -> None:
-    every = [typer.main.get_command(app), *COMMANDS.values()]
+    every = [typer.main.get_command(app), *(command for _, command in commands())]
     known = {option for command in every for parameter in command.params for option in parameter.opts}
     shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGES["docs/cli.md"]))
     assert shown - known - {"--help"} == set()
@@ -77,10 +77,10 @@ def test_every_option_is_in_the_reference(role: registry.Role) -> None:
                 assert f"`{info.alias or field}`" in section, f"docs/options.md lacks {role} {name}: {info.alias}"
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
-def test_every_error_has_a_line_in_troubleshooting_with_its_exit_code(error: type[errors.CdcError]) -> None:
-    row = rf"^\| `{error.__name__}` \| {error.exit_code} \| [^|]+\|[^|]*\|$"
-    assert re.search(row, PAGES["docs/troubleshooting.md"], re.MULTILINE)
+def test_every_error_has_a_line_in_troubleshooting_with_its_exit_code() -> None:
+    for error in ERRORS:
+        row = rf"^\| `{error.__name__}` \| {error.exit_code} \| [^|]+\|[^|]*\|$"
+        assert re.search(row, PAGES["docs/troubleshooting.md"], re.MULTILINE), error.__name__
 
 
 def test_every_exit_code_is_documented() -> None:
@@ -88,8 +88,15 @@ def test_every_exit_code_is_documented() -> None:
     assert {0, *(error.exit_code for error in ERRORS)} <= shown
 
 
-def pipelines() -> Iterator[tuple[str, str]]:
-    """The YAML blocks that are whole pipelines, and the files in `pipelines/`."""
+@pytest.fixture(scope="module")
+def pipelines() -> dict[str, Checked]:
+    """The YAML blocks that are whole pipelines, and the files in `pipelines/`, by where they stand."""
+    return {
+        where: check(str(ROOT / where.partition(":")[0]), text.encode(), env=ENVIRONMENT) for where, text in shown()
+    }
+
+
+def shown() -> Iterator[tuple[str, str]]:
     for page, text in PAGES.items():
         for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE), 1):
             if {"source", "sink"} <= set(yaml.safe_load(block)):
@@ -98,16 +105,14 @@ def pipelines() -> Iterator[tuple[str, str]]:
         yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("where", "text"), [pytest.param(*found, id=found[0]) for found in pipelines()])
-def test_a_pipeline_that_is_shown_is_valid(where: str, text: str) -> None:
-    file = str(ROOT / where.rpartition(":")[0]) if ":" in where else str(ROOT / where)
-    specs = check(file, text.encode(), env=ENVIRONMENT).specs
-    assert all(spec.source.type in registry.names("source") for spec in specs)
+def test_pipelines_that_are_shown_are_valid(pipelines: dict[str, Checked]) -> None:
+    for where, checked in pipelines.items():
+        assert all(spec.source.type in registry.names("source") for spec in checked.specs), where
 
 
-def test_lines_of_the_values_source_that_are_shown_can_be_read(tmp_path: Path) -> None:
-    checked = [check(str(tmp_path / "shown.yaml"), text.encode(), env=ENVIRONMENT) for _, text in pipelines()]
-    written = [each.specs[0].source for each in checked if getattr(each.specs[0].source, "rows", None)]
+def test_lines_of_the_values_source_that_are_shown_can_be_read(pipelines: dict[str, Checked], tmp_path: Path) -> None:
+    sources = [checked.specs[0].source for checked in pipelines.values()]
+    written = [source for source in sources if getattr(source, "rows", None)]
     assert written
     for options in written:
         assert options.build(Context("shown", LocalStore(tmp_path))).tables()
@@ -129,22 +134,23 @@ def test_the_readme_lists_the_connectors_that_work_and_no_others() -> None:
     assert shown == {"source": set(registry.names("source")), "sink": set(registry.names("sink"))}
 
 
+@cache
 def anchors(page: str) -> set[str]:
     """GitHub's anchors of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", PAGES[page], flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_relative_link_leads_somewhere(page: str) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+def test_every_relative_link_leads_somewhere() -> None:
+    links = [(page, target) for page in PAGES for target in re.findall(r"\]\(([^)\s]+)\)", prose(page))]
+    for source, target in links:
         if re.match(r"[a-z]+:|\w+$", target):  # an address, or an argument: `bucket[16](id)`
             continue
         path, _, anchor = target.partition("#")
-        found = (ROOT / page).parent / path if path else ROOT / page
-        assert found.exists(), f"{page} links to {target}"
+        found = (ROOT / source).parent / path if path else ROOT / source
+        assert found.exists(), f"{source} links to {target}"
         if anchor:
-            assert anchor in anchors(found.resolve().relative_to(ROOT).as_posix()), f"{page} links to {target}"
+            assert anchor in anchors(found.resolve().relative_to(ROOT).as_posix()), f"{source} links to {target}"
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

@@ -164,8 +164,15 @@ def default(model: type[Block], option: str) -> Any:
     return fields[option].default if option in fields else None
 
 
-@pytest.mark.parametrize(("section", "option", "there", "here"), rows())
-def test_an_option_is_as_the_page_says(section: str, option: str, there: str, here: str) -> None:
+def test_options_are_as_the_page_says() -> None:
+    for row in rows():
+        try:
+            _check_option(*row)
+        except AssertionError as error:
+            raise AssertionError(f"{row}") from error
+
+
+def _check_option(section: str, option: str, there: str, here: str) -> None:
     model = MODELS[section]
     if here == "ignored":
         assert model.ignored(option.replace("*", "x")) is not None

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from cdc_standins.doris.types import DorisType, parse_type
-from cdc_standins.doris.values import Field, TooLong, convert
+from cdc_standins.doris.values import TooLong, convert
+from cdc_standins.load_text import Field
 from cdc_standins.sql_server import SqlError
 from cdc_standins.sql_text import Parser, Unparsable
 
 MOMENT = dt.datetime(2024, 2, 29, 13, 14, 15)
 
 
-def value(text: str, kind: str, *, strict: bool = True) -> Any:
+def value(text: str, kind: str) -> Any:
     """The value, or the class of the error."""
-    column, wrong = convert([text.encode()], parse_type(Parser(kind)), strict=strict)
+    column, wrong = convert([text.encode()], parse_type(Parser(kind)))
     return type(wrong[0]).__name__ if wrong else column.to_pylist()[0]
 
 
@@ -76,14 +77,6 @@ def test_strict(kind: str, text: str, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "expected"),
-    [("INT", "1.9", 1), ("INT", "x", "Invalid"), ("VARCHAR(3)", "abcdef", "abc"), ("VARCHAR(3)", "ééé", "TooLong")],
-)
-def test_not_strict(kind: str, text: str, expected: Any) -> None:
-    assert value(text, kind, strict=False) == expected
-
-
-@pytest.mark.parametrize(
     ("kind", "texts"),
     [
         ("BIGINT", ["1", "-5", "123456789012345678"]),
@@ -98,20 +91,20 @@ def test_not_strict(kind: str, text: str, expected: Any) -> None:
 def test_a_whole_column_at_once_is_the_same_as_one_by_one(kind: str, texts: list[str]) -> None:
     parsed = parse_type(Parser(kind))
     fields: list[Field] = [text.encode() for text in texts] + [None]
-    column, wrong = convert(fields, parsed, strict=True)
+    column, wrong = convert(fields, parsed)
     assert wrong == {}
     assert column.type == parsed.arrow
     odd = (
         b"2024-01-01 00:00:00+00:00" if "DAT" in kind else b" 1 " if parsed.kind not in ("VARCHAR", "DECIMAL") else b"1"
     )
-    slow = [convert([field, odd], parsed, strict=True)[0].to_pylist()[0] for field in fields]
+    slow = [convert([field, odd], parsed)[0].to_pylist()[0] for field in fields]
     assert column.to_pylist() == slow
 
 
 def test_what_is_wrong_is_known_by_its_row() -> None:
-    column, wrong = convert([b"1", b"x", None, b"3"], DorisType("INT"), strict=True)
+    column, wrong = convert([b"1", b"x", None, b"3"], DorisType("INT"))
     assert (column.to_pylist(), list(wrong)) == ([1, None, None, 3], [1])
-    _, too_long = convert([b"ab"], DorisType("VARCHAR", 1), strict=True)
+    _, too_long = convert([b"ab"], DorisType("VARCHAR", 1))
     assert isinstance(too_long[0], TooLong)
     assert too_long[0].length == 2
 

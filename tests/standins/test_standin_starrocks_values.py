@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc_standins.starrocks import fields
-from cdc_standins.starrocks.count import RowCounter
-from cdc_standins.starrocks.csv_rows import CsvReader
 from cdc_standins.starrocks.types import ColumnType, column_type
 
 KINDS = [
@@ -58,34 +56,3 @@ def test_many_fields_at_once_are_read_like_one_by_one(kind: ColumnType, texts: l
 def test_spellings_that_are_accepted(name: str, text: bytes, value: object) -> None:
     column, wrong = fields.convert([text], column_type(name, (9, 0) if name == "DECIMAL" else ()))
     assert (column.to_pylist(), wrong.any()) == ([value], False)
-
-
-@unhurried
-@given(
-    rows=st.lists(st.binary(max_size=6).map(lambda row: row.replace(b"\x02", b"").replace(b"\x03", b""))),
-    delimiter=st.sampled_from([b"\x02", b"\x02\x03", b"\x02\x02", b"\x03\x02\x03"]),
-    size=st.integers(1, 9),
-    ended=st.booleans(),
-)
-def test_rows_are_counted_wherever_blocks_end(rows: list[bytes], delimiter: bytes, size: int, ended: bool) -> None:
-    body = delimiter.join(rows) + (delimiter if ended and rows else b"")
-    counter = RowCounter(delimiter)
-    for start in range(0, len(body), size):
-        block = bytearray(body[start : start + size])
-        counter.feed(block, len(block))
-    expected = body.count(delimiter) + (bool(body) and not body.endswith(delimiter))
-    assert counter.rows == expected
-
-
-@unhurried
-@given(rows=st.lists(st.text("ab,\n1", max_size=5), min_size=1), size=st.integers(1, 7))
-def test_rows_do_not_depend_on_where_blocks_end(rows: list[str], size: int) -> None:
-    body = "\n".join(rows).encode()
-    reader = CsvReader(2, b",", b"\n")
-    windows = [window for start in range(0, len(body), size) for window in reader.feed(body[start : start + size])]
-    windows += reader.finish()
-    kept = [row for window in windows for row in window.rows]
-    assert kept == [row for row in body.split(b"\n") if row.count(b",") == 1]
-    assert sum(window.rejected_count for window in windows) == sum(
-        1 for row in body.split(b"\n") if row and row.count(b",") != 1
-    )

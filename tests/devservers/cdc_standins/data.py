@@ -39,7 +39,6 @@ class Publication:
     """Staged rows of one transaction on their way into a table.
 
     `keys` empty: rows are appended. Else each key's row replaces the one there is; at most one staged row per key.
-    `partial`: columns that staged rows lack keep their value where the key exists, else they get their default.
     `sequence`: a column whose larger value wins whatever the order of publication; deleted rows then stay as markers in
     the column `sign`.
     """
@@ -49,7 +48,6 @@ class Publication:
     keys: tuple[str, ...] = ()
     sequence: str | None = None
     sign: str | None = None
-    partial: bool = False
 
 
 class Data:
@@ -187,8 +185,6 @@ class Data:
                     f" WHERE NOT EXISTS (SELECT 1 FROM {target} t WHERE {same} AND {newer})"
                 )
                 source = "fresh_rows"
-            if one.partial:
-                source, present = self._completed(target, same, present, actual, defaults)
             self._db.execute(f"DELETE FROM {target} t USING {source} s WHERE {same}")
         values = {
             name: _typed(name, actual) if name in present else defaults.get(name, "NULL")
@@ -200,22 +196,6 @@ class Data:
             values[one.sign] = f's."{DELETE}"' if DELETE in present else "0"
         names = ", ".join(quoted(name) for name in values)
         self._db.execute(f"INSERT INTO {target} ({names}) SELECT {', '.join(values.values())} FROM {source} s{where}")
-
-    def _completed(
-        self, target: str, same: str, present: set[str], actual: dict[str, str], defaults: dict[str, str]
-    ) -> tuple[str, set[str]]:
-        """Staged rows of a partial update with the columns that they lack: the source to take, and its columns."""
-        missing = [name for name in actual if name not in present]
-        items = [
-            f"CASE WHEN t.rowid IS NULL THEN {defaults.get(name, 'NULL')} ELSE t.{quoted(name)} END AS {quoted(name)}"
-            for name in missing
-        ]
-        columns = ", ".join(["s.*", *items])
-        self._db.execute(
-            f"CREATE OR REPLACE TEMP TABLE whole_rows AS SELECT {columns} FROM staged_rows s"
-            f" LEFT JOIN {target} t ON {same}"
-        )
-        return "whole_rows", present | set(missing)
 
     def tables_in(self, sql: str) -> set[str]:
         """Names of the tables that a query reads, as written and quoted where needed. Raises `duckdb.Error`."""

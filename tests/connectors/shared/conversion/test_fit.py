@@ -121,32 +121,19 @@ REJECTED: list[tuple[str, str, Any, Any, Reason]] = [
     ("JSON", "DATE", None, '"2026-01-01"', Reason.NOT_CONVERTIBLE),
     ("GEOMETRY", "STRING", None, b"\0\0\0\0\1\1\0\0\0", Reason.NOT_CONVERTIBLE),
 ]  # fmt: skip
-CASES = pytest.mark.parametrize(("kind", "target", "good", "bad", "reason"), REJECTED)
 
 
-@CASES
-def test_a_rejected_value_stops_with_table_column_key_and_position(
+@pytest.mark.parametrize(("kind", "target", "good", "bad", "reason"), REJECTED)
+def test_a_rejected_value_stops_becomes_null_or_goes_to_the_dead_letters(
     kind: str, target: str, good: Any, bad: Any, reason: Reason
 ) -> None:
     with pytest.raises(SinkError) as caught:
         fitted(kind, column(target), [good, bad, bad])
     assert caught.value.where == "shop.orders.c, row id=2 at log 3:1234"
     assert "a value does not fit" in caught.value.message
-
-
-@CASES
-def test_a_rejected_value_becomes_null_counted_by_its_reason(
-    kind: str, target: str, good: Any, bad: Any, reason: Reason
-) -> None:
     found = fitted(kind, column(target), [good, bad, good, bad], "null")
     assert [value is None for value in found.rows["c"].to_pylist()] == [good is None, True, good is None, True]
     assert found.counts == {f"{reason}-to-null shop.orders.c": 2}
-
-
-@CASES
-def test_a_row_with_a_rejected_value_goes_to_the_dead_letters(
-    kind: str, target: str, good: Any, bad: Any, reason: Reason
-) -> None:
     found = fitted(kind, column(target, nullable=good is None), [good, bad, good], "dead-letter")
     assert found.rows["id"].to_pylist() == [1, 3]
     assert len(found.delete) == 2

@@ -14,14 +14,12 @@ from load_text import read_rows
 
 from cdc.block import arrow_schema
 from cdc.schema import Column, DataType, TableId, TableSchema
-from cdc_standins.doris import csv_rows as doris_csv
-from cdc_standins.doris import expressions as doris_expressions
-from cdc_standins.doris.headers import decoded_separator
+from cdc_standins.doris import headers as doris_headers
 from cdc_standins.doris.types import DorisType
 from cdc_standins.doris.values import convert
-from cdc_standins.starrocks import csv_rows as starrocks_csv
-from cdc_standins.starrocks import expressions as starrocks_expressions
-from cdc_standins.starrocks.headers import read_headers
+from cdc_standins.expressions import parse_columns
+from cdc_standins.load_text import TextFormat, TextReader
+from cdc_standins.starrocks import headers as starrocks_headers
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.shared.streamload.dialect import DORIS, STARROCKS, StreamLoadDialect
 from connectors.shared.streamload.encode import DelimitedEncoder
@@ -70,32 +68,25 @@ def encoded(dialect: StreamLoadDialect) -> tuple[str, bytes]:
 
 def seen_by_doris(headers: Mapping[str, str], columns: str, text: bytes) -> dict[str, list[bytes | None]]:
     """Fields by column name, expressions carried out."""
-    items = doris_expressions.parse_columns(columns)
-    names = [item.name for item in items if item.expression is None]
-    form = doris_csv.CsvFormat(
-        separator=decoded_separator(headers["column_separator"], "Column separator"),
-        delimiter=decoded_separator(headers["line_delimiter"], "Line delimiter"),
-    )
-    reader = doris_csv.CsvReader(form, len(names))
-    windows = [*reader.feed(memoryview(text)), *reader.finish()]
-    assert [window.filtered for window in windows] == [[]]
-    fields = {name.lower(): list(found) for name, found in zip(names, windows[0].columns, strict=True)}
-    made = {i.name: list(i.expression.evaluate(fields, windows[0].count)) for i in items if i.expression is not None}
-    return {**{name: fields[name.lower()] for name in names}, **made}
+    return _seen(doris_headers.text_format(headers), columns, text)
 
 
 def seen_by_starrocks(headers: Mapping[str, str], columns: str, text: bytes) -> dict[str, list[bytes | None]]:
     """Fields by column name, expressions carried out."""
-    items = starrocks_expressions.parse_columns(columns)
-    names = [name for name, expression in items if expression is None]
-    given = read_headers({**headers, "columns": columns}, plain=False)
-    reader = starrocks_csv.CsvReader(len(names), given.column_separator, given.row_delimiter)
+    given = starrocks_headers.read_headers({**headers, "strict_mode": "true"})
+    return _seen(starrocks_headers.text_format(given), columns, text)
+
+
+def _seen(form: TextFormat, columns: str, text: bytes) -> dict[str, list[bytes | None]]:
+    items = parse_columns(columns)
+    names = [item.name for item in items if item.expression is None]
+    reader = TextReader(form, len(names))
     half = len(text) // 2
-    windows = [*reader.feed(text[:half]), *reader.feed(text[half:]), *reader.end_body(), *reader.finish()]
+    windows = [*reader.feed(text[:half]), *reader.feed(text[half:]), *reader.finish()]
     assert [window.rejected for window in windows] == [[]]
     fields = {name.lower(): list(found) for name, found in zip(names, windows[0].columns, strict=True)}
     rows = len(windows[0].rows)
-    made = {n: list(starrocks_expressions.evaluate(e, fields, rows)) for n, e in items if e is not None}
+    made = {i.name: list(i.expression.evaluate(fields, rows)) for i in items if i.expression is not None}
     return {**{name: fields[name.lower()] for name in names}, **made}
 
 
@@ -117,6 +108,6 @@ def test_doris_takes_every_value_in_strict_mode() -> None:
     found = seen_by_doris(DORIS.headers, columns, text)
     for name, _, made in COLUMNS:
         scale = made.length if made.kind is TargetKind.DATETIME else made.scale
-        values, wrong = convert(found[name], DorisType(made.kind.value, made.length or 0, scale or 0), strict=True)
+        values, wrong = convert(found[name], DorisType(made.kind.value, made.length or 0, scale or 0))
         assert wrong == {}, name
         assert values.null_count == found[name].count(None)

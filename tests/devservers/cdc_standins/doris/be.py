@@ -7,14 +7,14 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from cdc_standins.doris.body import blocks_of, count_body
 from cdc_standins.doris.engine import Engine
 from cdc_standins.doris.errors import BadRows, LabelExists, LoadError, from_front_end
 from cdc_standins.doris.headers import LoadHeaders, check_label, check_transport, read_headers
 from cdc_standins.doris.load import Loaded, LoadPlan
 from cdc_standins.doris.transactions import PRECOMMITTED, PREPARE, Transaction, number_of
 from cdc_standins.faults import Answer
-from cdc_standins.http_server import ClientGone, Cut, Request, Response, json_response
+from cdc_standins.http_server import BLOCK_BYTES, ClientGone, Cut, Request, Response, json_response
+from cdc_standins.load_text import RowCounter, unpacked
 
 _EXISTING = {PREPARE: "RUNNING", PRECOMMITTED: "PRECOMMITTED"}
 PUBLISH_TIMEOUT = "[PUBLISH_TIMEOUT]TStatus: transaction commit successfully, BUT data will be visible later"
@@ -159,7 +159,7 @@ class StreamLoad:
         if engine.options["count_only"]:
             return self._count(headers)
         plan = LoadPlan(table, headers, engine.now)
-        loaded = plan.read(self._watched(blocks_of(request, headers.compression)))
+        loaded = plan.read(self._watched(self._blocks(headers.codec)))
         return self._finish(headers, loaded)
 
     def _begin(self, credentials: tuple[str, str]) -> LoadHeaders:
@@ -186,7 +186,7 @@ class StreamLoad:
                 Transaction(0, self._db, self._label, self._table, table.id, table.generation, timeout_s)
             )
             self._times["BeginTxnTimeMs"] = int((time.monotonic() - begun) * 1000)
-        headers = read_headers(self._request.headers, self._label, timeout_s)
+        headers = read_headers(self._request.headers)
         if headers.two_phase and table.unique and engine.options["cloud"]:
             raise LoadError("INTERNAL_ERROR", "stream load 2pc is unsupported for mow table")
         self._txn.two_phase = headers.two_phase
@@ -204,29 +204,46 @@ class StreamLoad:
 
     def _finish(self, headers: LoadHeaders, loaded: Loaded) -> dict[str, Any]:
         engine, one = self._engine, self._need()
-        one.rows, one.bytes = loaded.loaded, self._request.body.bytes_read
+        one.rows, one.bytes = loaded.total, self._request.body.bytes_read
         if loaded.rows.num_rows:
             engine.data.stage(one.id, loaded.rows)
-        counts = {"NumberTotalRows": loaded.total, "NumberLoadedRows": loaded.loaded,
-                  "NumberFilteredRows": loaded.filtered, "NumberUnselectedRows": 0}  # fmt: skip
-        if loaded.reasons:
-            counts |= self._log(loaded.reasons)
-        return self._end(headers, counts)
+        return self._end(headers)
 
     def _count(self, headers: LoadHeaders) -> dict[str, Any]:
         """The load of a stand-in that only counts: nothing is stored, all is loaded."""
         engine, one = self._engine, self._need()
-        one.rows, one.bytes = count_body(self._request, headers)
+        counter = RowCounter(headers.text.delimiter)
+        if headers.codec:
+            text = bytearray().join(self._blocks(headers.codec))
+            counter.feed(text, len(text))
+        else:
+            buffer = bytearray(4 * BLOCK_BYTES)
+            for count in self._request.body.into(buffer):
+                counter.feed(buffer, count)
+        one.rows, one.bytes = counter.rows, self._request.body.bytes_read
         with engine.catalog.lock:
             engine.counters["rows"] += one.rows
             engine.counters["bytes"] += one.bytes
             engine.counters["loads"] += 1
-        return self._end(headers, {"NumberTotalRows": one.rows, "NumberLoadedRows": one.rows,
-                                   "NumberFilteredRows": 0, "NumberUnselectedRows": 0})  # fmt: skip
+        return self._end(headers)
 
-    def _end(self, headers: LoadHeaders, counts: dict[str, Any]) -> dict[str, Any]:
+    def _blocks(self, codec: str) -> Iterator[memoryview]:
+        """Blocks of the body, uncompressed; each is valid until the next one."""
+        if codec:
+            try:
+                yield memoryview(unpacked(self._request.body.read(), codec))
+            except OSError as error:
+                raise LoadError("INTERNAL_ERROR", f"decompress failed: {error}") from error
+            return
+        buffer = bytearray(BLOCK_BYTES)
+        view = memoryview(buffer)
+        for count in self._request.body.into(buffer):
+            yield view[:count]
+
+    def _end(self, headers: LoadHeaders) -> dict[str, Any]:
         """Precommit, or commit and wait until it is visible."""
         engine, one = self._engine, self._need()
+        counts = {"NumberTotalRows": one.rows, "NumberLoadedRows": one.rows}
         if headers.two_phase:
             engine.transactions.precommit(one)
             return self._reply("Success", "OK", **counts)

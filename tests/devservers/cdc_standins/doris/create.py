@@ -116,7 +116,7 @@ def check_default(column: Definition) -> None:
         return
     if kind.kind in ("JSON", "VARBINARY"):
         raise sql_error(f"{kind.kind.title()} type column default value just support null")
-    _, wrong = convert([default.encode()], kind, strict=True)
+    _, wrong = convert([default.encode()], kind)
     if wrong:
         raise sql_error(f"Invalid default value for '{column.name}': {default} is no {kind}")
 

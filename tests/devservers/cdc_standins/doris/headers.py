@@ -6,40 +6,34 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cdc_standins.doris.csv_rows import CsvFormat
 from cdc_standins.doris.errors import LoadError, from_front_end
-from cdc_standins.doris.expressions import Item, parse_columns, parse_delete
+from cdc_standins.expressions import Item, NoFunctionError, parse_columns
+from cdc_standins.load_text import TextFormat, one_byte, unknown_header
+from cdc_standins.sql_text import Unparsable
 
 LABEL = re.compile(r"[-_A-Za-z0-9:]{1,128}")
-FORMATS = ("csv", "json", "csv_with_names", "csv_with_names_and_types")
-COMPRESSIONS = ("", "gz", "bz2", "lz4", "deflate")
-_REAL_FORMATS = ("parquet", "orc", "arrow", "hive_text")
-_NOT_KNOWN = (
+BLOCK_ROWS = 4064
+_CODECS = {"": "", "gz": "gzip", "lz4": "lz4"}
+_NOTHING = frozenset({"", "false", "append", "upsert"})
+_NOT_KNOWN = dict.fromkeys((
     "where", "partitions", "temporary_partitions", "negative", "jsonpaths", "json_root", "fuzzy_parse",
     "partial_columns", "unique_key_update_mode", "trim_double_quotes", "num_as_string", "token", "cloud_cluster",
-    "compute_group",
-)  # fmt: skip
+    "compute_group", "enclose", "escape", "empty_field_as_null", "merge_type", "delete", "read_json_by_line",
+    "strip_outer_array",
+), _NOTHING) | {"skip_lines": frozenset({"", "0"}), "max_filter_ratio": frozenset({"", "0", "0.0"})}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class LoadHeaders:
-    """What one load asks for."""
+    """The wishes of one load; `codec` as Arrow names it."""
 
-    label: str
-    format: str
-    compression: str
-    csv: CsvFormat
+    codec: str
+    text: TextFormat
     columns: tuple[Item, ...] | None
     hidden_columns: tuple[str, ...]
-    merge_type: str
-    delete: tuple[str, str] | None
     sequence: str
     two_phase: bool
     strict: bool
-    max_filter_ratio: float
-    timeout_s: int
-    by_line: bool
-    outer_array: bool
 
 
 def check_transport(headers: Mapping[str, str], limits: Mapping[str, int]) -> None:
@@ -51,15 +45,13 @@ def check_transport(headers: Mapping[str, str], limits: Mapping[str, int]) -> No
         if headers.get("label"):
             raise LoadError("INTERNAL_ERROR", "label and group_commit can't be set at the same time")
         raise LoadError("INTERNAL_ERROR", "the stand-in has no group commit")
-    kind = headers.get("format", "csv").lower()
-    if kind in _REAL_FORMATS:
-        raise LoadError("INTERNAL_ERROR", f"the stand-in reads only {', '.join(FORMATS)}, not {kind}")
-    if kind not in FORMATS:
-        raise LoadError("INTERNAL_ERROR", f"unknown data format, format={headers.get('format')}")
+    if headers.get("format", "csv").lower() != "csv":
+        raise LoadError("INTERNAL_ERROR", f"the stand-in reads only csv, not {headers['format']}")
     length = headers.get("content-length")
     chunked = "chunked" in headers.get("transfer-encoding", "").lower()
-    if length is not None:
-        _check_size(int(length), kind, headers, limits)
+    if length is not None and int(length) > int(limits["load_max_bytes"]):
+        most = int(limits["load_max_bytes"]) >> 20
+        raise LoadError("EXCEEDED_LIMIT", f"body size {length} exceed BE's conf streaming_load_max_mb {most}")
     if length is None and not chunked:
         raise LoadError(
             "INVALID_ARGUMENT",
@@ -72,42 +64,37 @@ def check_transport(headers: Mapping[str, str], limits: Mapping[str, int]) -> No
         raise LoadError("INVALID_ARGUMENT", f"Invalid timeout format, {headers['timeout']}")
 
 
-def read_headers(headers: Mapping[str, str], label: str, default_timeout_s: int) -> LoadHeaders:
+def read_headers(headers: Mapping[str, str]) -> LoadHeaders:
     """The load's headers, checked as when its plan is made; raises LoadError."""
-    unknown = [name for name in _NOT_KNOWN if headers.get(name, "").lower() not in ("", "false", "upsert")]
-    if unknown:
-        raise LoadError("INTERNAL_ERROR", f"the stand-in does not know the header {unknown[0]}")
-    merge = headers.get("merge_type", "APPEND").upper()
-    if merge not in ("APPEND", "DELETE", "MERGE"):
-        raise LoadError("INVALID_ARGUMENT", f"Invalid merge type {headers['merge_type']}")
-    delete = headers.get("delete")
-    if merge == "MERGE" and not delete:
-        raise LoadError("INVALID_ARGUMENT", "Excepted DELETE ON clause when merge type is MERGE.")
-    if merge != "MERGE" and delete:
-        raise LoadError("INVALID_ARGUMENT", "Not support DELETE ON clause when merge type is not MERGE.")
+    unknown = unknown_header(headers, _NOT_KNOWN)
+    if unknown is not None:
+        raise LoadError("INTERNAL_ERROR", f"the stand-in does not know the header {unknown}")
+    compression = headers.get("compress_type", "").lower()
+    if compression not in _CODECS:
+        raise LoadError("INTERNAL_ERROR", f"unknown compress type {compression}")
     columns = headers.get("columns")
     hidden = [] if columns else [one.strip() for one in headers.get("hidden_columns", "").split(",") if one.strip()]
-    compression = headers.get("compress_type", "").lower()
-    if compression not in COMPRESSIONS:
-        raise LoadError("INTERNAL_ERROR", f"unknown compress type {compression}")
-    array_set, line_set = "strip_outer_array" in headers, "read_json_by_line" in headers
     return LoadHeaders(
-        label=label,
-        format=headers.get("format", "csv").lower(),
-        compression=compression,
-        csv=_csv(headers),
-        columns=tuple(parse_columns(columns)) if columns else None,
+        codec=_CODECS[compression],
+        text=text_format(headers),
+        columns=tuple(read_columns(columns)) if columns else None,
         hidden_columns=tuple(hidden),
-        merge_type=merge,
-        delete=parse_delete(delete) if delete else None,
         sequence=headers.get("function_column.sequence_col", ""),
         two_phase=headers.get("two_phase_commit") == "true",
-        strict=_boolean(headers, "strict_mode", "Invalid strict mode format. Must be bool type"),
-        max_filter_ratio=_ratio(headers.get("max_filter_ratio", "0")),
-        timeout_s=int(headers.get("timeout", default_timeout_s)),
-        by_line=_is_true(headers, "read_json_by_line") if line_set else not array_set,
-        outer_array=_is_true(headers, "strip_outer_array"),
+        strict=headers.get("strict_mode", "").lower() == "true",
     )
+
+
+def read_columns(header: str) -> list[Item]:
+    """The items of a `columns` header. Raises LoadError."""
+    try:
+        return parse_columns(header)
+    except Unparsable as error:
+        raise from_front_end(f"parse columns header failed. columns: {header}, {error}") from error
+    except NoFunctionError as error:
+        types = ", ".join(["VARCHAR"] * error.arguments)
+        found = f"Can not found function '{error.name}' which has {error.arguments} arity ({types})"
+        raise from_front_end(found) from error
 
 
 def check_label(label: str) -> None:
@@ -116,74 +103,27 @@ def check_label(label: str) -> None:
         raise from_front_end(f"Label format error. regex: ^{LABEL.pattern}$, label: {label}")
 
 
-def decoded_separator(text: str, what: str) -> bytes:
-    r"""A separator as the front end reads it: all hex when it starts with `\x`, else `\t \n \r \\ \' \"` resolved."""
-    if not text:
-        raise from_front_end(f"{what} is null or empty")
-    if text[:2].upper() == "\\X":
-        digits = re.sub(r"\\x", "", text, flags=re.IGNORECASE)
-        if not re.fullmatch(r"[0-9A-Fa-f]*", digits):
-            raise from_front_end("Hex str format error")
-        if not digits or len(digits) % 2:
-            raise from_front_end("Hex str is empty" if not digits else "Hex str length error")
-        decoded = bytes.fromhex(digits)
-        if any(byte >= 0x80 for byte in decoded):
-            raise from_front_end("the stand-in knows only separators below 0x80 in hex: the server mangles others")
-        return decoded
-    names = {"\\": "\\", "'": "'", '"': '"', "r": "\r", "t": "\t", "n": "\n"}
-    return re.sub(r"\\(.)", lambda found: names.get(found[1], found[0]), text, flags=re.DOTALL).encode()
+def text_format(headers: Mapping[str, str]) -> TextFormat:
+    """How the rows are written. Raises LoadError."""
+    separator = _separator(headers, "column_separator", "\t")
+    delimiter = _separator(headers, "line_delimiter", "\n")
+    shown = [
+        one.replace(b"\t", b"\\t").replace(b"\n", b"\\n").decode(errors="replace") for one in (separator, delimiter)
+    ]
+
+    def mismatch(width: int, found: int, _: bytes) -> str:
+        return f"Column count mismatch: expected {width}, but found {found} (sep:{shown[0]} delim:{shown[1]})"
+
+    return TextFormat(separator, delimiter, _not_utf8, mismatch, BLOCK_ROWS)
 
 
-def _csv(headers: Mapping[str, str]) -> CsvFormat:
-    kind = headers.get("format", "csv").lower()
-    skip = headers.get("skip_lines", "0").strip()
-    if not skip.isdigit():
-        raise LoadError("INVALID_ARGUMENT", f"Invalid 'skip_lines': {skip}")
-    return CsvFormat(
-        separator=decoded_separator(headers.get("column_separator", "\t"), "Column separator"),
-        delimiter=decoded_separator(headers.get("line_delimiter", "\n"), "Line delimiter"),
-        enclose=_single(headers, "enclose"),
-        escape=_single(headers, "escape"),
-        skip_lines={"csv_with_names": 1, "csv_with_names_and_types": 2}.get(kind, int(skip)),
-        empty_field_as_null=_is_true(headers, "empty_field_as_null"),
-    )
+def _not_utf8(_: bytes) -> str:
+    return "Invalid file encoding: all CSV files must be UTF-8 encoded"
 
 
-def _single(headers: Mapping[str, str], name: str) -> bytes:
-    value = headers.get(name, "").encode()
-    if len(value) > 1:
-        raise LoadError("INVALID_ARGUMENT", f"{name} must be single-char, actually is {value.decode()}")
-    if value and value == headers.get({"enclose": "escape"}.get(name, ""), "").encode():
-        raise LoadError("INVALID_ARGUMENT", "the stand-in knows no load whose enclose and escape are the same")
-    return value
-
-
-def _is_true(headers: Mapping[str, str], name: str) -> bool:
-    return headers.get(name, "").lower() == "true"
-
-
-def _boolean(headers: Mapping[str, str], name: str, message: str) -> bool:
-    value = headers.get(name, "false").lower()
-    if value not in ("true", "false"):
-        raise LoadError("INVALID_ARGUMENT", message)
-    return value == "true"
-
-
-def _ratio(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise LoadError("INVALID_ARGUMENT", f"Invalid max_filter_ratio: {text}") from error
-
-
-def _check_size(size: int, kind: str, headers: Mapping[str, str], limits: Mapping[str, int]) -> None:
-    most = int(limits["load_max_bytes"])
-    if size > most:
-        raise LoadError("EXCEEDED_LIMIT", f"body size {size} exceed BE's conf streaming_load_max_mb {most >> 20}")
-    most = int(limits["json_max_bytes"])
-    if kind == "json" and headers.get("read_json_by_line", "").lower() != "true" and size > most:
-        raise LoadError(
-            "EXCEEDED_LIMIT",
-            f"json body size {size} exceed BE's conf streaming_load_json_max_mb {most >> 20}. increase it if you are "
-            "sure this load is reasonable",
-        )
+def _separator(headers: Mapping[str, str], name: str, default: str) -> bytes:
+    text = headers.get(name, default)
+    found = one_byte(text)
+    if found is None:
+        raise from_front_end(f"the stand-in knows only a {name} of one byte, not {text!r}")
+    return found

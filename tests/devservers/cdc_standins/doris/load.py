@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from cdc_standins.data import DELETE
 from cdc_standins.doris.catalog import DELETE_SIGN, NOW, SEQUENCE, Column, Table
-from cdc_standins.doris.csv_rows import CsvReader
 from cdc_standins.doris.errors import BadRows, LoadError, from_front_end
-from cdc_standins.doris.expressions import Expression
 from cdc_standins.doris.headers import LoadHeaders
-from cdc_standins.doris.json_rows import MISSING, read_json
 from cdc_standins.doris.types import DorisType, parse_type
 from cdc_standins.doris.values import TooLong, convert
+from cdc_standins.expressions import Expression
+from cdc_standins.load_text import Field, Fields, TextReader
 from cdc_standins.sql_text import Parser
 
-Field = bytes | None
-Fields = Sequence[Field]
 _SIGN = Column(DELETE_SIGN, DorisType("TINYINT"), -1, nullable=False, default="0")
 
 
@@ -36,13 +33,10 @@ class Target:
 
 @dataclass(slots=True)
 class Loaded:
-    """The rows of a finished load, one per key, and the server's counts."""
+    """The rows of a finished load, one per key, and how many were sent."""
 
     rows: pa.Table
     total: int
-    loaded: int
-    filtered: int
-    reasons: list[str] = field(default_factory=list)
 
 
 class LoadPlan:
@@ -70,25 +64,25 @@ class LoadPlan:
                 raise from_front_end(f"Column has no default value. column: {target.column.name}")
 
     def read(self, blocks: Iterator[memoryview]) -> Loaded:
-        """Read the body. Raises BadRows when more rows are filtered than the load allows."""
+        """Read the body. Raises BadRows when a row is filtered."""
         total = filtered = 0
         reasons: list[str] = []
         parts = []
         for columns, count, rejected in self._fields(blocks):
+            if not self.headers.strict:
+                raise LoadError("INTERNAL_ERROR", "the stand-in reads rows only with strict_mode: true")
             rows, wrong = self._convert(columns, count)
             total += count + len(rejected)
             filtered += len(rejected) + len(wrong)
             reasons += [*rejected, *wrong][: max(0, 50 - len(reasons))]
             parts.append(rows)
-        if filtered and filtered > self.headers.max_filter_ratio * total:
+        if filtered:
             raise BadRows(total, filtered, 0, reasons)
         rows = pa.concat_tables(parts) if parts else pa.table({})
-        return Loaded(self._last_of_each_key(rows), total, total - filtered, filtered, reasons)
+        return Loaded(self._last_of_each_key(rows), total)
 
     def _hidden(self) -> list[tuple[Column, str]]:
         if not self.table.unique:
-            if self.headers.merge_type != "APPEND":
-                raise from_front_end("load by MERGE or DELETE is only supported in unique tables.")
             return []
         hidden = [(_SIGN, DELETE)]
         kind, _, rest = self.table.sequence.partition(":")
@@ -117,18 +111,12 @@ class LoadPlan:
         return Expression(name=name) if name in known else None
 
     def _fields(self, blocks: Iterator[memoryview]) -> Iterator[tuple[list[Fields], int, list[str]]]:
-        headers = self.headers
-        if headers.format == "json":
-            body = b"".join(bytes(block) for block in blocks)
-            rows = read_json(body, self.sources, by_line=headers.by_line, outer_array=headers.outer_array)
-            yield list(rows.columns), rows.count, rows.filtered
-            return
-        reader = CsvReader(headers.csv, len(self.sources))
+        reader = TextReader(self.headers.text, len(self.sources))
         for block in blocks:
             for window in reader.feed(block):
-                yield window.columns, window.count, window.filtered
+                yield window.columns, len(window.rows), window.rejected
         for window in reader.finish():
-            yield window.columns, window.count, window.filtered
+            yield window.columns, len(window.rows), window.rejected
 
     def _convert(self, columns: list[Fields], count: int) -> tuple[pa.Table, list[str]]:
         """Fields to rows of the physical table; what was filtered is left out, with one reason for each row."""
@@ -137,17 +125,14 @@ class LoadPlan:
         arrays = {}
         for target in self.targets:
             given = self._given(target, fields, count)
-            values, bad = convert(given, target.column.type, strict=self.headers.strict)
+            values, bad = convert(given, target.column.type)
             for row, error in bad.items():
-                if self.headers.strict or isinstance(error, TooLong):
-                    wrong.setdefault(row, _reason(target.column, given[row] or b"", error))
+                wrong.setdefault(row, _reason(target.column, given[row] or b"", error))
             if not target.column.nullable and values.null_count:
                 for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
                     wrong.setdefault(row, f"column({target.column.name}) values is null while columns is not nullable")
             arrays[target.stored] = values
         rows = pa.table(arrays)
-        if self.headers.merge_type != "APPEND":
-            rows = self._signed(rows, fields, count)
         if wrong:
             keep = np.ones(count, np.bool_)
             keep[list(wrong)] = False
@@ -155,29 +140,14 @@ class LoadPlan:
         return rows, [f"{reason}. src line [{row}]; " for row, reason in wrong.items()]
 
     def _given(self, target: Target, fields: Mapping[str, Fields], count: int) -> Fields:
-        default = self._default(target.column)
         if target.source is None:
-            return [default] * count
-        given = target.source.evaluate(fields, count)
-        if self.headers.format == "json" and any(one is MISSING for one in given):
-            return [default if one is MISSING else one for one in given]
-        return given
+            return [self._default(target.column)] * count
+        return target.source.evaluate(fields, count)
 
     def _default(self, column: Column) -> Field:
-        if column.uid == _SIGN.uid and DELETE_SIGN in (name.upper() for name in self.headers.hidden_columns):
-            return None  # a row of JSON without the sign, though the load names it
         if column.default == NOW:
             return str(self._now()).encode()
         return None if column.default is None else column.default.encode()
-
-    def _signed(self, rows: pa.Table, fields: Mapping[str, Fields], count: int) -> pa.Table:
-        sign = np.ones(count, np.int8)
-        if self.headers.delete is not None:
-            name, value = self.headers.delete
-            if name not in fields:
-                raise from_front_end(f"Unknown column '{name}' in the delete condition")
-            sign = np.array([one == value.encode() for one in fields[name]], np.int8)
-        return rows.set_column(rows.column_names.index(DELETE), DELETE, pa.array(sign))
 
     def _last_of_each_key(self, rows: pa.Table) -> pa.Table:
         """Of several rows of a key the later one, or the one with the largest sequence."""

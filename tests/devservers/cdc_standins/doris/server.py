@@ -35,7 +35,6 @@ DEFAULTS: Mapping[str, Any] = {
     "label_keep_count": 2000,
     "max_running_txns": 10000,
     "load_max_bytes": 10240 << 20,
-    "json_max_bytes": 100 << 20,
 }
 """Options of the stand-in; the numbers are the server's own defaults.
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_standins.doris.types import INTEGERS, LONGEST_STRING, TEXTS, DorisType
+from cdc_standins.load_text import Field
 
 _PLAIN_INTEGER = r"^-?[0-9]{1,18}$"
 _PLAIN_DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
@@ -28,8 +29,6 @@ _FLOAT = re.compile(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|\s*[+-]?(inf|
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
-Field = bytes | None
-
 
 class Invalid(ValueError):
     """A field is no value of the column's type."""
@@ -43,18 +42,15 @@ class TooLong(ValueError):
         self.length = length
 
 
-def convert(fields: Sequence[Field], kind: DorisType, *, strict: bool) -> tuple[pa.Array, dict[int, Exception]]:
-    """The fields as a column of `kind.arrow`; by row number why one is no value (it is NULL in the column).
-
-    Not strict: a number's fraction is cut off for integers, a long text is cut to the column's length in characters.
-    """
+def convert(fields: Sequence[Field], kind: DorisType) -> tuple[pa.Array, dict[int, Exception]]:
+    """The fields as a column of `kind.arrow`; by row number why one is no value (it is NULL in the column)."""
     try:
         quick = _quick(pa.array(fields, pa.binary()), kind)
     except pa.ArrowInvalid:
         quick = None
     if quick is not None:
         return quick, {}
-    return _one_by_one(fields, kind, strict)
+    return _one_by_one(fields, kind)
 
 
 def _quick(column: pa.Array, kind: DorisType) -> pa.Array | None:
@@ -105,7 +101,7 @@ def _finite(numbers: pa.Array) -> pa.Array | None:
     return numbers if pc.all(pc.is_finite(numbers), min_count=0).as_py() else None
 
 
-def _one_by_one(fields: Sequence[Field], kind: DorisType, strict: bool) -> tuple[pa.Array, dict[int, Exception]]:
+def _one_by_one(fields: Sequence[Field], kind: DorisType) -> tuple[pa.Array, dict[int, Exception]]:
     read = _READERS[kind.kind]
     values: list[Any] = []
     wrong: dict[int, Exception] = {}
@@ -113,28 +109,25 @@ def _one_by_one(fields: Sequence[Field], kind: DorisType, strict: bool) -> tuple
         value = None
         if field is not None:
             try:
-                value = read(field, kind, strict)
+                value = read(field, kind)
             except (Invalid, TooLong) as error:
                 wrong[row] = error
         values.append(value)
     return pa.array(values, kind.arrow), wrong
 
 
-def _integer(field: bytes, kind: DorisType, strict: bool) -> Any:
+def _integer(field: bytes, kind: DorisType) -> Any:
     match = _INTEGER.fullmatch(field)
     if match is None:
-        if strict or not _FLOAT.fullmatch(field) or not field.strip()[-1:].isdigit():
-            raise Invalid
-        number = int(Decimal(field.decode()))
-    else:
-        number = int(match.group(1))
+        raise Invalid
+    number = int(match.group(1))
     limit = 1 << (INTEGERS[kind.kind] - 1)
     if not -limit <= number < limit:
         raise Invalid
     return str(number) if kind.kind == "LARGEINT" else number
 
 
-def _boolean(field: bytes, kind: DorisType, strict: bool) -> bool:
+def _boolean(field: bytes, kind: DorisType) -> bool:
     known = {b"1": True, b"true": True, b"0": False, b"false": False}
     value = known.get(field.strip().lower())
     if value is None:
@@ -142,7 +135,7 @@ def _boolean(field: bytes, kind: DorisType, strict: bool) -> bool:
     return value
 
 
-def _float(field: bytes, kind: DorisType, strict: bool) -> float:
+def _float(field: bytes, kind: DorisType) -> float:
     if not _FLOAT.fullmatch(field):
         raise Invalid
     value = float(field)
@@ -153,7 +146,7 @@ def _float(field: bytes, kind: DorisType, strict: bool) -> float:
     return stored
 
 
-def _decimal(field: bytes, kind: DorisType, strict: bool) -> Decimal:
+def _decimal(field: bytes, kind: DorisType) -> Decimal:
     if not _FLOAT.fullmatch(field):
         raise Invalid
     with localcontext() as context:
@@ -193,31 +186,28 @@ def _moment(field: bytes, scale: int) -> int:
     return int(micros)
 
 
-def _date(field: bytes, kind: DorisType, strict: bool) -> int:
+def _date(field: bytes, kind: DorisType) -> int:
     return _moment(field, 6) // 86_400_000_000
 
 
-def _datetime(field: bytes, kind: DorisType, strict: bool) -> int:
+def _datetime(field: bytes, kind: DorisType) -> int:
     return _moment(field, kind.scale)
 
 
-def _text(field: bytes, kind: DorisType, strict: bool) -> str:
+def _text(field: bytes, kind: DorisType) -> str:
     text = _utf8(field)
-    limit = kind.length or LONGEST_STRING
-    if len(field) > limit:
-        if strict or len(text[:limit].encode()) > limit:
-            raise TooLong(len(field))
-        text = text[:limit]
+    if len(field) > (kind.length or LONGEST_STRING):
+        raise TooLong(len(field))
     return text
 
 
-def _bytes(field: bytes, kind: DorisType, strict: bool) -> bytes:
+def _bytes(field: bytes, kind: DorisType) -> bytes:
     if len(field) > kind.length:
         raise TooLong(len(field))
     return field
 
 
-def _json(field: bytes, kind: DorisType, strict: bool) -> str:
+def _json(field: bytes, kind: DorisType) -> str:
     try:
         document = _JSON_DECODER.decode(_utf8(field))
     except ValueError as error:
@@ -240,7 +230,7 @@ def _utf8(field: bytes) -> str:
         raise Invalid from error
 
 
-_READERS: dict[str, Callable[[bytes, DorisType, bool], Any]] = {
+_READERS: dict[str, Callable[[bytes, DorisType], Any]] = {
     **dict.fromkeys(INTEGERS, _integer),
     **dict.fromkeys(TEXTS, _text),
     "BOOLEAN": _boolean,

@@ -138,7 +138,7 @@ class Backend:
         return context
 
     def _load_of(self, context: LoadContext, headers: Mapping[str, str]) -> Load:
-        asked = read_headers(headers, plain=False)
+        asked = read_headers(headers)
         if context.load is None:
             services, transaction = self._services, context.transaction
             table = services.catalog.table_of(transaction)

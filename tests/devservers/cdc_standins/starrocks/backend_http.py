@@ -109,7 +109,7 @@ class BackendHttp:
         try:
             _refuse(self._services.faults.meet("be.load", label=label, db=database, table=table))
             self._login(request)
-            headers = read_headers(request.headers, plain=True)
+            headers = read_headers(request.headers)
             begun = time.monotonic()
             load.begin(self._wanted(request, database, table, label, plain=True))
             load.numbers["BeginTxnTimeMs"] = int((time.monotonic() - begun) * 1000)

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from cdc_standins.starrocks.types import INTEGER_BITS, LONGEST_VARCHAR, TEXT, ColumnType
 from cdc_standins.starrocks.values import Invalid, parser
 
-NULL = b"\\N"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DATETIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$"
 _NUMBER = r"^-?[0-9]{1,16}(\.[0-9]{1,16})?$"
@@ -29,11 +28,6 @@ def convert(fields: Sequence[bytes | None], kind: ColumnType) -> tuple[pa.Array,
     if quick is not None:
         return quick, np.zeros(len(fields), np.bool_)
     return _one_by_one(fields, kind)
-
-
-def nulls_marked(fields: Sequence[bytes]) -> Sequence[bytes | None]:
-    r"""CSV fields with `\N` as None."""
-    return [None if field == NULL else field for field in fields] if NULL in fields else fields
 
 
 def _quick(column: pa.Array, kind: ColumnType) -> pa.Array | None:

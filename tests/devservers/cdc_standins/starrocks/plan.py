@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cdc_standins.expressions import Expression, Item
 from cdc_standins.starrocks.errors import analysis
-from cdc_standins.starrocks.expressions import (
-    Expression,
-    Literal,
-    Reference,
-    operation,
-    parse_columns,
-    references,
-)
+from cdc_standins.starrocks.headers import read_columns
 from cdc_standins.starrocks.schema import Column, Table
 from cdc_standins.starrocks.types import ColumnType
 
@@ -42,35 +36,25 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Slots in the order of the fields, outputs in the order of the table; `operation` None: every row is an upsert."""
+    """Slots in the order of the fields, outputs in that of the table; without `operation` every row is an upsert."""
 
     table: Table
     slots: tuple[Slot, ...]
     outputs: tuple[Output, ...]
-    operation: Expression | None
-    partial: bool
-    json: bool = False
+    operation: bool
 
 
-def make_plan(table: Table, columns: str | None, *, partial: bool, json: bool = False) -> Plan:
+def make_plan(table: Table, columns: str | None) -> Plan:
     """The plan for a table and a `columns` header. Raises LoadFailure (ANALYSIS_ERROR) where the server would."""
-    if partial and not table.primary:
-        raise analysis("Only primary key table support partial update")
-    items = parse_columns(columns) if columns else [(column.name, None) for column in table.columns]
-    if json and not columns and table.primary:
-        items.append((OPERATION, None))
-    computed = {name.lower(): expression for name, expression in items if expression is not None}
-    sources = [name for name, expression in items if expression is None]
+    items = read_columns(columns) if columns else [Item(column.name) for column in table.columns]
+    computed = {item.name.lower(): item.expression for item in items if item.expression is not None}
+    sources = [item.name for item in items if item.expression is None]
     _check(table, sources, computed)
-    arguments = {name for expression in computed.values() for name in references(expression)}
+    arguments = set().union(*(expression.names() for expression in computed.values()))
     names = [name.lower() for name in sources]
     slots = tuple(_slot(table, name, arguments, computed) for name in sources)
-    candidates = (_output(column, names, arguments, computed, partial) for column in table.columns)
-    outputs = tuple(output for output in candidates if output is not None)
-    op = computed.get(OPERATION) or (Reference(OPERATION) if OPERATION in names else None)
-    if isinstance(op, Literal):
-        operation(op.text)
-    return Plan(table, slots, outputs, op, partial, json)
+    outputs = tuple(_output(column, names, arguments, computed) for column in table.columns)
+    return Plan(table, slots, outputs, OPERATION in names)
 
 
 def _check(table: Table, sources: Sequence[str], computed: dict[str, Expression]) -> None:
@@ -79,12 +63,12 @@ def _check(table: Table, sources: Sequence[str], computed: dict[str, Expression]
         if names.count(name) > 1:
             raise analysis(f"Duplicate column: {name}")
     for name, expression in computed.items():
-        if name != OPERATION and table.column(name) is None:
+        if table.column(name) is None:
             raise analysis(f"Mapping column is not in table. column: {name}")
-        for used in references(expression):
+        for used in sorted(expression.names()):
             if used not in names:
                 raise analysis(f"unknown reference column, column={name}, reference={used}")
-    if not table.primary and (OPERATION in names or OPERATION in computed):
+    if not table.primary and OPERATION in names:
         raise analysis("Only primary key table support __op column")
 
 
@@ -100,18 +84,12 @@ def _slot(table: Table, name: str, arguments: set[str], computed: dict[str, Expr
     return Slot(lower, _VARCHAR, used=False)
 
 
-def _output(
-    column: Column, names: Sequence[str], arguments: set[str], computed: dict[str, Expression], partial: bool
-) -> Output | None:
+def _output(column: Column, names: Sequence[str], arguments: set[str], computed: dict[str, Expression]) -> Output:
     name = column.name.lower()
     if name in computed:
         return Output(column, computed[name], direct=False)
     if name in names:
-        return Output(column, Reference(name), direct=name not in arguments)
-    if partial:
-        if column.key:
-            raise analysis(f"key column {column.name} not in partial update columns")
-        return None
+        return Output(column, Expression(name=name), direct=name not in arguments)
     if column.default is None and not column.nullable:
         raise analysis(f"Column has no default value. column: {column.name}")
     return Output(column, None, direct=False)

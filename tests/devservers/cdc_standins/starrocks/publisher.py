@@ -87,5 +87,5 @@ class Publisher:
             return None
         keys = tuple(column.staged for column in table.keys) if table.primary else ()
         defaults = {column.staged: self._catalog.default(column) for column in table.columns}
-        one = Publication(transaction.id, table.physical, keys, partial=bool(transaction.partial))
+        one = Publication(transaction.id, table.physical, keys)
         return one, (table.physical, defaults)

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_standins.starrocks.csv_rows import Window, error_line
+from cdc_standins.load_text import Field, Window
 from cdc_standins.starrocks.errors import internal
-from cdc_standins.starrocks.expressions import Field, Literal, Reference, evaluate, operation
 from cdc_standins.starrocks.fields import Flags, convert
+from cdc_standins.starrocks.headers import error_line
 from cdc_standins.starrocks.plan import OPERATION, Output, Plan
 from cdc_standins.starrocks.schema import NOW, Column
 from cdc_standins.starrocks.types import TEXT, ColumnType
@@ -26,7 +26,6 @@ _KEY_BYTES = {
     "BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "LARGEINT": 16, "DATE": 4, "DATETIME": 8,
 }  # fmt: skip
 _ANY_TEXT = ColumnType("VARBINARY")
-_TINYINT = ColumnType("TINYINT")
 
 
 @dataclass(slots=True)
@@ -44,12 +43,11 @@ class Counts:
 
 
 class RowBuilder:
-    """Makes staged batches of one load. `strict` filters rows with a value that is none, else it becomes NULL."""
+    """Makes staged batches of one load, without the rows that have a value that is none."""
 
-    def __init__(self, plan: Plan, *, strict: bool, now: Callable[[], datetime] = datetime.now) -> None:
+    def __init__(self, plan: Plan, *, now: Callable[[], datetime] = datetime.now) -> None:
         self.plan = plan
         self.counts = Counts()
-        self._strict = strict
         self._now = now().replace(microsecond=0)
         self._schema = pa.schema(
             [pa.field(output.column.staged, output.column.type.arrow) for output in plan.outputs]
@@ -63,12 +61,12 @@ class RowBuilder:
 
     def build(self, window: Window) -> pa.RecordBatch:
         """The rows of a window that pass. Raises LoadFailure when the whole load fails."""
-        self.counts.total += len(window.rows) + window.rejected_count
-        self.counts.reject(window.rejected, window.rejected_count)
+        self.counts.total += len(window.rows) + len(window.rejected)
+        self.counts.reject(window.rejected, len(window.rejected))
         checks = _Checks(window)
         columns, texts = self._slots(window, checks)
         outputs = [self._output(output, columns, texts, checks) for output in self.plan.outputs]
-        operations = self._operations(columns, texts, len(window.rows))
+        operations = self._operations(columns, len(window.rows))
         batch = pa.RecordBatch.from_arrays([*outputs, operations], schema=self._schema)
         if checks.bad.any():
             batch = batch.filter(pa.array(~checks.bad))
@@ -86,7 +84,7 @@ class RowBuilder:
                 continue
             plain = slot.type.name == "VARCHAR" and not slot.type.length
             column, invalid = convert(fields, _ANY_TEXT if plain else slot.type)
-            if invalid.any() and self._strict:
+            if invalid.any():
                 checks.fail(invalid, partial(_not_a_value, slot.name, position, slot.type))
             if plain:
                 texts[slot.name] = column.to_pylist() if invalid.any() else fields
@@ -99,10 +97,10 @@ class RowBuilder:
         rows = len(checks.rows)
         if output.source is None:
             array = self._default(output.column, rows)
-        elif output.direct and isinstance(output.source, Reference):
+        elif output.direct:
             array = columns[output.source.name]
         else:
-            array = self._computed(output, evaluate(output.source, texts, rows), checks)
+            array = self._computed(output, output.source.evaluate(texts, rows), checks)
         if not output.column.nullable and array.null_count:
             message = f"NULL value in non-nullable column '{output.column.name}'"
             checks.fail(pc.is_null(array).to_numpy(zero_copy_only=False), lambda _: message)
@@ -116,7 +114,7 @@ class RowBuilder:
                 checks.fail(invalid, lambda row: _too_long(fields[row], column))
             elif column.type.name == "DECIMAL":
                 checks.fail(invalid, lambda row: _out_of_range(fields[row], column))
-            elif self._strict:
+            else:
                 checks.fail(invalid, partial(_not_a_value, column.name, -1, column.type))
         return array
 
@@ -128,18 +126,10 @@ class RowBuilder:
         one, _ = convert([value], column.type)
         return pa.repeat(one[0], rows)
 
-    def _operations(self, columns: dict[str, pa.Array], texts: dict[str, Sequence[Field]], rows: int) -> pa.Array:
-        source = self.plan.operation
-        if source is None:
+    def _operations(self, columns: dict[str, pa.Array], rows: int) -> pa.Array:
+        if not self.plan.operation:
             return pa.array(np.zeros(rows, np.int8))
-        if isinstance(source, Literal):
-            return pa.array(np.full(rows, operation(source.text), np.int8))
-        if isinstance(source, Reference) and source.name in columns and source.name not in texts:
-            numbers = columns[source.name]
-            if self.plan.json:
-                numbers = numbers.fill_null(0)
-        else:
-            numbers, _ = convert(evaluate(source, texts, rows), _TINYINT)
+        numbers = columns[OPERATION]
         known = pc.all(pc.is_in(numbers, pa.array([0, 1], pa.int8()))).as_py()
         if known is False:
             raise internal("invalid __op: a row's operation is neither 0 (upsert) nor 1 (delete)")

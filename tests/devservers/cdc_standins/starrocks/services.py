@@ -38,7 +38,6 @@ class Services:
 
     def stage(self, transaction: Transaction, load: Load) -> None:
         """Make the rows of a load durable."""
-        transaction.partial = load.partial
         if not self.count_only:
             self.data.stage(transaction.id, load.rows())
 

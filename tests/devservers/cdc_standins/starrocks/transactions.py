@@ -59,7 +59,6 @@ class Transaction:
     used_ms: int = 0
     reason: str = ""
     counts: dict[str, int] = field(default_factory=dict)
-    partial: tuple[str, ...] = ()
 
     @property
     def final(self) -> bool:
@@ -75,7 +74,7 @@ class Transactions:
         self._journal, self._clock = journal, clock
         self.limits = {name: float(settings.get(name, default)) for name, default in LIMITS.items()}
         self.on_abort: Callable[[Transaction], None] = lambda _: None
-        loaded = (Transaction(**{**it, "partial": tuple(it["partial"])}) for it in journal.all(_KIND).values())
+        loaded = (Transaction(**it) for it in journal.all(_KIND).values())
         self._all: dict[int, Transaction] = {}
         self._open: dict[int, Transaction] = {}
         self._labels: dict[tuple[str, str], list[Transaction]] = {}
