@@ -116,9 +116,9 @@ class NamePattern:
 
 
 @lru_cache(maxsize=256)
-def _name_part(text: str) -> _Part:
+def _name_part(text: str) -> _PartPattern:
     hint = r"such as shop\..* for all names that begin with shop."
-    return _Part(_compile_expression(text, text, text, 0, hint), text)
+    return _PartPattern(_compile_expression(text, text, text, 0, hint), text)
 
 
 def split_patterns(text: str) -> list[str]:
@@ -126,7 +126,7 @@ def split_patterns(text: str) -> list[str]:
     return [part.strip() for part in _split(text, ",") if part.strip()]
 
 
-def _parts_matched(alternative: tuple[_Part, ...]) -> int:
+def _parts_matched(alternative: tuple[_PartPattern, ...]) -> int:
     return _USUAL_PARTS if alternative[0].whole_id else len(alternative)
 
 
@@ -141,7 +141,7 @@ def _groups(text: str, table: TableId, ignore_case: bool) -> tuple[str, ...] | N
     return None if found is None else tuple(groups)
 
 
-def _alternative_groups(parts: tuple[_Part, ...], table: TableId) -> list[str] | None:
+def _alternative_groups(parts: tuple[_PartPattern, ...], table: TableId) -> list[str] | None:
     """The groups of one pattern; None when it does not match."""
     names = (str(table),) if parts[0].whole_id else _names(table, len(parts))
     skipped = len(parts) - len(names)
@@ -165,7 +165,7 @@ def _names(table: TableId, parts: int) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PartPattern:
     """The regular expression of one part. `text` is the whole pattern, for errors; `whole_id`: of all of its parts."""
 
     expression: re.Pattern[str]
@@ -208,7 +208,7 @@ def _stoppable(expression: str, ignore_case: bool) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _alternatives(text: str, ignore_case: bool = True) -> tuple[tuple[_Part, ...], ...]:
+def _alternatives(text: str, ignore_case: bool = True) -> tuple[tuple[_PartPattern, ...], ...]:
     try:
         return tuple(_compile(pattern, ignore_case) for pattern in split_patterns(text))
     except PatternError as error:
@@ -236,18 +236,18 @@ def _with_inner_commas(text: str) -> str | None:
     return found if found != text and sound else None
 
 
-def _compile(pattern: str, ignore_case: bool) -> tuple[_Part, ...]:
+def _compile(pattern: str, ignore_case: bool) -> tuple[_PartPattern, ...]:
     written = [part.strip() for part in _split(pattern, ".")]
     parts = [part for part in written if part]
     if not parts or len(parts) > _MAX_PARTS:
         raise PatternError(f"pattern `{pattern}` has {len(parts)} parts, a table id has at most 3", _DOT_RULE)
     try:
-        compiled = tuple(_Part(_compile_part(part, pattern, ignore_case), pattern) for part in parts)
+        compiled = tuple(_PartPattern(_compile_part(part, pattern, ignore_case), pattern) for part in parts)
     except PatternError:
         whole = _whole(pattern)
         if whole is None:
             raise
-        return (_Part(_compile_part(whole, pattern, ignore_case), pattern, whole_id=True),)
+        return (_PartPattern(_compile_part(whole, pattern, ignore_case), pattern, whole_id=True),)
     if not written[0] or not written[-1]:
         raise PatternError(f"pattern `{pattern}` begins or ends with a dot", _DOT_RULE)
     return compiled

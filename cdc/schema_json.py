@@ -195,46 +195,46 @@ def _options(fields: Json, key: str) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Member:
     """A member of a change's object: its value written, None to leave it out, and read from the object by its key."""
 
     write: Callable[[Any], object]
     read: Callable[[Json, str], Any]
 
 
-def _optional(part: _Part) -> _Part:
-    return _Part(
+def _optional(part: _Member) -> _Member:
+    return _Member(
         lambda value: None if value is None else part.write(value),
         lambda fields, key: None if fields.get(key) is None else part.read(fields, key),
     )
 
 
-_TEXT = _Part(str, _text)
-_COLUMN = _Part(column_to_json, lambda fields, key: column_from_json(fields.get(key)))
-_SCHEMA = _Part(schema_to_json, lambda fields, key: schema_from_json(fields.get(key)))
-_OPTIONS = _Part(lambda pairs: dict(pairs) or None, _options)
-_PARTITIONS = _Part(lambda names: list(names) or None, _names)
-_PAIRS = _Part(lambda pairs: [list(pair) for pair in pairs], _pairs)
-_POSITION = _Part(
+_TEXT = _Member(str, _text)
+_COLUMN = _Member(column_to_json, lambda fields, key: column_from_json(fields.get(key)))
+_SCHEMA = _Member(schema_to_json, lambda fields, key: schema_from_json(fields.get(key)))
+_OPTIONS = _Member(lambda pairs: dict(pairs) or None, _options)
+_PARTITIONS = _Member(lambda names: list(names) or None, _names)
+_PAIRS = _Member(lambda pairs: [list(pair) for pair in pairs], _pairs)
+_POSITION = _Member(
     lambda position: None if position == LAST else "first" if position.first else {"after": position.after},
     lambda fields, key: _position(fields.get(key)),
 )
 
-_KINDS: dict[type[Any], tuple[str, dict[str, _Part]]] = {
+_KINDS: dict[type[Any], tuple[str, dict[str, _Member]]] = {
     CreateTable: ("create.table", {"schema": _SCHEMA, "options": _OPTIONS, "partition_keys": _PARTITIONS}),
     AddColumn: ("add.column", {"column": _COLUMN, "position": _POSITION}),
     AlterColumnType: ("alter.column.type", {"column": _COLUMN, "old": _optional(_COLUMN)}),
     RenameColumn: ("rename.column", {"old_name": _TEXT, "new_name": _TEXT}),
     RenameColumns: ("rename.columns", {"names": _PAIRS}),
     DropColumn: ("drop.column", {"name": _TEXT}),
-    AlterPrimaryKey: ("alter.primary.key", {"primary_key": _Part(list, _names)}),
+    AlterPrimaryKey: ("alter.primary.key", {"primary_key": _Member(list, _names)}),
     RenameTable: (
         "rename.table",
-        {"new_table": _Part(table_to_json, lambda fields, key: table_from_json(fields.get(key)))},
+        {"new_table": _Member(table_to_json, lambda fields, key: table_from_json(fields.get(key)))},
     ),
     TruncateTable: ("truncate.table", {}),
     DropTable: ("drop.table", {}),
-    AlterTableComment: ("alter.table.comment", {"comment": _Part(str, lambda fields, key: _text(fields, key, ""))}),
+    AlterTableComment: ("alter.table.comment", {"comment": _Member(str, lambda fields, key: _text(fields, key, ""))}),
     CreateShadow: ("create.shadow", {"schema": _optional(_SCHEMA), "options": _OPTIONS, "partition_keys": _PARTITIONS}),
     SwapShadow: ("swap.shadow", {"schema": _optional(_SCHEMA)}),
     DropShadow: ("drop.shadow", {}),

@@ -47,7 +47,7 @@ _LOG = "log"
 
 
 @dataclass
-class _Lane:
+class _SinkRuns:
     """The runs into one sink, one after the other, with its state in `root`.
 
     `specs` is the pipeline with each of its sinks, `stop` ends the runs, `error` is what has ended the last one.
@@ -107,7 +107,7 @@ def run_sinks(
     shared = SharedSpark(root, master, secrets, lambda text, level: reporter.line(text, level=level), settings=settings)
     log = sys.stderr if log_format == "json" else None  # before `of_python` makes lines of what is written there
     lanes = [
-        _Lane(
+        _SinkRuns(
             spec,
             Reporter(log_format, err=log, sink=spec.sink_name),
             RunNotifying(spec, log_format),
@@ -136,7 +136,7 @@ def run_sinks(
     return 0
 
 
-def _all(lanes: Sequence[_Lane], work: Callable[[_Lane], None], stop: threading.Event) -> None:
+def _all(lanes: Sequence[_SinkRuns], work: Callable[[_SinkRuns], None], stop: threading.Event) -> None:
     """Let each lane work in a thread of its own until the last one has ended; `stop` stops all of them."""
     threads = [threading.Thread(target=work, args=(lane,), name=lane.spec.label) for lane in lanes]
     for thread in threads:

@@ -94,12 +94,12 @@ def read(
         return None, [_problem(file, mark, *_TOO_DEEP)]
     if node is None:
         return None, [_problem(file, Mark(1, 1), "the file is empty", "start with `source:` and `sink:`")]
-    builder = _Builder(file, text, env, read_file)
+    builder = _TreeBuilder(file, text, env, read_file)
     tree = builder.build(node)
     return tree, sorted(builder.problems, key=lambda problem: (problem.line, problem.column))
 
 
-class _Builder:
+class _TreeBuilder:
     """PyYAML's nodes to ours, collecting problems."""
 
     def __init__(self, file: str, text: str, env: EnvMapping[str, str] | None, read_file: Callable[[str], str]) -> None:

@@ -88,7 +88,7 @@ def case_from(value: object, number: int) -> PipelineCase:
         raise SpecError([_problem("", f"a case is a mapping, got {_shown(value)}")])
     problems = [_problem(str(key), "a case has no such key", f"known: {', '.join(KEYS)}")
                 for key in value if key not in KEYS]  # fmt: skip
-    read = _Reader(value, problems)
+    read = _CaseKeys(value, problems)
     case = PipelineCase(
         name, read.pipeline(), tuple(read.input()), read.sink_tables(), read.variables(), read.now(), read.sink()
     )
@@ -135,7 +135,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-class _Reader:
+class _CaseKeys:
     """The keys of one case; what is wrong is added to `problems`, and the key's default stands in."""
 
     def __init__(self, value: Mapping[Any, Any], problems: list[Problem]) -> None:

@@ -36,7 +36,7 @@ Places = Callable[[TableId], DocumentPlace]
 
 
 @dataclass
-class _Table:
+class _TableDocuments:
     """The documents of one table in this task."""
 
     place: DocumentPlace
@@ -71,7 +71,7 @@ class BodyWriter:
     ) -> None:
         self._file, self._places, self._keyless, self._with_positions = file, places, keyless, with_positions
         self._body_bytes, self._unique, self._bytes = body_bytes, unique, 0
-        self.tables: dict[TableId, _Table] = {}
+        self.tables: dict[TableId, _TableDocuments] = {}
 
     def add(self, block: ChangeBlock) -> None:
         """Take in a block; full flushes are written."""
@@ -79,7 +79,7 @@ class BodyWriter:
             return
         table = self.tables.get(block.table)
         if table is None:
-            table = self.tables[block.table] = _Table(self._places(block.table), block.schema.primary_key)
+            table = self.tables[block.table] = _TableDocuments(self._places(block.table), block.schema.primary_key)
         refuse_null_keys(block)
         size = int(block.rows.nbytes)
         table.blocks.append(block)
@@ -95,7 +95,7 @@ class BodyWriter:
             if table.blocks:
                 self._flush(table)
 
-    def _flush(self, table: _Table) -> None:
+    def _flush(self, table: _TableDocuments) -> None:
         block = joined(table.blocks)
         routing = [table.place.routing] if table.place.routing and table.place.routing not in table.key else []
         if routing and table.key:
@@ -119,7 +119,7 @@ class BodyWriter:
         table.blocks.clear()
         table.rows = table.bytes = 0
 
-    def _looked_for(self, table: _Table, block: ChangeBlock) -> ChangeBlock:
+    def _looked_for(self, table: _TableDocuments, block: ChangeBlock) -> ChangeBlock:
         """Have documents looked for whose routing nobody tells; the changes behind that, the others are counted."""
         asked, rest = looked_for(block, table.key, table.place.routing)
         if asked is not None:
@@ -130,7 +130,7 @@ class BodyWriter:
             table.flushes.append(self._written(asked, None))
         return rest
 
-    def _ids(self, table: _Table, found: LastImages) -> pa.Array:
+    def _ids(self, table: _TableDocuments, found: LastImages) -> pa.Array:
         if table.key:
             return document_ids(found.rows, found.schema, table.key)
         first = table.numbered

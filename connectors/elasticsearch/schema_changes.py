@@ -18,7 +18,7 @@ from connectors.elasticsearch.settings import rules_of
 
 
 @dataclass(frozen=True)
-class SchemaChanges:
+class IndexChanges:
     """Changes of one pipeline's indexes; `store` has the journal of a batch whose changes are carried out in part."""
 
     cluster: SearchCluster

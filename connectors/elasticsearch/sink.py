@@ -20,7 +20,7 @@ from connectors.elasticsearch.cluster import SearchCluster
 from connectors.elasticsearch.examination import examine, examine_deletes
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.elasticsearch.read_back import Documents
-from connectors.elasticsearch.schema_changes import SchemaChanges
+from connectors.elasticsearch.schema_changes import IndexChanges
 from connectors.elasticsearch.sending import BatchSending
 from connectors.elasticsearch.settings import client_of, names_of
 from connectors.elasticsearch.staging import DocumentStaging
@@ -40,7 +40,7 @@ class ElasticsearchSink(Sink):
         self._options, self._store = options, context.store
         retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
         self._cluster = SearchCluster(client_of(options, retry), names_of(options), context.pipeline)
-        self._changes = SchemaChanges(self._cluster, options, context.store)
+        self._changes = IndexChanges(self._cluster, options, context.store)
         self._staging = DocumentStaging(self._cluster, options, context.store)
         self._sending = BatchSending(self._cluster, options, context.store)
 

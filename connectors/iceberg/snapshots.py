@@ -61,7 +61,7 @@ def publish(catalog: Catalog, table: LakeTable, change: SnapshotChange) -> int:
     )
 
     with catalog.guard(str(table.id)):
-        snapshot = _Writer(table, change).snapshot()
+        snapshot = _SnapshotWriter(table, change).snapshot()
         updates = [
             *change.updates,
             AddSnapshotUpdate(snapshot=snapshot),
@@ -103,7 +103,7 @@ def live_entries(table: LakeTable) -> Iterator[Any]:
         yield from read_entries(io, manifest)
 
 
-class _Writer:
+class _SnapshotWriter:
     """Writes the files of one snapshot."""
 
     def __init__(self, table: LakeTable, change: SnapshotChange) -> None:

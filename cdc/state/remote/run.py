@@ -41,7 +41,7 @@ def held(
     The caller has locked the folder (`cdc.job.lock`). What the folder holds of an earlier run is thrown away, at the
     end everything is. Raises StateError: the lease is another's, what is in the store is damaged, the store is away.
     """
-    run = _Run(url, copy, retry, ttl_s)
+    run = _RemoteRun(url, copy, retry, ttl_s)
     run.begin(starting)
     try:
         yield
@@ -49,7 +49,7 @@ def held(
         run.end()
 
 
-class _Run:
+class _RemoteRun:
     def __init__(self, url: str, copy: Path, retry: RetryPolicy, ttl_s: float) -> None:
         self._url, self._copy, self._retry, self._ttl_s = url, copy, retry, ttl_s
         self._bucket, self._owner = bucket_at(url, retry), secrets.token_hex(16)

@@ -54,7 +54,7 @@ _DATES = frozenset({"date", "datetime", "timestamp"})
 
 
 @dataclass(frozen=True, slots=True)
-class UncertainValues:
+class UnloggedValues:
     """Why values of rows already there are not told by the log.
 
     `unseen`: nor does the sink notice it when it carries the change out, so the user is told where nothing is copied.
@@ -78,7 +78,7 @@ class AlteredTable:
     table: MySqlTable
     origins: Mapping[str, str | None]
     fills: Mapping[str, str | None]
-    uncertain: tuple[UncertainValues, ...] = ()
+    uncertain: tuple[UnloggedValues, ...] = ()
     uncertain_key: bool = False
 
 
@@ -136,7 +136,7 @@ class _Alteration:
         self.taken: set[str] = set()
         self.origins: dict[str, str | None] = {}
         self.fills: dict[str, str | None] = {}
-        self.uncertain: dict[str, UncertainValues] = {}
+        self.uncertain: dict[str, UnloggedValues] = {}
         self._options(database_charset)
 
     def result(self) -> AlteredTable:
@@ -289,7 +289,7 @@ class _Alteration:
 
     def _note_uncertain(self, column: str, reason: str, *, unseen: bool = False) -> None:
         if reason:
-            self.uncertain.setdefault(column.lower(), UncertainValues(reason, unseen))
+            self.uncertain.setdefault(column.lower(), UnloggedValues(reason, unseen))
 
     def _insert(self, column: MySqlColumn, origin: str | None, position: Position | None) -> None:
         if column.name.lower() in self.taken:

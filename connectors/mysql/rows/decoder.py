@@ -77,11 +77,11 @@ class Decoder:
         """
         groups = self._slots.group(buffer)
         for slot, first, last, size in groups.entries:
-            run = _Run(buffer, slot, groups.order, last)
+            run = _RowsRun(buffer, slot, groups.order, last)
             slot.state["event"], slot.state["at"] = first, 0
             yield from self._blocks(run, size)
 
-    def _blocks(self, run: _Run, size: int) -> Iterator[ChangeBlock]:
+    def _blocks(self, run: _RowsRun, size: int) -> Iterator[ChangeBlock]:
         slot = run.slot
         if slot.averages is None:
             block, done = self._sample(run, size)
@@ -109,7 +109,7 @@ class Decoder:
             if code == ops.DONE:
                 return
 
-    def _sample(self, run: _Run, size: int) -> tuple[ChangeBlock | None, bool]:
+    def _sample(self, run: _RowsRun, size: int) -> tuple[ChangeBlock | None, bool]:
         """Decode a first few events to learn how wide the columns are; a small run is finished with that."""
         slot, before = run.slot, run.slot.state.copy()
         last, size = run.first_events(_SAMPLE_BYTES, size)
@@ -123,7 +123,7 @@ class Decoder:
         slot.state[:] = before
         return None, False
 
-    def _decode(self, run: _Run, arena: Arena, last: int) -> int:
+    def _decode(self, run: _RowsRun, arena: Arena, last: int) -> int:
         slot, buffer, plan = run.slot, run.buffer, run.slot.plan
         slot.state["rows"], slot.state["slow"], slot.state["nulls_known"] = 0, 0, 1
         self._context[0] = (
@@ -145,7 +145,7 @@ class Decoder:
             raise fault_error(code, self._fault[0], plan, buffer)
         return int(code)
 
-    def _finish(self, run: _Run, arena: Arena, rows: int) -> ChangeBlock:
+    def _finish(self, run: _RowsRun, arena: Arena, rows: int) -> ChangeBlock:
         slot = run.slot
         slow = int(slot.state["slow"][0])
         patch = text_patch(run.buffer, self._slow[:slow], run.where()) if slow else None
@@ -155,7 +155,7 @@ class Decoder:
         return arena.block(rows, bool(slot.state["nulls_known"][0]), patch, run.where(), self._replaced)
 
 
-class _Run:
+class _RowsRun:
     """The rows events of one table in one buffer: entries of `order` up to `last`."""
 
     __slots__ = ("buffer", "last", "order", "slot")

@@ -51,7 +51,7 @@ def described(body: bytes, where: str) -> MySqlTable | None:
     if not found.names:
         return None
     try:
-        columns = tuple(_Columns(found).all())
+        columns = tuple(_ColumnWalk(found).all())
         shown = len(columns)
         while shown and hashes(found, shown - 1):
             shown -= 1
@@ -62,7 +62,7 @@ def described(body: bytes, where: str) -> MySqlTable | None:
     return MySqlTable(found.table, columns, key)
 
 
-class _Columns:
+class _ColumnWalk:
     """Walks the columns; label, geometry and dimension lists hold one entry per column of their kind, in order."""
 
     def __init__(self, found: TableMapEvent) -> None:

@@ -96,11 +96,11 @@ class BlocksFile:
             rows = pa.RecordBatch.from_arrays(batch.columns[:width], schema=fields)
             kinds, sequence, row, timestamps = batch.columns[width : width + len(_FIXED)]
             more = batch.columns[width + len(_FIXED) :]
-            metadata = _Columns(sequence, dict(zip(self._metadata, more, strict=True))).column if more else None
+            metadata = _BlockMetadata(sequence, dict(zip(self._metadata, more, strict=True))).column if more else None
             yield ChangeBlock(table, schema, rows, kinds, sequence, row, timestamps, metadata=metadata)
 
 
-class _Columns:
+class _BlockMetadata:
     """The metadata of a block, for any of its rows: a row is known by its sequence, as rows of one event are alike."""
 
     def __init__(self, sequence: pa.Array, columns: Mapping[str, pa.Array]) -> None:

@@ -37,7 +37,7 @@ _ROW_TOO_LONG = 1118
 _NO_GENERATED_KEYS = "SET SESSION sql_generate_invisible_primary_key = OFF"
 
 
-class ServerSchemas(SchemaSession[ServerType]):
+class MySqlSchemas(SchemaSession[ServerType]):
     """Schema changes in an open session."""
 
     def __init__(self, session: SinkSession, own_database: str) -> None:

@@ -23,7 +23,7 @@ from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.mysql.server.connection import ConnectionOptions
-from connectors.mysql.sink.catalog import ServerSchemas, read_server_tables
+from connectors.mysql.sink.catalog import MySqlSchemas, read_server_tables
 from connectors.mysql.sink.dialect import ServerTable
 from connectors.mysql.sink.fence import Fence
 from connectors.mysql.sink.load import TableWriter
@@ -56,7 +56,7 @@ class MySqlSink(TableSink[ServerType]):
     def schema_session(self, *, write: bool) -> Iterator[SchemaSession[ServerType]]:
         """A session with the server. Driver."""
         with self._server.session() as session:
-            yield ServerSchemas(session, self._options.metadata_database)
+            yield MySqlSchemas(session, self._options.metadata_database)
 
     def check(self) -> None:
         """Log in, and make the fence table. Driver. Raises SinkError."""

@@ -22,7 +22,7 @@ RATE_S = 15.0
 
 
 @dataclass(slots=True)
-class _Table:
+class _SnapshotProgress:
     """The progress of one table's snapshot."""
 
     rows: int = 0
@@ -43,8 +43,8 @@ class DriverSide:
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._plan, self._marks, self._clock = ChunkPlan(store), Watermarks(store), clock
         self._lost, self._requests = LostNote(store), Requests(store)
-        self._tables: dict[TableId, _Table] = {}
-        self._chunks: dict[int, _Table] = {}
+        self._tables: dict[TableId, _SnapshotProgress] = {}
+        self._chunks: dict[int, _SnapshotProgress] = {}
         self._taken = 0
         self._old: set[int] | None = None
         self._counted: set[int] = set()
@@ -79,7 +79,7 @@ class DriverSide:
         for index, entry in enumerate(self._plan.entries(self._taken, count), start=self._taken):
             match entry:
                 case Begin(table=table):  # what an earlier copy has read does not count for this one
-                    self._tables[table] = _Table(why=entry.reason)
+                    self._tables[table] = _SnapshotProgress(why=entry.reason)
                 case Chunk(table=table):
                     known = self._tables[table]
                     known.planned += entry.replaces is None
@@ -109,7 +109,7 @@ class DriverSide:
             known.recent.append((now, mark.rows))
 
 
-def _progress(table: TableId, known: _Table, now: float) -> TableProgress:
+def _progress(table: TableId, known: _SnapshotProgress, now: float) -> TableProgress:
     while known.recent and known.recent[0][0] < now - RATE_S:
         known.recent.popleft()
     span_s = min(RATE_S, max(1.0, now - known.started_s))

@@ -23,7 +23,7 @@ def geometry_text(value: bytes) -> str:
     """The text of one value. Raises RejectedValue for bytes that are no geometry."""
     try:
         (srid,) = struct.unpack_from("<I", value)
-        text, end = _Reader(value).geometry(4, 0)
+        text, end = _WkbReader(value).geometry(4, 0)
     except (struct.error, KeyError) as error:
         raise RejectedValue(Reason.NOT_CONVERTIBLE) from error
     if end != len(value):
@@ -31,7 +31,7 @@ def geometry_text(value: bytes) -> str:
     return f"SRID={srid};{text}" if srid else text
 
 
-class _Reader:
+class _WkbReader:
     """Reads one value; every method takes an offset and returns text and the offset after it."""
 
     def __init__(self, value: bytes) -> None:

@@ -59,7 +59,7 @@ def stage(
     path = folder / f"{task.partition}-{task.attempt}.arrows"
     try:
         with new_file(path) as file:
-            writer = _Writer(file, positions=positions)
+            writer = _SegmentWriter(file, positions=positions)
             for block in blocks:
                 writer.add(block)
             writer.flush()
@@ -72,7 +72,7 @@ def stage(
 
 
 @dataclass
-class _Table:
+class _StagedChanges:
     """The changes of one table in this task: buffered blocks, segments written, changes counted."""
 
     id: TableId
@@ -92,12 +92,12 @@ class _Table:
         return Prepared(self.id, partition, handle, inserts, updates, deletes)
 
 
-class _Writer:
+class _SegmentWriter:
     """Coalesces small blocks per table and writes them as segments."""
 
     def __init__(self, file: Any, *, positions: bool) -> None:
         self._file, self._bytes, self._positions = file, 0, positions
-        self.tables: dict[TableId, _Table] = {}
+        self.tables: dict[TableId, _StagedChanges] = {}
 
     def add(self, block: ChangeBlock) -> None:
         if not len(block):
@@ -121,19 +121,19 @@ class _Writer:
             if table.buffered:
                 self._write(table)
 
-    def _table(self, block: ChangeBlock) -> _Table:
+    def _table(self, block: ChangeBlock) -> _StagedChanges:
         table = self.tables.get(block.table)
         schema = block.rows.schema if table is None else table.schema
         if table is None:
             schema = schema.append(pa.field(POSITION, pa.string())) if self._positions else schema
             schema = schema.append(pa.field(KIND, pa.uint8()))
-            table = self.tables[block.table] = _Table(block.table, block.schema.primary_key, schema)
+            table = self.tables[block.table] = _StagedChanges(block.table, block.schema.primary_key, schema)
         elif schema.names[: len(block.schema.names)] != block.rows.schema.names:
             hint = "a schema change has to end the batch before it"
             raise SinkError("rows of two schemas in one batch", where=str(block.table), hint=hint)
         return table
 
-    def _write(self, table: _Table) -> None:
+    def _write(self, table: _StagedChanges) -> None:
         start = self._file.tell()
         with pa.ipc.new_stream(self._file, table.schema) as stream:
             for batch in _coalesced(table.buffered):
