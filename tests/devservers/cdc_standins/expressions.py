@@ -74,7 +74,7 @@ def _expression(parser: Parser) -> Expression:
     name = parser.name()
     if not parser.take("("):
         return Expression(name=name.lower())
-    arguments = []
+    arguments: list[Expression] = []
     while not parser.take(")"):
         if arguments:
             parser.need(",")
