@@ -42,7 +42,7 @@ from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.remote import hdfs as hdfs_module
 from cdc.state.remote.hdfs import HdfsBucket
-from cdc.state.remote.run import _Run
+from cdc.state.remote.run import _RemoteRun
 from cdc.state.store import Store
 from cdc.tables.log import TableLog
 from cdc.testing import ListSource
@@ -209,7 +209,7 @@ class World:
         self.lives += 1
         root = self.folder / f"machine-{self.lives}"
         retry = RetryPolicy(0.0, clock=lambda: time.monotonic() + self.slept_s, sleep=self._sleep)
-        run = _Run(self.url, root, retry, 600.0)
+        run = _RemoteRun(self.url, root, retry, 600.0)
         with machine.running():
             try:
                 run.begin(lambda told: None)

@@ -28,7 +28,7 @@ from cdc.state.remote.compact import compact
 from cdc.state.remote.entry import DocumentChange, Entry
 from cdc.state.remote.held import note_held
 from cdc.state.remote.lease import Lease, holder, of_this_process
-from cdc.state.remote.run import STATUS, _Run, held
+from cdc.state.remote.run import STATUS, _RemoteRun, held
 from cdc.state.remote.store import RemoteStore, store_at, writer_of
 from cdc.state.remote.writer import put_entry
 
@@ -52,9 +52,9 @@ def run(url: str, folder: Path, ttl_s: float = TTL_S) -> Iterator[RemoteStore]:
         yield store
 
 
-def begun(url: str, folder: Path, ttl_s: float = TTL_S) -> _Run:
+def begun(url: str, folder: Path, ttl_s: float = TTL_S) -> _RemoteRun:
     """A run that gives no sign of life any more: it was killed with its machine, or goes on much later."""
-    started = _Run(url, folder, RETRY, ttl_s)
+    started = _RemoteRun(url, folder, RETRY, ttl_s)
     started.begin(lambda told: None)
     started._over.set()
     started._ending.set()
