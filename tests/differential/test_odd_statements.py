@@ -204,7 +204,15 @@ CASES: dict[str, tuple[str, ...]] = {
 """Each is a session of its own; several statements of one are separated by bars."""
 
 
+_FAILS = "BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; %s; END"
+
 MARIADB_CASES = {
+    "tables dropped by what failed": (
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "CREATE TABLE u (id INT PRIMARY KEY)|CREATE TABLE v (id INT PRIMARY KEY)|INSERT INTO v VALUES (1)",
+        _FAILS % "CREATE OR REPLACE TABLE t (a INT, b INT, FOREIGN KEY (b) REFERENCES nope (a))",
+        _FAILS % "CREATE OR REPLACE TABLE u (s DATE, e DATE, PERIOD FOR p (s, e), UNIQUE (s, q WITHOUT OVERLAPS))",
+    ),
     "a table made of a partition": (
         "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) "
         "(PARTITION p VALUES LESS THAN (10), PARTITION q VALUES LESS THAN (20))",

@@ -117,6 +117,7 @@ class TableDefinitions:
         charset: str = "utf8mb4",
         explicit_timestamps: bool | None = None,
         executed_at: datetime | None = None,
+        failed: bool = False,
     ) -> DdlResult:
         """Carry out a statement of the log.
 
@@ -126,6 +127,7 @@ class TableDefinitions:
             charset: the server's default character set (of `collation_server`), for databases that name none.
             explicit_timestamps: explicit_defaults_for_timestamp when the event tells it.
             executed_at: when the statement ran; see `diff`.
+            failed: it failed half-way, and is logged for what it had done.
 
         Raises UnsupportedChange or SchemaUnknown, and then nothing has changed here.
         """
@@ -133,7 +135,7 @@ class TableDefinitions:
         work = StatementWork(self, dialect, charset, executed_at)
         dml: list[StatementDml] = []
         unparsed: list[Unparsed] = []
-        for statement in parse(sql, database=database, dialect=dialect):
+        for statement in parse(sql, database=database, dialect=dialect, failed=failed):
             if isinstance(statement, StatementDml):
                 written = self._written(statement, sql, dialect)
                 if written and all(map(self.copied_when_uncertain, written)):

@@ -292,4 +292,5 @@ def apply_query(catalog: TableDefinitions, query: QueryEvent, buffer: ReceiveBuf
         charset=charset_of(query.server_collation or 0) or "utf8mb4",
         explicit_timestamps=explicit,
         executed_at=datetime.fromtimestamp(int(buffer.commit_ms[index]) / 1000, UTC),
+        failed=query.error_code != 0,
     )

@@ -51,7 +51,9 @@ _DML = ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH", "SELECT", "DO")
 """A query is logged for what a function in it has written."""
 
 
-def parse(sql: str, *, database: str = "", dialect: DdlDialect | None = None) -> tuple[Statement, ...]:
+def parse(
+    sql: str, *, database: str = "", dialect: DdlDialect | None = None, failed: bool = False
+) -> tuple[Statement, ...]:
     """The statements in a text; an empty text or one of comments only gives `Irrelevant`.
 
     A QUERY event holds one statement. Irrelevant ones are not read to their end, as a procedure's body has `;` in it.
@@ -60,8 +62,11 @@ def parse(sql: str, *, database: str = "", dialect: DdlDialect | None = None) ->
         sql: the text of a QUERY event.
         database: the default database of the statement.
         dialect: how the server reads it; None means MySQL with its default sql_mode.
+        failed: it failed half-way. MariaDB logs a CREATE OR REPLACE TABLE that had dropped the table before it failed.
     """
     cursor = Cursor(sql, dialect or DdlDialect(), database)
+    if failed and cursor.take("CREATE", "OR", "REPLACE", "TABLE"):
+        return (DropTable(_named(sql, database, cursor.dialect)),)
     statements: list[Statement] = []
     try:
         while True:
