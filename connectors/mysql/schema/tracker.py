@@ -114,14 +114,16 @@ class Tracker:
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         """The table's definition, as `segmenter.SchemaTracker` says.
 
-        A table that no statement has defined is taken from the event, when that carries all metadata. Raises
-        SchemaUnknown when it does not. A table that the server has altered without a word in its log is known by it as
-        it is now.
+        A table that no statement has defined is re-snapshotted as the server has it; where nothing is copied it is
+        taken from the event, when that carries all metadata. Raises SchemaUnknown when neither tells. A table that the
+        server has altered without a word in its log is known by it as it is now.
         """
         if table in self._catalog.sequences:
             return frozenset()
         if table in self._catalog.tables:
             return self._under_new_id(buffer, index, table) | self._spelled(buffer, index, table)
+        if self._reread is not None and self._catalog.copied_when_uncertain(table):
+            return self._shown(self._reread, table, _transaction_of(buffer, index))
         from connectors.mysql.rows.described import described
 
         definition = described(buffer.body(index)[6:], buffer.where(index))
@@ -192,8 +194,28 @@ class Tracker:
                 where=f"{', '.join(map(str, names))} at {at}",
                 hint=COPY_IT,
             )
+        return self._resnapshot(
+            tables, at, "the server has another definition of it than its log makes it (sql_log_bin=0?)"
+        )
+
+    def _shown(self, reread: Reread, table: TableId, at: LogPosition) -> frozenset[TableId]:
+        """A table that came to be without a word in the log."""
+        found = reread({table}, at)
+        if not found:
+            raise SchemaUnknown(
+                f"the log has rows of {table}, which no statement in it has created, and the server does not show the "
+                "table to this account",
+                where=str(at),
+                hint=f"run on the server: GRANT SELECT ON {table} to the account, then start again: it is copied then; "
+                "or leave it out with tables.exclude",
+            )
+        return self._resnapshot(
+            found.values(), at, "it came to be where nothing is logged (sql_log_bin=0?), or this account may see it now"
+        )
+
+    def _resnapshot(self, tables: Collection[MySqlTable], at: LogPosition, reason: str) -> frozenset[TableId]:
+        names = sorted(table.id for table in tables)
         defined = self._catalog.define(tables)
-        reason = "the server has another definition of it than its log makes it (sql_log_bin=0?)"
         uncertain = dict.fromkeys(names, Uncertain(reason, same_rows=False))
         result = replace(defined, delta=replace(defined.delta, uncertain=uncertain))
         place = {"file": at.file, "pos": at.position}

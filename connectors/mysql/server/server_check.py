@@ -70,11 +70,13 @@ def check_replication_privilege(connection: MySqlConnection, server_id: int) -> 
 
 
 def check_select(connection: MySqlConnection, tables: Iterable[TableId]) -> None:
-    """Raises SourceError naming the first of these tables that the account may not read. Reads no row."""
+    """Raises SourceError naming the first of these tables that the account may not read all columns of, as the others
+    are not shown to it. Reads no row."""
     names = [f"{quoted(table.database)}.{quoted(table.table)}" for table in tables]
     for start in range(0, len(names), _TABLES_PER_QUERY):
         part = names[start : start + _TABLES_PER_QUERY]
-        query(connection, " UNION ALL ".join(f"(SELECT 1 FROM {name} WHERE FALSE)" for name in part), slow=True)
+        columns = (f"(SELECT 1 FROM (SELECT * FROM {name}) AS t WHERE FALSE)" for name in part)
+        query(connection, " UNION ALL ".join(columns), slow=True)
 
 
 def quoted(name: str) -> str:

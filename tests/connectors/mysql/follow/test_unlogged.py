@@ -10,7 +10,7 @@ import pytest
 from cdc_process import mysql_pipeline
 from comparison import differences
 from direct import DirectRuns
-from servers import source_of
+from servers import ServerFactory, source_of
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.flow.offsets import numbered
@@ -89,6 +89,35 @@ def test_statements_that_are_in_the_log_are_no_such_change(
     run = runs.catch_up(LIMITS)
     assert run.inserts == 1
     assert differences(any_server, runs.pipeline, [database]) == []
+
+
+def test_a_table_that_the_log_has_only_rows_of_is_copied(server_factory: ServerFactory, tmp_path: Path) -> None:
+    """It was created without a word in the log, or its account may see it only now."""
+    server = server_factory("mysql", ["--binlog-row-metadata=FULL"])
+    database = server.new_database("seen")
+    server.execute(
+        "CREATE TABLE t (id INT)", "CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (1)", database=database
+    )
+    server.execute(
+        f"CREATE USER '{database}'@'%' IDENTIFIED BY 'pw'",
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{database}'@'%'",
+        f"GRANT SELECT ON {database}.t TO '{database}'@'%'",
+    )
+    pipeline = mysql_pipeline(tmp_path, server, rf"{database}.\.*", username=database)
+    pipeline.password = "pw"
+    runs = DirectRuns(pipeline)
+    runs.catch_up(LIMITS)
+    server.execute("INSERT INTO u VALUES (2)", database=database)
+    with pytest.raises(SchemaUnknown, match="does not show the table to this account") as caught:
+        runs.catch_up(LIMITS)
+    assert f"GRANT SELECT ON {database}.u" in caught.value.hint
+    server.execute(f"GRANT SELECT ON {database}.* TO '{database}'@'%'")
+    server.execute(
+        "SET sql_log_bin = 0", "CREATE TABLE v (id INT)", "INSERT INTO v VALUES (1)", "SET sql_log_bin = 1",
+        "INSERT INTO v VALUES (2)", database=database,
+    )  # fmt: skip
+    runs.catch_up(LIMITS)
+    assert differences(server, pipeline, [database]) == []
 
 
 def test_where_nothing_is_copied_it_stops_and_the_named_way_leads_out(
