@@ -7,7 +7,7 @@ by its collation, which only the server knows: it is asked, many keys in one sta
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -27,6 +27,9 @@ Ask = Callable[[str], Sequence[Any]]
 
 COMPARISONS = 2000
 """Most comparisons in one statement."""
+
+STATEMENT_BYTES = 1 << 19
+"""A statement is hardly longer: servers refuse one that is longer than their max_allowed_packet."""
 
 _SIGN = np.uint64(1 << 63)
 _RANKED = INTEGERS | TIMES
@@ -94,13 +97,23 @@ class Membership:
     def _asked(self, keys: pa.RecordBatch) -> Any:
         rows = list(zip(*map(_texts, self._columns, keys.columns), strict=True))
         places: dict[tuple[Any, ...], int] = dict.fromkeys(rows, 0)
-        distinct = list(places)
-        step = max(1, COMPARISONS // len(self._bounds))
-        for first in range(0, len(distinct), step):
-            some = distinct[first : first + step]
-            answer = self._ask("SELECT " + ", ".join(map(self._question, some)))
-            places.update(zip(some, map(int, answer), strict=True))
+        for some in self._statements(list(places)):
+            places.update(zip(some, map(int, self._ask("SELECT " + ", ".join(some.values()))), strict=True))
         return np.array([places[row] for row in rows], np.int64)
+
+    def _statements(self, keys: Sequence[tuple[Any, ...]]) -> Iterator[dict[tuple[Any, ...], str]]:
+        """Keys with what the server is asked about each, those of one statement at a time."""
+        most, size = max(1, COMPARISONS // len(self._bounds)), 0
+        some: dict[tuple[Any, ...], str] = {}
+        for key in keys:
+            question = self._question(key)
+            if some and (len(some) == most or size + len(question) > STATEMENT_BYTES):
+                yield some
+                some, size = {}, 0
+            some[key] = question
+            size += len(question)
+        if some:
+            yield some
 
     def _question(self, key: tuple[Any, ...]) -> str:
         mine = literals_of(self._columns, self._collations, key, typed=True)

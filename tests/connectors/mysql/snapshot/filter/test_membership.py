@@ -204,5 +204,23 @@ def test_bounds_of_such_dates_have_one() -> None:
     assert places(keys).tolist() == [1, 2, 2, 3]
 
 
+def test_long_keys_are_asked_about_in_statements_that_a_server_takes() -> None:
+    column = MySqlColumn("a", "varchar", length=768, charset="utf8mb4")
+    keys = [f"{number:04}" + "x" * 764 for number in range(1500)]
+    asked: list[int] = []
+    numbers: list[int] = []
+
+    def ask(statement: str) -> list[int]:
+        asked.append(len(statement))
+        numbers.append(statement.count((b"b" * 768).hex()))
+        return list(range(numbers[-1]))
+
+    found = Membership([column], ["utf8mb4_general_ci"], [("b" * 768,)], ask)(
+        pa.RecordBatch.from_arrays([pa.array(keys)], names=["a"])
+    )
+    assert max(asked) < 1_000_000
+    assert found.tolist() == [number for size in numbers for number in range(size)]
+
+
 def never(statement: str) -> Any:
     raise AssertionError(f"asked the server: {statement}")
