@@ -8,7 +8,7 @@ that it has delivered whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from cdc.block import ChangeBlock, RowKind
@@ -48,7 +48,8 @@ class Transaction:
 
 def transaction_at(open_stream: OpenStream, begin: LogPosition, inside: DeliveredPart) -> Transaction | None:
     """The transaction that begins there; None where none with rows does. Reads it. Raises SourceUnavailable."""
-    gtid, runs, last, number = "", list[tuple[object, ...]](), None, -1
+    gtid, runs, meant = "", list[tuple[object, ...]](), list[int]()
+    number, statements, before, mariadb = -1, 0, -1, False
     for buffer, index in _events(open_stream, begin):
         kind = int(buffer.type[index])
         if kind in events.GTID_TYPES:
@@ -56,15 +57,20 @@ def transaction_at(open_stream: OpenStream, begin: LogPosition, inside: Delivere
                 return None  # a statement, or nothing at all
             gtid = str(parse_gtid(buffer, index))
             runs += [*mariadb_gtid_runs(buffer, index, index + 1), *gtid_runs(buffer, index, index + 1)]
-            number = 0
+            mariadb = kind == events.MARIADB_GTID
+            number = int(mariadb)  # its GTID is the begin; behind MySQL's there is a BEGIN, which is number 0
             continue
         if number < 0:
             continue
-        if kind in events.ROWS_TYPES and _is_meant(buffer, index, number, inside):
-            last = int(buffer.end_position[index])
+        if mariadb and kind == events.TABLE_MAP != before:
+            statements += 1
+        before = kind
+        if kind in events.ROWS_TYPES and _is_meant(buffer, index, range(number, number + statements + 1), inside):
+            meant.append(int(buffer.end_position[index]))
         if kind == events.XID or (kind == events.QUERY and int(buffer.query_kind[index]) == events.COMMIT):
             end = LogPosition(buffer.file, int(buffer.end_position[index]))
-            return Transaction(gtid, end, tuple(runs), None if last == end.position else last)
+            last = meant[0] if len(meant) == 1 and meant[0] != end.position else None
+            return Transaction(gtid, end, tuple(runs), last)
         if kind == events.QUERY and int(buffer.query_kind[index]) != events.BEGIN:
             return None
         number += 1
@@ -80,10 +86,13 @@ def _events(open_stream: OpenStream, begin: LogPosition) -> Iterator[tuple[Recei
                 yield buffer, index
 
 
-def _is_meant(buffer: ReceiveBuffer, index: int, number: int, inside: DeliveredPart) -> bool:
+def _is_meant(buffer: ReceiveBuffer, index: int, numbers: Container[int], inside: DeliveredPart) -> bool:
+    """Whether it may be the event of the last row. A tool that asks MariaDB for the text of statements (Debezium with
+    `include.query`) counts one event more for each that has one.
+    """
     if inside.begin is not None:
         return begin_of(buffer, index).position == inside.begin
-    return number == inside.events
+    return inside.events in numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,10 +54,8 @@ def imported(position: str, streams: Streams) -> Imported:
     if more["specific_offset_gtid_set"] is None and found.at is not None:
         at = aligned(streams.at, found.at)
         more |= {"specific_offset_file": at.file, "specific_offset_pos": at.position}
-    counted = found.inside is not None and not found.is_message
-    if found.inside is None or (counted and info.mariadb):  # events of MariaDB's transactions are counted otherwise
-        return Imported(found.tool, more, notes + (_AGAIN if found.tool == "Debezium" else ""))
-    return Imported(found.tool, more, notes, found.inside)
+    again = _AGAIN if found.inside is None and found.tool == "Debezium" else ""
+    return Imported(found.tool, more, notes + again, found.inside)
 
 
 def _contradiction(session: MySqlConnection, info: ServerInfo, at: LogPosition | None) -> str:
