@@ -258,7 +258,9 @@ class Sink(ABC):
         A text says why its rows are not those of the source at any time, such as for a table that only grows. Raises
         SinkError.
         """
-        raise SinkError("its rows cannot be read back", where=f"sink {type(self).__name__}")
+        kind = type(self).__name__.removesuffix("Sink").lower()
+        hint = "compare a sink that reads them; of several sinks `--sink NAME` compares one"
+        raise SinkError(f"what {kind} holds cannot be compared with the source", where=f"sink {kind}", hint=hint)
 
     def examine(self) -> Iterator[Finding]:
         """Findings for `cdc doctor`: what a pipeline needs of the sink, one by one. Changes nothing.

@@ -14,9 +14,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from cdc import __version__
+from cdc import __version__, api
 from cdc.cli import app, entry
-from cdc.errors import SinkError
+from cdc.errors import SinkError, StateError
+from cdc.pipeline_plan import Plan
 from cdc.spec.model import PipelineSpec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -269,3 +270,33 @@ def test_files_are_compacted_in_each_sink_or_in_the_one_that_is_named(
     assert isinstance(found.exception, SinkError)
     assert "nothing is to be compacted" in str(found.exception)
     assert done[2:] == ["p/duck"]
+
+
+def test_each_sink_of_a_list_is_compared_whatever_becomes_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(LAKES)
+    found = line("verify", str(tmp_path / "p.yaml"), "--json")
+    assert found.exit_code == 5
+    documents = json.loads(found.stdout)
+    assert [(each["sink"], each["error"]["error"]) for each in documents] == [
+        ("lake", "StateError"),
+        ("duck", "StateError"),
+    ]
+    assert isinstance(line("verify", str(tmp_path / "p.yaml"), "--sink", "duck").exception, StateError)
+
+
+def test_each_sink_of_a_list_has_its_plan_whatever_becomes_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "p.yaml").write_text(LAKES)
+    plan = api.plan
+
+    def planned(pipeline: api.Pipeline, *, state_dir: Path | None) -> Plan:
+        if pipeline.spec.sink_name == "lake":
+            raise SinkError("is away", where="sink values")
+        return plan(pipeline, state_dir=state_dir)
+
+    monkeypatch.setattr("cdc.plan", planned)
+    found = line("plan", str(tmp_path / "p.yaml"))
+    assert found.exit_code == 4
+    assert "is away" in found.output
+    assert "pipeline p/duck" in found.stdout

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc.background import give_way
-from cdc.cli.output import LONGEST, LONGEST_OF_PLAN
+from cdc.cli.output import LONGEST, LONGEST_OF_PLAN, complain
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app
+from cdc.errors import SinkError, StateError
 from cdc.printed import printed
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def verify(
     sink: OneSink = None,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Compare the sink's tables with the source's, running or not. Exit code 1: not all are equal."""
+    """Compare the sink's tables with the source's, running or not. Exit code 1: not all are equal.
+
+    Of several sinks each is compared: one that cannot be read is told, and the exit code is its error's.
+    """
     from cdc.verify.repair import repair as mended
     from cdc.verify.run import VerifySettings
     from cdc.verify.run import verify as compare
@@ -51,9 +55,16 @@ def verify(
         for line in () if as_json else report.lines():
             print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
 
-    documents, equal = [], True
+    documents, equal, failed = [], True, 0
     for spec, place in _of_sinks(file, sink, state_dir, as_json=as_json):
-        found = compare(spec, place, VerifySettings(tables, deep, wait), told)
+        try:
+            found = compare(spec, place, VerifySettings(tables, deep, wait), told)
+        except (SinkError, StateError) as error:
+            if not spec.sink_name or sink is not None:
+                raise
+            failed = failed or complain(error)  # the other sinks are compared all the same
+            documents.append({"error": json.loads(error.to_json()), **_named(spec)})
+            continue
         documents.append({**found.to_json(), **_named(spec)})
         equal = equal and found.equal
         if not as_json:
@@ -62,7 +73,7 @@ def verify(
             print(printed(line, longest=LONGEST), file=sys.stderr)
     if as_json:
         print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
-    raise typer.Exit(0 if equal else 1)
+    raise typer.Exit(failed or (0 if equal else 1))
 
 
 @app.command(epilog=EXIT_CODES)

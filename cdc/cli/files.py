@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cdc.cli.output import LONGEST, LONGEST_OF_PLAN
+from cdc.cli.output import LONGEST, LONGEST_OF_PLAN, complain
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app, shown_name, text_of
+from cdc.errors import SinkError
 from cdc.printed import printed
 
 AsJson = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
@@ -65,21 +66,30 @@ def plan(
     for warning in pipeline.warnings:
         print(printed(warning, longest=LONGEST), file=sys.stderr)
     names = [spec.sink_name for spec in pipeline.specs] if sink is None else [sink]
-    documents, plans = [], []
+    documents, plans, failed = [], [], 0
     for one in (pipeline.with_sink(name) for name in names):
         place = None if state_dir is None else of_sink(state_dir, one.spec)
-        found = cdc.plan(one, state_dir=place)
+        if one.spec.sink_name and not as_json:
+            print(printed(f"sink {one.spec.sink_name}:"), flush=True)
+        try:
+            found = cdc.plan(one, state_dir=place)
+        except SinkError as error:
+            if len(names) == 1:
+                raise
+            failed = failed or complain(error)  # the other sinks have their plans all the same
+            documents.append({"sink": one.spec.sink_name, "error": json.loads(error.to_json())})
+            continue
         with reading(place, one.spec) as state:
             copies = list(under_way(state.store))
         plans.append(found)
         documents.append({**found.to_json(), "under_way": copies})
-        heading = [f"sink {one.spec.sink_name}:"] if one.spec.sink_name else []
-        for line in () if as_json else (*heading, *str(found).split("\n"), *(f"under way: {line}" for line in copies)):
+        for line in () if as_json else (*str(found).split("\n"), *(f"under way: {line}" for line in copies)):
             print(printed(line, longest=LONGEST_OF_PLAN))
     if as_json:
         print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
     for found in plans:
         found.check()
+    raise typer.Exit(failed)
 
 
 @app.command(epilog=EXIT_CODES)

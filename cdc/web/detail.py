@@ -48,8 +48,14 @@ def detail(
             plots(view.name, status, Path(view.state_dir), span, query),
         ]
     parts.append(live("verify", _verified(verified)))
-    errors = [error_card(error) for error in shown.errors[:_ERRORS]]
-    parts.append(el("section", el("h2", "Last errors"), live("errors", errors or _none())))
+    errors = [error_card(error) for error in shown.errors[_at_the_top(shown) : _ERRORS]]
+    parts.append(
+        el(
+            "section",
+            el("h2", "Last errors"),
+            live("errors", errors or _none("No others." if _at_the_top(shown) else "None.")),
+        )
+    )
     if status is not None:
         parts += [
             tables(view.name, status, visitor, query, number, span),
@@ -73,8 +79,8 @@ def _timing(view: PipelineView) -> Child:
     return [" ", el("span", told, class_="dim")] if told else None
 
 
-def _none() -> Markup:
-    return el("p", "None.", class_="empty")
+def _none(said: str = "None.") -> Markup:
+    return el("p", said, class_="empty")
 
 
 def _more(name: str) -> Markup:
@@ -108,9 +114,17 @@ def _actions(view: PipelineView, visitor: Visitor) -> Child:
     )  # fmt: skip
 
 
+def _at_the_top(shown: Shown) -> int:
+    """So many of the last errors are shown before all else: that of a pipeline that does not run or needs a person."""
+    return int(bool(shown.errors) and (shown.view.state in ("failed", "waiting") or bool(shown.view.attention)))
+
+
 def _problems(shown: Shown, visitor: Visitor) -> list[Child]:
     found = [el("p", problem) for problem in shown.view.file_errors]
     cards: list[Child] = [el("article", el("strong", "The pipeline file"), found, class_="card bad")] if found else []
+    if shown.view.attention not in ("", "failed", "invalid file"):
+        cards.append(el("p", el("strong", "Needs attention: "), shown.view.attention, class_="bad"))
+    cards += [error_card(error) for error in shown.errors[: _at_the_top(shown)]]
     if shown.unreadable:
         cards.append(el("article", shown.unreadable, class_="card bad"))
     if shown.status is not None and (shown.status.paused or shown.status.resumed):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
@@ -214,6 +215,13 @@ def test_answers_carry_the_policy_and_name_no_other_place(control: FakeControl) 
         assert answer.headers["x-content-type-options"] == "nosniff"
         found = set(re.findall(r"""(?:https?:)?//[\w.-]+\.\w+""", answer.text)) - {"http://www.w3.org"}
         assert found == set(), path
+
+
+def test_what_stopped_a_pipeline_is_the_first_thing_on_its_page(control: FakeControl) -> None:
+    control.put(replace(control.pipeline("shop"), state="waiting", attention="failed 4 times in a row"))
+    text = client(control).get("/pipelines/shop").text
+    assert text.index("failed 4 times in a row") < text.index("no connection") < text.index("Rows per second")
+    assert text.count("no connection") == 1
 
 
 def test_a_hundred_pipelines_of_a_hundred_tables_are_a_small_page(tmp_path: Path) -> None:
