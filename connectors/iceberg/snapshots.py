@@ -79,7 +79,9 @@ def publish(catalog: Catalog, table: LakeTable, change: SnapshotChange) -> int:
 
 def commit(catalog: Catalog, table: LakeTable, updates: tuple[Any, ...], requirements: tuple[Any, ...]) -> None:
     """Have the catalog take the updates; metadata files that its log has let go are removed. Inside `guard`."""
-    response = catalog.open().commit_table(table.library, requirements, updates)
+    opened = catalog.open()
+    take = getattr(opened, "commit_on", opened.commit_table)
+    response = take(table.library, requirements, updates)
     properties = response.metadata.properties
     if str(properties.get("write.metadata.delete-after-commit.enabled", "false")).lower() == "true":
         kept = {entry.metadata_file for entry in response.metadata.metadata_log}

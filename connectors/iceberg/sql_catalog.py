@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,10 +21,19 @@ _FIXED = 4
 _HISTORY = ("snapshots", "snapshot-log", "metadata-log", "refs", "current-snapshot-id", "statistics")
 
 
+@dataclass
+class _Commit:
+    """A commit to a table as it was loaded, and the metadata file that it has written."""
+
+    table: Any
+    written: str = ""
+
+
 @cache
 def sql_catalog() -> Any:
     """The class of the catalog."""
     from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.io import load_file_io
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadataUtil
@@ -46,10 +56,33 @@ def sql_catalog() -> Any:
             name = (*self.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)
             return Table(name, metadata, location, self._load_file_io(metadata.properties, location), self)
 
+        def load_table(self, identifier: Any) -> Any:
+            commit = _commit.get()
+            return super().load_table(identifier) if commit is None else commit.table
+
         def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
             response = super().commit_table(table, requirements, updates)
             _keep(response.metadata_location, response.metadata)
             return response
+
+        def commit_on(self, table: Any, requirements: Any, updates: Any) -> Any:
+            """Commit to the table as it was loaded: the database takes it only while that is the newest."""
+            commit = _Commit(table)
+            token = _commit.set(commit)
+            try:
+                return self.commit_table(table, requirements, updates)
+            except CommitFailedException:
+                if commit.written:
+                    table.io.delete(commit.written)
+                raise
+            finally:
+                _commit.reset(token)
+
+        def _update_and_stage_table(self, *given: Any, **named: Any) -> Any:
+            staged, commit = super()._update_and_stage_table(*given, **named), _commit.get()
+            if commit is not None:
+                commit.written = staged.metadata_location
+            return staged
 
         def load_without_history(self, identifier: tuple[str, ...]) -> Any:
             """The table with neither snapshots nor logs, for those who write files of it and no more."""
@@ -63,6 +96,7 @@ def sql_catalog() -> Any:
 
 
 _without_history: ContextVar[bool] = ContextVar("without_history", default=False)
+_commit: ContextVar[_Commit | None] = ContextVar("commit", default=None)
 
 
 def _size(metadata: Any) -> int:

@@ -57,6 +57,11 @@ def bucket_numbers(rows: pa.RecordBatch, keys: Sequence[str], buckets: int) -> n
     return found
 
 
+def compile_kernel() -> None:
+    """Have the kernel compiled, which the first batch would wait for."""
+    bucket_numbers(pa.record_batch([pa.array([1]), pa.array(["a"])], names=["a", "b"]), ["a", "b"], 2)
+
+
 def _column(array: pa.Array) -> tuple[int, ...]:
     place = buffers(array)
     return _form(array.type), place.width, place.values, place.offsets, place.bit

@@ -123,10 +123,14 @@ class PaimonSinkOptions(LakeSinkOptions):
     def problems(self) -> Iterator[Remark]:
         """Missing options of the catalog's kind, and properties that would bend rows."""
         yield from super().problems()
-        if self.metastore != "rest" and not self.warehouse:
-            yield Remark("catalog.properties.warehouse", "is required", "name a folder, or a URL such as s3://lake/wh")
+        if not self.warehouse:
+            hint = "name a folder, a URL such as s3://lake/wh, or what the rest catalog calls it"
+            yield Remark("catalog.properties.warehouse", "is required", hint)
         if self.metastore != "filesystem" and not self.uri:
             yield Remark("catalog.properties.uri", f"is required with metastore: {self.metastore}", "say where it is")
+        if self.metastore == "rest" and "token.provider" not in self.catalog_options():
+            hint = "`bear` with catalog.properties.token, or `dlf` with its keys"
+            yield Remark(f"{CATALOG}token.provider", "is required with metastore: rest", hint)
         if host := nameless_host(self.catalog_options()):
             reason = f"is required: no bucket's name can go before {host}"
             yield Remark(f"{CATALOG}{PATH_STYLE}", reason, "set it to true, or name the store's host")

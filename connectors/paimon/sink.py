@@ -15,6 +15,7 @@ from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.paimon.attempts import CommitAttempts
+from connectors.paimon.buckets import compile_kernel
 from connectors.paimon.commits import LakeCommits, leftover_files
 from connectors.paimon.dialect import PaimonDialect
 from connectors.paimon.handles import Files
@@ -60,10 +61,8 @@ class PaimonSink(TableSink[str]):
 
     def warm(self) -> None:
         """Load the packages and the kernels. Executor."""
-        from connectors.paimon.warm import warm
-
         load()
-        warm()
+        compile_kernel()
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes; tables that were there before are taken over. Driver."""

@@ -1,7 +1,8 @@
-"""Catalogs of Paimon other than folders: a table's life in a catalog that a database keeps."""
+"""Catalogs of Paimon other than folders: a table's life in a catalog that a database or a server keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("pypaimon_rust")
 
 from paimon_harness import PaimonHarness
 from paimon_judge import Judge
+from paimon_rest import rest_catalog, rest_options
 
 from cdc.schema import (
     AddColumn,
@@ -27,6 +29,7 @@ from cdc.schema import (
 )
 from cdc.sink import TaskAttempt
 from cdc.testing.blocks import block
+from connectors.paimon.options import PaimonSinkOptions
 
 T, NEW = TableId("shop", "orders"), TableId("shop", "sales")
 ID, N = Column("id", DataType.parse("INT"), nullable=False), Column("n", DataType.parse("INT"), default="7")
@@ -43,10 +46,31 @@ def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
         assert "jdbc:mysql://db.example:3306/paimon" in text
 
 
+@pytest.mark.parametrize("missing", ["warehouse", "uri", "token.provider"])
+def test_what_a_rest_catalog_needs_is_asked_for(missing: str) -> None:
+    given = {name: text for name, text in rest_options("http://host").items() if not name.endswith(missing)}
+    found = PaimonSinkOptions.model_validate({"type": "paimon", **given})
+    assert [remark.key for remark in found.problems()] == [f"catalog.properties.{missing}"]
+
+
+@pytest.fixture(params=["jdbc", "rest", "rest-loses-answers"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PaimonHarness]:
+    if request.param == "jdbc":
+        address = f"jdbc:sqlite:{tmp_path}/catalog.db"
+        yield PaimonHarness(
+            tmp_path, {"catalog.properties.metastore": "jdbc", "catalog.properties.uri": address}
+        )  # fmt: skip
+        return
+    with rest_catalog(tmp_path / "lake") as (catalog, address):
+        catalog.loses_answers = request.param == "rest-loses-answers"
+        yield PaimonHarness(
+            tmp_path,
+            {**rest_options(address), "retry-timeout": "30s"},
+        )  # fmt: skip
+
+
 @pytest.mark.slow
-def test_a_life_in_a_jdbc_catalog(tmp_path: Path) -> None:
-    catalog = {"catalog.properties.metastore": "jdbc", "catalog.properties.uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
-    lake = PaimonHarness(tmp_path, catalog)
+def test_a_life_in_a_catalog(lake: PaimonHarness, tmp_path: Path) -> None:
     sink = lake.sink()
     sink.check()
 
@@ -65,7 +89,7 @@ def test_a_life_in_a_jdbc_catalog(tmp_path: Path) -> None:
     sink.apply(4, [RenameTable(T, NEW)])
     rows(4, NEW, WIDE, ("+I", {"id": 6, "n": 6}))
     sink.compact(NEW)
-    with Judge({"warehouse": lake.options.catalog_options()["warehouse"]}) as judge:
+    with Judge({"warehouse": str(tmp_path / "lake")}) as judge:
         assert sorted(row["id"] for row in judge.rows("shop", "sales")) == ["5", "6"]
     sink.apply(5, [TruncateTable(NEW)])
     assert lake.rows(NEW) == []
