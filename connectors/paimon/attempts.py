@@ -1,6 +1,8 @@
 """Which folders task attempts wrote files into, so that what was never decided can be found and removed.
 
-    <sink's folder>/attempts/<batch>-<partition>-<attempt>.jsonl   {"folder": path}, a line per folder
+    <sink's folder>/attempts/<batch>-<partition>-<attempt>.jsonl   a line per folder
+
+    {"folder": path, "table": [database, name]}
 
 The names of files begin with pipeline, batch, partition and attempt. A line that a crash of the machine loses costs
 space until Paimon's own cleaning of orphans: no snapshot names such a file.
@@ -15,9 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.store import Store
 
+Place = tuple[TableId, str]
+"""A table and a folder of it."""
 _FOLDER = "attempts"
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.jsonl")
 
@@ -28,22 +33,23 @@ class CommitAttempts:
 
     store: Store
 
-    def note(self, task: TaskAttempt) -> Callable[[str], None]:
+    def note(self, task: TaskAttempt) -> Callable[[TableId, str], None]:
         """A function that notes a folder for an attempt of a task before it has a file. Executor; thread safe."""
         path = self._folder / f"{task.batch}-{task.partition}-{task.attempt}.jsonl"
         lock = threading.Lock()
 
-        def note(folder: str) -> None:
+        def note(table: TableId, folder: str) -> None:
+            line = {"folder": folder, "table": [table.database, table.table]}
             with lock:
-                self.store.note(path, json.dumps({"folder": folder}).encode() + b"\n")
+                self.store.note(path, json.dumps(line).encode() + b"\n")
 
         return note
 
-    def since(self, batch: int) -> set[str]:
+    def since(self, batch: int) -> set[Place]:
         """Folders of this batch and of later ones. Driver."""
         return {folder for found, _, path in self._files() if found >= batch for folder in _read(path)}
 
-    def repeated(self, batch: int) -> set[str]:
+    def repeated(self, batch: int) -> set[Place]:
         """Folders of tasks of the batch that more than one attempt was made of. Driver."""
         files = [(partition, path) for found, partition, path in self._files() if found == batch]
         partitions = [partition for partition, _ in files]
@@ -64,11 +70,12 @@ class CommitAttempts:
         return sorted((int(match[1]), int(match[2]), path) for match, path in named if match)
 
 
-def _read(path: Path) -> set[str]:
+def _read(path: Path) -> set[Place]:
     found = set()
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
-            found.add(str(json.loads(line)["folder"]))
+            fields = json.loads(line)
+            found.add((TableId(*fields["table"]), str(fields["folder"])))
         except (ValueError, KeyError, TypeError):
             continue  # cut off in a crash
     return found

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
+from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from connectors.paimon.buckets import groups
 from connectors.paimon.file_writer import sequence_number, write_files
@@ -41,7 +42,7 @@ class Loader:
     tables: CatalogTables
     pipeline: str
     keyless: KeylessChanges
-    note: Callable[[str], None]
+    note: Callable[[TableId, str], None]
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> Load:
         """Open the table. Raises SinkError when it is not one that the pipeline writes to."""
@@ -50,7 +51,7 @@ class Loader:
             table = self.tables.claim(table, self.pipeline)
         table.check()
         check_source(first, table.columns, table.keys)
-        return Load(self, table, task, self.note)
+        return Load(self, table, task)
 
 
 def file_prefix(pipeline: str, task: TaskAttempt) -> str:
@@ -61,8 +62,8 @@ def file_prefix(pipeline: str, task: TaskAttempt) -> str:
 class Load:
     """One table of one task attempt. Flushes come one after another; `cancel` may come from another thread."""
 
-    def __init__(self, loader: Loader, table: LakeTable, task: TaskAttempt, note: Callable[[str], None]) -> None:
-        self._table, self._task, self._note = table, task, note
+    def __init__(self, loader: Loader, table: LakeTable, task: TaskAttempt) -> None:
+        self._table, self._task, self._note = table, task, loader.note
         self._catalog, self._keyless = loader.tables.catalog, loader.keyless
         self._base = table.sequence_base(loader.pipeline)
         prefix = file_prefix(loader.pipeline, task)
@@ -117,5 +118,5 @@ class Load:
 
     def _note_folder(self, folder: str) -> None:
         if folder not in self._folders:
-            self._note(folder)
+            self._note(self._table.id, folder)
             self._folders.add(folder)

@@ -14,7 +14,7 @@ from cdc.retry import RetryPolicy
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
-from connectors.paimon.attempts import CommitAttempts
+from connectors.paimon.attempts import CommitAttempts, Place
 from connectors.paimon.buckets import compile_kernel
 from connectors.paimon.commits import LakeCommits, leftover_files
 from connectors.paimon.dialect import PaimonDialect
@@ -94,8 +94,7 @@ class PaimonSink(TableSink[str]):
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the files of this batch and of later ones that were never decided. Driver."""
-        folders = self._attempts.since(batch)
-        self._remove(folders, f"cdc-{self._pipeline}-b{batch}-", frozenset())
+        self._remove(self._attempts.since(batch), f"cdc-{self._pipeline}-b{batch}-", frozenset())
         self._attempts.forget(batch)
 
     def examine(self) -> Iterator[Finding]:
@@ -124,13 +123,13 @@ class PaimonSink(TableSink[str]):
         dialect = PaimonDialect(self._options.table_properties(), self._options.partitions())
         yield PaimonSchemas(self._tables, dialect, self._pipeline, self._user)
 
-    def _remove(self, folders: set[str], prefix: str, keep: frozenset[str]) -> None:
-        if not folders:
-            return
-        catalog = self._tables.catalog
-        with catalog.guard(catalog.place):
-            files = catalog.open().file_io
-            for folder in sorted(folders):
+    def _remove(self, places: set[Place], prefix: str, keep: frozenset[str]) -> None:
+        for name, folder in sorted(places):
+            table = self._tables.find(name)
+            if table is None:  # its files went with it
+                continue
+            with self._tables.catalog.guard(str(name)):
+                files = table.library.file_io
                 for path in leftover_files(files, folder, prefix, keep):
                     log.info("removing %s, which was never decided", path)
                     files.delete_quietly(path)

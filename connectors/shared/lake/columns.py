@@ -60,7 +60,10 @@ def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[LakeColumn
             raise SinkError(reason, where=str(table), hint=hint) from error
         if not column.nullable and arrays[-1].null_count:
             reason = f"a value of the key column {column.name} is NULL (zero dates become NULL), and a key cannot be"
-            hint = "correct the value at the source, or leave the table out (tables.exclude)"
+            hint = (
+                "correct the value at the source, partition by another column if this one is no key there, or leave "
+                "the table out (tables.exclude)"
+            )
             raise SinkError(reason, where=str(table), hint=hint)
         fields.append(pa.field(column.name, wanted, column.nullable))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
