@@ -6,6 +6,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from tiers import one_in
 
 from cdc.errors import ChangeRefused
 from cdc.schema import (
@@ -210,7 +211,7 @@ CHANGES: list[SchemaChange] = [
 ]
 
 
-@pytest.mark.parametrize("start", range(1, len(CHANGES) + 1))
+@pytest.mark.parametrize("start", one_in(2, range(1, len(CHANGES) + 1)))
 def test_changes_repeated_from_the_middle_change_nothing(shop: Shop, start: int) -> None:
     shop.apply(*CHANGES)
     before = shop.sink().describe(INVOICES)

@@ -16,9 +16,9 @@ from cdc.block import arrow_schema
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc_standins.doris import headers as doris_headers
 from cdc_standins.doris.types import DorisType
-from cdc_standins.doris.values import convert
 from cdc_standins.expressions import parse_columns
 from cdc_standins.load_text import TextFormat, TextReader
+from cdc_standins.load_values import convert
 from cdc_standins.starrocks import headers as starrocks_headers
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.shared.streamload.dialect import DORIS, STARROCKS, StreamLoadDialect
@@ -108,6 +108,6 @@ def test_doris_takes_every_value_in_strict_mode() -> None:
     found = seen_by_doris(DORIS.headers, columns, text)
     for name, _, made in COLUMNS:
         scale = made.length if made.kind is TargetKind.DATETIME else made.scale
-        values, wrong = convert(found[name], DorisType(made.kind.value, made.length or 0, scale or 0))
-        assert wrong == {}, name
+        values, wrong = convert(found[name], DorisType(made.kind.value, made.length or 0, scale or 0).loaded)
+        assert wrong == [], name
         assert values.null_count == found[name].count(None)

@@ -10,7 +10,7 @@ from cdc_standins.doris.catalog import NOW, Catalog, Column, Table
 from cdc_standins.doris.engine import Engine, physical_sql, view_sql
 from cdc_standins.doris.errors import sql_error
 from cdc_standins.doris.types import DorisType, parse_type
-from cdc_standins.doris.values import convert
+from cdc_standins.load_values import convert
 from cdc_standins.sql_text import Parser
 
 _TABLE_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9\-_]*")
@@ -116,7 +116,7 @@ def check_default(column: Definition) -> None:
         return
     if kind.kind in ("JSON", "VARBINARY"):
         raise sql_error(f"{kind.kind.title()} type column default value just support null")
-    _, wrong = convert([default.encode()], kind)
+    _, wrong = convert([default.encode()], kind.loaded)
     if wrong:
         raise sql_error(f"Invalid default value for '{column.name}': {default} is no {kind}")
 

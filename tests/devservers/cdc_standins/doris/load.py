@@ -14,9 +14,9 @@ from cdc_standins.doris.catalog import DELETE_SIGN, NOW, SEQUENCE, Column, Table
 from cdc_standins.doris.errors import BadRows, LoadError, from_front_end
 from cdc_standins.doris.headers import LoadHeaders
 from cdc_standins.doris.types import DorisType, parse_type
-from cdc_standins.doris.values import TooLong, convert
 from cdc_standins.expressions import Expression
 from cdc_standins.load_text import Field, Fields, TextReader
+from cdc_standins.load_values import TEXTS, convert
 from cdc_standins.sql_text import Parser
 
 _SIGN = Column(DELETE_SIGN, DorisType("TINYINT"), -1, nullable=False, default="0")
@@ -125,9 +125,9 @@ class LoadPlan:
         arrays = {}
         for target in self.targets:
             given = self._given(target, fields, count)
-            values, bad = convert(given, target.column.type)
-            for row, error in bad.items():
-                wrong.setdefault(row, _reason(target.column, given[row] or b"", error))
+            values, bad = convert(given, target.column.type.loaded)
+            for row in bad:
+                wrong.setdefault(row, _reason(target.column, given[row] or b""))
             if not target.column.nullable and values.null_count:
                 for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
                     wrong.setdefault(row, f"column({target.column.name}) values is null while columns is not nullable")
@@ -168,11 +168,11 @@ class LoadPlan:
         return rows if len(last) == rows.num_rows else rows.take(pa.array(np.sort(last)))
 
 
-def _reason(column: Column, given: bytes, error: Exception) -> str:
+def _reason(column: Column, given: bytes) -> str:
     shown = given[:32].decode(errors="replace")
-    if isinstance(error, TooLong):
+    if column.type.kind in (*TEXTS, "VARBINARY"):
         return (
             f"column_name[{column.name}], the length of input is too long than schema. first 32 bytes of input str: "
-            f"[{shown}] schema length: {column.type.length}; actual length: {error.length}; "
+            f"[{shown}] schema length: {column.type.length}; actual length: {len(given)}; "
         )
     return f"column({column.name}) value is incorrect while strict mode is true, src value is {shown}"

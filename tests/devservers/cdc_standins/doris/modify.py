@@ -6,9 +6,10 @@ import json
 
 from cdc_standins.doris.catalog import Column, Table
 from cdc_standins.doris.errors import sql_error
-from cdc_standins.doris.types import INTEGERS, DorisType
+from cdc_standins.doris.types import DorisType
+from cdc_standins.load_values import INTEGER_BITS
 
-_NUMBERS = (*INTEGERS, "FLOAT", "DOUBLE")
+_NUMBERS = (*INTEGER_BITS, "FLOAT", "DOUBLE")
 _ALLOWED: dict[str, set[str]] = {
     "TINYINT": {"SMALLINT", "INT", "BIGINT", "LARGEINT", "FLOAT", "DOUBLE", "VARCHAR", "STRING"},
     "SMALLINT": {"INT", "BIGINT", "LARGEINT", "FLOAT", "DOUBLE", "VARCHAR", "STRING"},

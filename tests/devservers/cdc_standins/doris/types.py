@@ -8,15 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from cdc_standins.doris.errors import sql_error
+from cdc_standins.load_values import INTEGER_BITS, Kind
 from cdc_standins.sql_text import Parser
 
-INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "LARGEINT": 128}
-TEXTS = ("CHAR", "VARCHAR", "STRING")
 _SPELLINGS = {
     "BOOL": "BOOLEAN", "INTEGER": "INT", "TEXT": "STRING", "JSONB": "JSON", "DATEV2": "DATE", "DATETIMEV2": "DATETIME",
     "DECIMALV3": "DECIMAL", "NUMERIC": "DECIMAL",
 }  # fmt: skip
-_PLAIN = {*INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "STRING", "JSON"}
+_PLAIN = {*INTEGER_BITS, "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "STRING", "JSON"}
 _DUCK = {
     "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INTEGER", "BIGINT": "BIGINT",
     "LARGEINT": "HUGEINT", "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "DATE": "DATE", "DATETIME": "TIMESTAMP",
@@ -62,6 +61,11 @@ class DorisType:
             return pa.decimal128(self.length, self.scale)
         return _ARROW.get(self.kind, pa.string())
 
+    @property
+    def loaded(self) -> Kind:
+        """What loads put into it."""
+        return Kind(self.kind, self.arrow, self.length or LONGEST_STRING, self.length, self.scale, compact_json=True)
+
     def to_json(self) -> list[Any]:
         """As the journal keeps it."""
         return [self.kind, self.length, self.scale]
@@ -83,7 +87,7 @@ def parse_type(parser: Parser) -> DorisType:
     if parser.sees("UNSIGNED") or parser.sees("ZEROFILL"):
         raise parser.wrong("the end of the type")
     if kind in _PLAIN:
-        if kind in INTEGERS:
+        if kind in INTEGER_BITS:
             numbers = []  # a display width means nothing
         return DorisType(kind) if not numbers else _refuse(f"{kind} has no length")
     return {"DECIMAL": _decimal, "DATETIME": _datetime, "CHAR": _char, "VARCHAR": _varchar, "VARBINARY": _varbinary}[

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cdc_standins.load_values import convert
 from cdc_standins.sql_text import Parser
 from cdc_standins.starrocks.errors import analyzing, refused
 from cdc_standins.starrocks.schema import NOW, Column, Table
 from cdc_standins.starrocks.types import KEY_TYPES, SORT_TYPES, TEXT, ColumnType, column_type
-from cdc_standins.starrocks.values import Invalid, parser
 
 LONGEST_NAME = 1024
 RESERVED = ("__op", "__row")
@@ -92,11 +92,9 @@ def _check_default(column: Column) -> None:
         return
     if column.type.name in _NO_DEFAULT:
         raise analyzing(f"{wrong}: {column.type.name} columns can only have NULL as default")
-    try:
-        parser(column.type)(str(column.default).encode())
-    except Invalid:
+    if convert([str(column.default).encode()], column.type.loaded)[1]:
         reason = "too long" if column.type.name in TEXT else f"'{column.default}' is no {column.type}"
-        raise analyzing(f"{wrong}: {reason}") from None
+        raise analyzing(f"{wrong}: {reason}")
 
 
 def read_create(source: Parser, database: str, name: str, *, backends: int) -> Table:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from cdc_standins.clock import text_of
+from cdc_standins.load_values import INTEGER_BITS
 from cdc_standins.starrocks.schema import Column, Table
 from cdc_standins.starrocks.services import Services
-from cdc_standins.starrocks.types import INTEGER_BITS, TEXT
+from cdc_standins.starrocks.types import TEXT
 
 OWN_SCHEMA = "$information_schema"
 _NUMBERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19, "LARGEINT": 39}

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_standins.load_text import Field, Window
+from cdc_standins.load_values import convert
 from cdc_standins.starrocks.errors import internal
-from cdc_standins.starrocks.fields import Flags, convert
 from cdc_standins.starrocks.headers import error_line
 from cdc_standins.starrocks.plan import OPERATION, Output, Plan
 from cdc_standins.starrocks.schema import NOW, Column
@@ -68,9 +68,11 @@ class RowBuilder:
         outputs = [self._output(output, columns, texts, checks) for output in self.plan.outputs]
         operations = self._operations(columns, len(window.rows))
         batch = pa.RecordBatch.from_arrays([*outputs, operations], schema=self._schema)
-        if checks.bad.any():
-            batch = batch.filter(pa.array(~checks.bad))
-        self.counts.reject(checks.lines, int(checks.bad.sum()))
+        if checks.bad:
+            keep = np.ones(len(window.rows), np.bool_)
+            keep[list(checks.bad)] = False
+            batch = batch.filter(pa.array(keep))
+        self.counts.reject(checks.lines, len(checks.bad))
         if self.plan.table.primary:
             self._check_keys(batch)
         return batch
@@ -83,11 +85,10 @@ class RowBuilder:
             if not slot.used:
                 continue
             plain = slot.type.name == "VARCHAR" and not slot.type.length
-            column, invalid = convert(fields, _ANY_TEXT if plain else slot.type)
-            if invalid.any():
-                checks.fail(invalid, partial(_not_a_value, slot.name, position, slot.type))
+            column, invalid = convert(fields, (_ANY_TEXT if plain else slot.type).loaded)
+            checks.fail(invalid, partial(_not_a_value, slot.name, position, slot.type))
             if plain:
-                texts[slot.name] = column.to_pylist() if invalid.any() else fields
+                texts[slot.name] = column.to_pylist() if invalid else fields
             columns[slot.name] = column
         return columns, texts
 
@@ -103,19 +104,16 @@ class RowBuilder:
             array = self._computed(output, output.source.evaluate(texts, rows), checks)
         if not output.column.nullable and array.null_count:
             message = f"NULL value in non-nullable column '{output.column.name}'"
-            checks.fail(pc.is_null(array).to_numpy(zero_copy_only=False), lambda _: message)
+            checks.fail(np.flatnonzero(pc.is_null(array)).tolist(), lambda _: message)
         return array
 
     def _computed(self, output: Output, fields: Sequence[Field], checks: _Checks) -> pa.Array:
         column = output.column
-        array, invalid = convert(fields, column.type)
-        if invalid.any():
-            if column.type.name in (*TEXT, "VARBINARY"):
-                checks.fail(invalid, lambda row: _too_long(fields[row], column))
-            elif column.type.name == "DECIMAL":
-                checks.fail(invalid, lambda row: _out_of_range(fields[row], column))
-            else:
-                checks.fail(invalid, partial(_not_a_value, column.name, -1, column.type))
+        array, invalid = convert(fields, column.type.loaded)
+        if column.type.name in (*TEXT, "VARBINARY"):
+            checks.fail(invalid, lambda row: _too_long(fields[row], column))
+        else:
+            checks.fail(invalid, partial(_not_a_value, column.name, -1, column.type))
         return array
 
     def _default(self, column: Column, rows: int) -> pa.Array:
@@ -123,7 +121,7 @@ class RowBuilder:
             value: Field = str(self._now.date() if column.type.name == "DATE" else self._now).encode()
         else:
             value = None if column.default is None else column.default.encode()
-        one, _ = convert([value], column.type)
+        one, _ = convert([value], column.type.loaded)
         return pa.repeat(one[0], rows)
 
     def _operations(self, columns: dict[str, pa.Array], rows: int) -> pa.Array:
@@ -153,14 +151,13 @@ class _Checks:
 
     def __init__(self, window: Window) -> None:
         self.rows = window.rows
-        self.bad: Flags = np.zeros(len(window.rows), np.bool_)
+        self.bad: set[int] = set()
         self.lines: list[str] = []
 
-    def fail(self, flags: Flags, message: Callable[[int], str]) -> None:
-        new = flags & ~self.bad
-        for row in np.flatnonzero(new)[:ERROR_LINES]:
-            self.lines.append(error_line(message(int(row)), self.rows[row]))
-        self.bad |= new
+    def fail(self, rows: Sequence[int], message: Callable[[int], str]) -> None:
+        new = [row for row in rows if row not in self.bad]
+        self.lines += [error_line(message(row), self.rows[row]) for row in new[:ERROR_LINES]]
+        self.bad |= {*new}
 
 
 def _not_a_value(name: str, position: int, kind: ColumnType, _: int = 0) -> str:
@@ -173,9 +170,3 @@ def _too_long(value: Field, column: Column) -> str:
     return (
         f"String '{shown}'(length={len(text)}) is too long. The max length of '{column.name}' is {column.type.length}"
     )
-
-
-def _out_of_range(value: Field, column: Column) -> str:
-    shown = (value or b"").decode(errors="replace")
-    kind = f"DECIMAL({column.type.precision},{column.type.scale})"
-    return f"Decimal '{shown}' is out of range.  The type of '{column.name}' is {kind}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from cdc_standins.load_values import Kind
 from cdc_standins.starrocks.errors import analyzing
 
 LONGEST_VARCHAR = 1_048_576
@@ -13,7 +14,6 @@ LONGEST_CHAR = 255
 STRING_LENGTH = 65_533
 WIDEST_DECIMAL = 38
 
-INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "LARGEINT": 128}
 _PLAIN = {
     "BOOLEAN": pa.bool_(),
     "TINYINT": pa.int8(),
@@ -78,6 +78,12 @@ class ColumnType:
         if self.name == "DECIMAL":
             return pa.decimal128(self.precision, self.scale)
         return _PLAIN[self.name]
+
+    @property
+    def loaded(self) -> Kind:
+        """What loads put into it."""
+        longest = min(self.length or LONGEST_VARCHAR, LONGEST_VARCHAR)
+        return Kind(self.name, self.arrow, longest, self.precision, self.scale if self.name == "DECIMAL" else 6)
 
     @property
     def duckdb(self) -> str:
