@@ -101,7 +101,7 @@ def _need(fits: bool) -> None:
 def _decimal(text: str, kind: Kind) -> Decimal:
     value = Decimal(text)
     digits = len(text.partition(".")[2].rstrip("0"))
-    _need(digits <= kind.scale and abs(value) < 10 ** (kind.precision - kind.scale))
+    _need(digits <= kind.scale and value.copy_abs() < 10 ** (kind.precision - kind.scale))
     return value
 
 
