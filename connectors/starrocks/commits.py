@@ -1,4 +1,4 @@
-"""Commits of prepared loads by their labels. Driver.
+"""Commits of prepared loads by their labels, and of staged files. Driver.
 
 | state of a decided label | what it means | what is done |
 |---|---|---|
@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
@@ -20,6 +22,12 @@ from cdc.schema import TableId
 from connectors.shared.streamload.commits import LoadLost
 from connectors.starrocks import replies
 from connectors.starrocks.client import DONE, LabelState, Transactions, TransactionState
+from connectors.starrocks.load import ALWAYS
+from connectors.starrocks.replies import Reply
+from connectors.starrocks.staged import batch_folder
+
+_PIECE = 1 << 20
+_LOADED = ("SUCCESS", "PUBLISH TIMEOUT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,66 @@ class LabelCommit:
             raise replies.failure("the load cannot be committed", where, reply)
         said = reply.message or reply.status
         return CommitFailed(f"StarRocks did not commit: {said}", where=where, hint="start again to try once more")
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCommit:
+    """Loads the files of one batch; a server that is away is waited for as `retry` says. Driver."""
+
+    transactions: Transactions
+    directory: Path
+    headers: Mapping[str, str]
+    batch: int
+    retry: RetryPolicy
+
+    def __call__(self, table: TableId, handle: Mapping[str, Any]) -> None:
+        """Load one file, or find that it is loaded. Raises CommitFailed or SinkError."""
+        label = str(handle["label"])
+        if not label:
+            return
+        where = f"{table} (label {label})"
+
+        def load() -> None:
+            try:
+                if self._done(table, label) or self._load(table, label, handle):
+                    return
+            except (SinkUnavailable, CommitUnknown) as error:
+                hint = error.hint or "start again to try once more"
+                raise CommitFailed(error.message, where=error.where, hint=hint) from error
+            raise CommitFailed("StarRocks is still busy with the load", where=where)
+
+        self.retry.call(load, f"the load of {where}")
+
+    def _done(self, table: TableId, label: str) -> bool:
+        return self.transactions.state(table.database, label).state in DONE
+
+    def _load(self, table: TableId, label: str, handle: Mapping[str, Any]) -> bool:
+        """Send the file; False when the label is in use at this moment."""
+        path = batch_folder(self.directory, self.batch) / str(handle["file"])
+        where = f"{table} (label {label})"
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            hint = "the state directory is incomplete: restore it"
+            raise SinkError(f"{path.name} cannot be read: {error.strerror}", where=where, hint=hint) from error
+        with file:
+            headers = {**self.headers, **ALWAYS, **handle["headers"], "label": label}
+            reply = self.transactions.plain_load(table, headers, iter(lambda: file.read(_PIECE), b""))
+        if reply.status in _LOADED:
+            _check_rows(reply, int(handle["rows"]), where)
+            return True
+        if reply.label_exists or reply.status == "LABEL ALREADY EXISTS":
+            return str(reply.fields.get("ExistingJobStatus")) == "FINISHED"
+        raise replies.failure("rows were refused", where, reply, self.transactions.error_rows(reply))
+
+
+def _check_rows(reply: Reply, sent: int, where: str) -> None:
+    loaded, filtered = reply.number("NumberLoadedRows"), reply.number("NumberFilteredRows") or 0
+    if filtered or (loaded is not None and loaded != sent):
+        hint = "compare the table with the source"
+        raise SinkError(
+            f"{sent} rows were sent, StarRocks loaded {loaded}, filtered {filtered}", where=where, hint=hint
+        )
 
 
 def _given_up(error: SinkError, sent: bool, where: str) -> SinkError:

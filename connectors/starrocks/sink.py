@@ -22,11 +22,11 @@ from connectors.shared.streamload.sink import LoadSink
 from connectors.shared.streamload.sql_types import SqlType
 from connectors.starrocks import settings
 from connectors.starrocks.client import LabelFinishedError, Transactions, TransactionState
-from connectors.starrocks.commits import LabelCommit
+from connectors.starrocks.commits import LabelCommit, StagedCommit
 from connectors.starrocks.load import Loader
 from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.schemas import StarRocksSchemas
-from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, forget_files
+from connectors.starrocks.staged import StagedLoader, drop_files, forget_files
 from connectors.starrocks.targets import targets_of
 
 
