@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,6 @@ from cdc.status.model import (
     StatusDocument,
     TableStatus,
 )
-from cdc.status.rates import Rates
 from cdc.tables.held import HeldTables
 
 BATCHES, POINTS, SCHEMA_EVENTS, ERRORS, NOTICES = 50, 240, 200, 20, 100
@@ -249,3 +248,36 @@ def _copy(each: TableProgress) -> Copy:
         each.state, each.rows, each.estimated_rows, each.chunks, each.planned_chunks, round(each.rows_per_s),
         None if eta_s is None else round(eta_s), each.why, round(each.started_s, 3), round(each.updated_s, 3),
     )  # fmt: skip
+
+
+WINDOW_S = 10.0
+
+
+class Rates:
+    """Adds up what came in a window of time. Cheap where little comes: a step per batch and table."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._recent: deque[tuple[float, Mapping[str, int]]] = deque()
+        self._sums: Counter[str] = Counter()
+
+    def add(self, rows: Mapping[str, int]) -> None:
+        """So many rows of these tables came now."""
+        if rows:
+            self._recent.append((self._clock(), rows))
+            self._sums.update(rows)
+
+    def clear(self) -> None:
+        """Nothing comes any more."""
+        self._recent.clear()
+        self._sums.clear()
+
+    def now(self) -> dict[str, float]:
+        """Rows per second of the tables that had any in the window."""
+        cutoff = self._clock() - WINDOW_S
+        while self._recent and self._recent[0][0] < cutoff:
+            for table, number in self._recent.popleft()[1].items():
+                self._sums[table] -= number
+                if not self._sums[table]:
+                    del self._sums[table]
+        return {table: round(number / WINDOW_S, 1) for table, number in self._sums.items()}

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from cdc.errors import PositionLost, SourceError
-from connectors.mysql.follow.aligned import aligned
+from connectors.mysql.follow.follower import OpenStream
 from connectors.mysql.follow.foreign import DeliveredPart, parse_position
+from connectors.mysql.follow.startup import whole_log
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.buffer_view import BufferView
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.log.sieve import begin_of, transaction_begins
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition, check_file_position, check_had
 from connectors.mysql.server.server_info import ServerInfo, server_info, where_of
@@ -66,3 +72,27 @@ def _contradiction(session: MySqlConnection, info: ServerInfo, at: LogPosition |
     except PositionLost as error:
         return f"; its GTIDs count, though not {at} beside them: {error.message}"
     return ""
+
+
+def aligned(open_stream: OpenStream, at: LogPosition) -> LogPosition:
+    """The last place up to `at` where no transaction is under way. Reads the file. Raises SourceUnavailable.
+
+    `at` itself when a transaction begins there or the file ends there.
+    """
+    found, last = LogPosition(at.file), 4
+    for buffer in whole_log(open_stream(LogPosition(at.file), True)):
+        if buffer.file != at.file:
+            break
+        found = _last_place(buffer, last, at.position, found)
+        last = int(buffer.end_position[-1])
+        if last > at.position:
+            break
+    return at if last == at.position else found
+
+
+def _last_place(buffer: ReceiveBuffer, start: int, limit: int, found: LogPosition) -> LogPosition:
+    view = BufferView(buffer, start)
+    ends = buffer.end_position[np.flatnonzero(view.is_end)].tolist()
+    begins = [begin_of(buffer, index).position for index in transaction_begins(buffer)]
+    places = [int(place) for place in (*ends, *begins) if place <= limit]
+    return LogPosition(buffer.file, max(places)) if places else found
