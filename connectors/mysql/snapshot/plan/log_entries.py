@@ -139,14 +139,14 @@ _ELSE = {True: "or schema-change.uncertain: stop to leave its rows to the sink, 
 
 
 def announced(
-    begun: Mapping[TableId, Begin], why: Mapping[TableId, str], session: MySqlConnection, most_rows: int
+    begins: Mapping[TableId, Begin], why: Mapping[TableId, str], session: MySqlConnection, most_rows: int
 ) -> list[str]:
     """A sentence for each table that begins anew. Stream reader process, when a batch is planned.
 
     Raises UnsupportedChange when the server takes a table for larger than `most_rows`, SourceUnavailable.
     """
     said = []
-    for table, begin in begun.items():
+    for table, begin in begins.items():
         rows = _estimated_rows(session, table)
         if rows > most_rows:
             raise UnsupportedChange(
