@@ -53,9 +53,11 @@ class Explainer:
                     missing = (*path, name)
                     yield missing, self.problem(missing, "is missing", _how_to_add(name, schema))
         elif error.validator == "additionalProperties":
+            known = [key for key, node in schema.get("properties", {}).items() if not node.get("deprecated")]
+            kind = self._kind(path)
             for number, name in enumerate(_unknown(instance, schema)):
                 unknown = (*path, name)
-                hint = _did_you_mean(name, schema, self._kind(path), guess=number < _GUESSES)
+                hint = _did_you_mean(name, known, kind) if number < _GUESSES else _known_keys(known, kind)
                 yield unknown, self.problem(unknown, "unknown key", hint, key=True)
         else:
             yield path, self._wrong_value(path, error, schema)
@@ -149,14 +151,15 @@ def _unknown(instance: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str
     return [name for name in instance if name not in known and not any(p.search(name) for p in patterns)]
 
 
-def _did_you_mean(name: str, schema: Mapping[str, Any], kind: str, *, guess: bool) -> str:
-    known = [key for key, node in schema.get("properties", {}).items() if not node.get("deprecated")]
-    meant = nearest(name, known) if guess and len(name) <= _LONGEST_KEY else None
+def _did_you_mean(name: str, known: list[str], kind: str) -> str:
+    meant = nearest(name, known) if len(name) <= _LONGEST_KEY else None
     if meant is not None:
         return f"did you mean `{meant}`?"
     inner = next((key for key in known if key.startswith(f"{name}.")), None)
-    if inner is not None:
-        return f"write the whole name as one key, such as `{inner}`"
+    return f"write the whole name as one key, such as `{inner}`" if inner is not None else _known_keys(known, kind)
+
+
+def _known_keys(known: list[str], kind: str) -> str:
     if len(known) <= _MANY:
         return f"known keys: {', '.join(sorted(known))}"
     return f"`cdc schema --connector {kind}` lists the known keys" if kind else "`cdc schema` lists the known keys"
