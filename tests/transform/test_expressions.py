@@ -225,6 +225,8 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("CAST(j['k'] AS STRING)", "STRING", "v", None),
     ("CAST(j['a'][1] AS INT)", "INT", 1, None),
     ("j['a'][0]", "JSON", None, None),
+    ("CAST(j['a'][id] AS INT)", "INT", 1, None),
+    ("PARSE_JSON('{\"abc\": 5, \"v\": 6}')[v]", "JSON", "5", None),
     ("JSON_VALUE(j, '$.a[1]')", "STRING", "x", None),
     ("PARSE_JSON('{\"q\": 1}')['q']", "JSON", "1", "1"),
     ("TRY_PARSE_JSON('x')", "JSON", None, None),

@@ -68,7 +68,7 @@ def index_sql(args: list[str], node: Typed) -> str:
     if isinstance(base.type, RowType):
         return f"struct_extract({args[0]}, 'f{int(key.value) - 1}')"
     if kind_of(base.type) is Kind.JSON:
-        if isinstance(key.value, str):
+        if key.op == "literal" and isinstance(key.value, str):
             return f"CAST(json_extract({args[0]}, {text_literal(_pointer(key.value))}) AS VARCHAR)"
         if is_text(key.type):
             return f"CAST(json_extract({args[0]}, {_pointer_sql(args[1])}) AS VARCHAR)"

@@ -199,11 +199,11 @@ def _to_ltz(args: list[Typed], span: Span) -> Typed:
             value=1_000_000 if digits == 0 else 1000,
         )
     _text_first("TO_TIMESTAMP_LTZ", args)
+    for each in args[1:]:
+        if each.op != "literal" or not isinstance(each.value, str):
+            raise mistake(each.span, "TO_TIMESTAMP_LTZ takes text constants after the text", "write it in quotes")
     pattern = args[1] if len(args) > 1 else literal("yyyy-MM-dd HH:mm:ss.SSS", span)
     zone = checked_zone(args[2]) if len(args) > 2 else "UTC"
-    for each in args[1:]:
-        if not isinstance(each.value, str):
-            raise mistake(each.span, "TO_TIMESTAMP_LTZ takes text constants after the text", "write it in quotes")
     return call("TO_TIMESTAMP_LTZ", kind, args[:1], span, fails=True, value=(engine_format(pattern, reads=True), zone))
 
 
