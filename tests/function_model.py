@@ -21,7 +21,8 @@ from expression_model import Fails, Row, add_months, cut, in_bits
 from transform_rules import applied, rule
 
 from cdc.schema import Column, DataType, TableSchema
-from cdc.transform.compiled import CompiledRule, compile_rule
+from cdc.transform.compiled import CompiledRule
+from cdc.transform.compiler import compile_rule
 from cdc.transform.engine import Engine
 
 ROWS = 40

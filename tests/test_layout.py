@@ -274,7 +274,6 @@ LARGER = {
     "cdc.serve.server",
     "cdc.spec.check",
     "cdc.testing.memory",
-    "cdc.transform.compiled",
     "cdc.verify.run",
     "cdc.web.app",
     "connectors.doris.sink",

@@ -12,7 +12,8 @@ import yaml
 from cdc.block import ChangeBlock
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.testing.blocks import block, images
-from cdc.transform.compiled import CompiledRule, compile_rule
+from cdc.transform.compiled import CompiledRule
+from cdc.transform.compiler import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.failures import Counts
 from cdc.transform.rule import Rule, parse_rule

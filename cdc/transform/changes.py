@@ -17,8 +17,8 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from cdc.transform.compiled import Typing, typing_of
 from cdc.transform.rule import Rule
+from cdc.transform.rule_types import Typing, typing_of
 
 
 def rule_changes(rule: Rule, schema: TableSchema, change: SchemaChange) -> list[SchemaChange]:

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.schema import DataType, Kind
-from cdc.transform.types import SqlType
+from cdc.transform.typed import Typed
+from cdc.transform.types import SqlType, kind_of
+from cdc.types.kinds import REALS
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _FIRST_US, _LAST_US = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
@@ -36,6 +38,21 @@ _IN_RANGE = {
 def in_range(sql: str, kind: SqlType) -> str:
     """SQL of the same value, which fails where no sink can hold it."""
     return _IN_RANGE.get(kind.kind, "{0}").format(sql) if isinstance(kind, DataType) else sql
+
+
+def bounded(sql: str, node: Typed) -> str:
+    """SQL of an expression that fails where no sink can hold its value, unless that was there before."""
+    return sql if _chosen(node) else in_range(sql, node.type)
+
+
+def _chosen(node: Typed) -> bool:
+    """Whether a value is one of the row's or the rule's own, and computed of nothing: what was there may stay."""
+    if node.op == "CASE":
+        return all(map(_chosen, (*node.args[1::2], node.args[-1])))
+    if node.op in ("COALESCE", "GREATEST", "LEAST"):
+        return all(map(_chosen, node.args))
+    widened = node.op == "cast" and kind_of(node.args[0].type) in REALS and kind_of(node.type) is Kind.DOUBLE
+    return node.op in ("literal", "column") or (widened and _chosen(node.args[0]))
 
 
 def is_json(sql: str) -> str:

@@ -67,7 +67,7 @@ class Rule:
         namespaces: the source's ids may be `namespace.schema.table`.
         own: the user's functions by upper-case name.
         on_error: what a value does that makes an expression fail.
-        typed: what `cdc.transform.compiled.typing_of` has found of it, by table schema.
+        typed: what `cdc.transform.rule_types.typing_of` has found of it, by table schema.
     """
 
     name: str

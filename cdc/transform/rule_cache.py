@@ -11,7 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from cdc.schema import TableSchema
-from cdc.transform.compiled import CompiledRule, compile_rule
+from cdc.transform.compiled import CompiledRule
+from cdc.transform.compiler import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.rule import Rule
 from cdc.transform.rules import Rules

@@ -15,11 +15,11 @@ from cdc.errors import Problem, SpecError
 from cdc.pattern import TablePattern
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.transform.changes import rule_changes
-from cdc.transform.compiled import typing_of
 from cdc.transform.inputs import OF_CHANGE, OF_TABLE
 from cdc.transform.model_use import uses_model
 from cdc.transform.models import loaded_models
 from cdc.transform.rule import OwnFunction, Rule, parse_rule
+from cdc.transform.rule_types import typing_of
 from cdc.transform.texts import RuleSettings, RuleSource
 from cdc.transform.typed import columns
 from cdc.transform.user import LoadedFunction, load

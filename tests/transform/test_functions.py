@@ -16,7 +16,7 @@ from transform_rules import applied, compiled, rule
 from cdc.errors import SpecError
 from cdc.schema import TableSchema
 from cdc.transform.catalogue import FUNCTIONS
-from cdc.transform.compiled import compile_rule
+from cdc.transform.compiler import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.lacking import groups
 from cdc_services.server import MySqlServer

@@ -11,7 +11,7 @@ from tiers import EXHAUSTIVE
 from transform_rules import SCHEMA, ZONE, applied, rule
 
 from cdc.errors import SpecError
-from cdc.transform.compiled import compile_rule
+from cdc.transform.compiler import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.failures import Counts
 

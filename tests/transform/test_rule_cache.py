@@ -10,7 +10,7 @@ from transform_rules import NOW, TABLE, rule, text
 from cdc.schema import Column, DataType, TableSchema
 from cdc.testing.blocks import block, images
 from cdc.transform import rule_cache
-from cdc.transform.compiled import compile_rule
+from cdc.transform.compiler import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.rules import Rules
 from cdc.transform.runner import RuleRunner

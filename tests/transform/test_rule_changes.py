@@ -23,7 +23,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.transform.changes import rule_changes
-from cdc.transform.compiled import typing_of
+from cdc.transform.rule_types import typing_of
 
 
 def column(name: str, kind: str, *, nullable: bool = True) -> Column:

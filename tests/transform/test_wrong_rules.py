@@ -8,7 +8,7 @@ import pytest
 from transform_rules import ROW, SCHEMA, ZONE, applied, compiled, texts_in
 
 from cdc.errors import SpecError
-from cdc.transform.compiled import compile_rule
+from cdc.transform.compiler import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.rule import parse_rule
 from cdc.transform.texts import RuleTexts

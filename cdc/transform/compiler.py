@@ -1,0 +1,101 @@
+"""Rules to `CompiledRule`: expressions in the engine's SQL, prepared as one statement for all rows of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from cdc.errors import SpecError
+from cdc.schema import TableSchema
+from cdc.transform import inputs
+from cdc.transform.compiled import CompiledRule
+from cdc.transform.computation import Expression, Whole, selected
+from cdc.transform.engine import Engine, ExpressionFailed
+from cdc.transform.limits import bounded
+from cdc.transform.outputs import OutputColumn
+from cdc.transform.rule import Rule
+from cdc.transform.rule_types import typing_of
+from cdc.transform.syntax import ExpressionError
+from cdc.transform.translate import Translator
+from cdc.transform.trial import prove_each, text_of, try_constants
+from cdc.transform.typed import Typed, columns
+from cdc.transform.user_types import arrow_of
+
+
+def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool = True) -> CompiledRule:
+    """Check a rule against a table's schema and prepare it. Raises SpecError with every problem of the rule.
+
+    With `prove`, it is also tried on no row, and its constants by themselves: what only the engine can refuse is then
+    found here.
+    """
+    checked = typing_of(rule, schema)
+    made, result, wanted = checked.outputs, checked.schema, checked.condition
+    computed = [output for output in made if not output.passes]
+    used = dict.fromkeys(
+        name
+        for node in [*(output.node for output in computed), *([wanted] if wanted else [])]
+        for name in columns(node)
+    )
+    names = (*(name for name in used if name != "__row"), "__row")
+    translator = Translator(inputs.engine_names(names))
+    arrow = inputs.engine_schema(schema, names)
+    expressions = tuple(
+        Expression(output.column.name, output.sql, _sql(rule, output, translator), _secret(rule, output.node))
+        for output in computed
+    )
+    whole = _whole(rule, computed, translator, names)
+    condition_ = None if wanted is None else _condition(rule, wanted, translator)
+    statement = None
+    if expressions or condition_ is not None:
+        select = [*(['"__row"'] if condition_ is not None else []), *selected(expressions, whole)]
+        try:
+            statement = engine.shared(select or ["NULL"], condition_.sql if condition_ is not None else None, arrow)
+            if prove:
+                statement.run(pa.RecordBatch.from_pylist([], schema=arrow))
+                try_constants(checked, translator, engine, arrow)
+        except ExpressionFailed:
+            prove_each(rule, checked, translator, engine, arrow)
+            raise
+    partition = tuple(next(n for n in result.names if n.casefold() == key.casefold()) for key in rule.partition_keys)
+    return CompiledRule(
+        rule, made, wanted, engine, expressions, condition_, statement, whole, schema, result, partition,
+        rule.table_options, names, arrow,
+    )  # fmt: skip
+
+
+def _sql(rule: Rule, output: OutputColumn, translator: Translator) -> str:
+    try:
+        return bounded(translator.sql(output.node), output.node)
+    except ExpressionError as error:
+        raise SpecError([text_of(rule).problem(each) for each in error.mistakes]) from error
+
+
+def _whole(
+    rule: Rule, computed: Sequence[OutputColumn], translator: Translator, names: Sequence[str]
+) -> dict[int, Whole]:
+    """Computed columns that are calls of functions on arrays, by their number; not those without any column in them."""
+    found = {}
+    for number, output in enumerate(computed):
+        own = rule.own.get(output.node.op.removeprefix("own ")) if output.node.op.startswith("own ") else None
+        if own is not None and own.whole is not None and columns(output.node):
+            empty = pa.array([], arrow_of(output.node.type))
+            arguments = tuple(
+                names.index(arg.value) if arg.op == "column" else translator.sql(arg) for arg in output.node.args
+            )
+            found[number] = Whole(own.whole, arguments, empty)
+    return found
+
+
+def _condition(rule: Rule, node: Typed, translator: Translator) -> Expression:
+    assert rule.filter is not None
+    text = rule.filter.text
+    try:
+        return Expression("", text.text.strip(), translator.sql(node), _secret(rule, node))
+    except ExpressionError as error:
+        raise SpecError([text.problem(each) for each in error.mistakes]) from error
+
+
+def _secret(rule: Rule, node: Typed) -> bool:
+    masked = {mask.column.casefold() for mask in rule.masks}
+    return any(column.casefold() in masked for column in columns(node))

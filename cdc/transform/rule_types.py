@@ -1,0 +1,85 @@
+"""A rule held against a table's schema: the types of its columns and its filter, before anything is prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cdc.errors import Problem, SpecError
+from cdc.schema import TableSchema
+from cdc.transform.check import Scope, check
+from cdc.transform.model_use import refuse_deciding
+from cdc.transform.operators import condition
+from cdc.transform.outputs import OutputColumn, outputs, resulting_schema
+from cdc.transform.rule import Rule
+from cdc.transform.syntax import ExpressionError
+from cdc.transform.typed import Typed
+
+MOST_TYPED = 2_000
+"""Schemas that a rule keeps its types for: more than tables usually are."""
+
+
+@dataclass(frozen=True)
+class Typing:
+    """A rule checked against a table's schema, before anything is prepared.
+
+    Attributes:
+        schema: the resulting schema.
+        outputs: its columns.
+        condition: the filter, None without one.
+    """
+
+    schema: TableSchema
+    outputs: tuple[OutputColumn, ...]
+    condition: Typed | None
+
+
+def typing_of(rule: Rule, schema: TableSchema) -> Typing:
+    """Check a rule against a table's schema. Needs no engine. Raises SpecError with every problem of the rule.
+
+    The rule keeps what is found: driver and tasks ask for it again and again.
+    """
+    found: Typing | None = rule.typed.get(schema)
+    if found is None:
+        found = rule.typed[schema] = _typing_of(rule, schema)
+        if len(rule.typed) > MOST_TYPED:
+            rule.typed.popitem(last=False)
+    return found
+
+
+def _typing_of(rule: Rule, schema: TableSchema) -> Typing:
+    own = {name: function.callee for name, function in rule.own.items()}
+    problems: list[Problem] = []
+    made: list[OutputColumn] = []
+    wanted: Typed | None = None
+    try:
+        made = outputs(rule, Scope(schema, rule.metadata, own=own))
+    except SpecError as error:
+        problems += error.problems
+    try:
+        wanted = _filter(rule, schema, made, own)
+    except SpecError as error:
+        problems += error.problems if made else ()
+    if problems:
+        raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+    result = resulting_schema(rule, schema, made)
+    refuse_deciding(rule, result, made, wanted)
+    return Typing(result, tuple(made), wanted)
+
+
+def _filter(rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], own: Mapping[str, object]) -> Typed | None:
+    """The filter over source columns, and over computed columns by their names."""
+    if rule.filter is None:
+        return None
+    masked = {mask.column.casefold() for mask in rule.masks}
+    aliases = {
+        output.column.name: output.node
+        for output in made
+        if output.column.name.casefold() not in masked
+        and not (output.passes and output.column.name == output.node.value)
+    }
+    scope = Scope(schema, rule.metadata, aliases, own)  # type: ignore[arg-type]
+    try:
+        return condition(check(rule.filter.node, scope), "a filter")
+    except ExpressionError as error:
+        raise SpecError([rule.filter.text.problem(each) for each in error.mistakes]) from error
