@@ -134,5 +134,6 @@ _LOGICAL: dict[str, Callable[[Mapping[str, str]], tuple[DataType, Encoding]]] = 
     "io.debezium.data.geometry.Point": _plain(Kind.GEOMETRY, Encoding.GEOMETRY),
     "io.debezium.data.geometry.Geometry": _plain(Kind.GEOMETRY, Encoding.GEOMETRY),
     "io.debezium.data.geometry.Geography": _plain(Kind.GEOMETRY, Encoding.GEOMETRY),
+    "io.debezium.data.VariableScaleDecimal": _plain(Kind.STRING, Encoding.DECIMAL_STRUCT),
     "io.debezium.data.FloatVector": lambda parameters: (DataType(Kind.VECTOR, 2048), Encoding.VECTOR),
 }

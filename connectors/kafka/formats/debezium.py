@@ -35,7 +35,7 @@ from connectors.kafka.formats.modes import DecodingModes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
 from connectors.kafka.formats.schema_changes import schema_change, table_changes, unsigned_columns
 from connectors.kafka.formats.tombstones import lone_tombstones, with_deletes
-from connectors.kafka.formats.wrapped import Opener, Unwrapper, by_key, key_object
+from connectors.kafka.formats.wrapped import ROUTED, Opener, Unwrapper, by_key, key_object
 from connectors.kafka.kernels import NULL, OBJECT, STRING
 
 _ENVELOPE = Tree({
@@ -47,6 +47,9 @@ _CREATE, _READ, _UPDATE, _DELETE, _TRUNCATE, _NOTE = b"crudtm"
 
 
 _NO_OP = "neither a change nor a note of Debezium: it has no `op` (rows without an envelope are value.format: json)"
+
+
+_NO_TABLE = "source.table is missing, which Debezium writes (but for MongoDB) and Flink's format of that name does not"
 
 
 class DebeziumFormat:
@@ -133,7 +136,7 @@ class DebeziumFormat:
         elif scan.cells("op").raw(place) == b"m":
             reading.count(f"logical-messages-left-out {topic}", 1)
         elif scan.cells("op").kinds[place] >= STRING:
-            reading.unreadable[number] = "Debezium's source.table is missing"
+            reading.unreadable[number] = _NO_TABLE
         elif scan.cells("status").kinds[place] < STRING and scan.cells("ts_ms").kinds[place] <= NULL:
             reading.unreadable[number] = _NO_OP
 
@@ -162,7 +165,7 @@ def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:
     if not there.any():
         return ()
     fields = key_object(messages.key(int(numbers[np.argmax(there)])))
-    return None if fields is None else tuple(fields)
+    return None if fields is None else tuple(name for name in fields if name != ROUTED)
 
 
 def _images(
@@ -209,7 +212,7 @@ def _rows_of_keys(
         if found is None:
             reading.unreadable[int(numbers[row])] = "a delete with neither the row before nor a key to find it by"
             continue
-        text = json.dumps(found).encode("utf-8")
+        text = json.dumps({name: found[name] for name in key}).encode("utf-8")
         starts[row], stops[row], kinds[row] = end, end + len(text), OBJECT
         parts.append(text)
         end += len(text)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from decimal import Context, Decimal
 from enum import Enum, auto
 from typing import Any
 
@@ -30,6 +33,8 @@ class Encoding(Enum):
     NATURAL = auto()
     """Numbers as numbers or text, text as text, bytes as base64, moments as ISO text or as counts of `unit_us`."""
     DECIMAL_BYTES = auto()
+    DECIMAL_STRUCT = auto()
+    """Debezium's {"scale": number, "value": base64}, as its digits."""
     HEX = auto()
     BASE64_URL = auto()
     """Base64 with `-` and `_` in place of `+` and `/`."""
@@ -220,6 +225,22 @@ def _decimal_bytes(field: Field, cells: Cells) -> pa.Array:
     return convert.decimal_bytes(cells, field.type.length or 10, field.type.scale or 0)
 
 
+def _decimal_struct(field: Field, cells: Cells) -> pa.Array:
+    return convert.each(convert.text(cells), _digits, pa.string(), "is no decimal with a scale")
+
+
+def _digits(item: str) -> str:
+    match json.loads(item):
+        case {"scale": int(scale), "value": str(value)} if abs(scale) <= _MOST_SCALE and len(value) <= _MOST_SCALE:
+            number = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
+            return f"{Decimal(number).scaleb(-scale, _EXACT):f}"
+    raise ValueError(item)
+
+
+_MOST_SCALE = 20_000
+_EXACT = Context(prec=_MOST_SCALE * 3)
+
+
 def _from_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
     return convert.cast(values.cast(pa.string()), target)
 
@@ -256,13 +277,23 @@ def _bits_number(field: Field, cells: Cells) -> pa.Array:
 
 def _enum_number(field: Field, cells: Cells) -> pa.Array:
     """The member's number from 1; 0 is the empty text of an invalid value. Text that is no number is the member."""
+    if field.becomes and not field.labels:
+        return convert.text(cells)
     names = ("", *field.labels)
     return convert.each(
-        convert.text(cells), lambda item: names[int(item)] if item.isdigit() else item, pa.string(), "is no member"
+        convert.text(cells), lambda item: names[int(item)] if item.isdigit() else item, pa.string(), _NO_MEMBER
     )
 
 
+_NO_MEMBER = (
+    "is no member that its type names; where that names none, declare the column (`columns`) to take its number"
+)
+
+
 def _set_number(field: Field, cells: Cells) -> pa.Array:
+    if field.becomes and not field.labels:
+        return convert.text(cells)
+
     def members(item: str) -> str:
         if not item.isdigit():
             return item
@@ -271,12 +302,10 @@ def _set_number(field: Field, cells: Cells) -> pa.Array:
             raise ValueError(item)
         return ",".join(label for place, label in enumerate(field.labels) if mask >> place & 1)
 
-    return convert.each(convert.text(cells), members, pa.string(), "are no members")
+    return convert.each(convert.text(cells), members, pa.string(), _NO_MEMBER)
 
 
 def _set_list(field: Field, cells: Cells) -> pa.Array:
-    import json
-
     return convert.each(convert.text(cells), lambda item: ",".join(json.loads(item)), pa.string(), "is no list")
 
 
@@ -317,6 +346,7 @@ def has_values(cells: Cells) -> bool:
 
 _SPECIAL: dict[Encoding, Callable[[Field, Cells], pa.Array]] = {
     Encoding.DECIMAL_BYTES: _decimal_bytes,
+    Encoding.DECIMAL_STRUCT: _decimal_struct,
     Encoding.HEX: _hex,
     Encoding.BASE64_URL: _base64_url,
     Encoding.LATIN1: _latin1,

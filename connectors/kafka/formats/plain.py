@@ -1,12 +1,13 @@
 """Plain JSON: a message's value is the row, one without a value deletes the row of its key (a compacted topic).
 
 Rows that Debezium's ExtractNewRecordState has taken out of envelopes are such rows; those whose member `__deleted` is
-true are deleted.
+true are deleted. Connect's converter writes its tombstones as `null`, with a schema around it or without.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,21 +49,29 @@ class PlainFormat:
         reading = Reading()
         messages, found = self._wrapped.opened(messages)
         reading.unreadable.update(found.unreadable)
-        deletes = np.flatnonzero(~messages.values.there)
-        numbers, texts, shapes = found.numbers, found.texts, found.shapes
-        if len(deletes):
-            numbers, texts, shapes = _with_deletes(messages, reading, deletes, found)
+        there = messages.values.there.copy()
+        gone = _says(found.texts, b"null")
+        there[found.numbers[gone]] = False
+        rows = replace(
+            found,
+            numbers=found.numbers[~gone],
+            texts=found.texts.take(np.flatnonzero(~gone)),
+            shapes=found.shapes[~gone],
+        )
+        numbers, texts, shapes = rows.numbers, rows.texts, rows.shapes
+        if not there.all():
+            numbers, texts, shapes = _with_deletes(messages, reading, np.flatnonzero(~there), rows)
         if len(texts):
-            self._sort(messages, reading, numbers, texts, shapes)
+            self._sort(messages, reading, numbers, texts, shapes, there)
         return reading
 
-    def _sort(self, messages: Messages, reading: Reading, numbers: Any, texts: Texts, shapes: Any) -> None:
+    def _sort(self, messages: Messages, reading: Reading, numbers: Any, texts: Texts, shapes: Any, there: Any) -> None:
         scan = _OBJECT.scan(texts)
         deleted = _says_true(scan.cells(_DELETED))
         for place in np.flatnonzero(scan.faults).tolist():
             reading.unreadable[int(numbers[place])] = scan.fault(place)
         good = np.flatnonzero(scan.faults == 0)
-        kinds = np.where(messages.values.there[numbers] & ~deleted, AFTER, DELETE).astype(np.uint8)
+        kinds = np.where(there[numbers] & ~deleted, AFTER, DELETE).astype(np.uint8)
         table = TableId.parse(messages.topic)
         parts = [(table, int(shapes[good[first]]), good[first:last]) for first, last in consecutive(shapes[good])]
         for _, shape, rows in gathered(parts):
@@ -71,8 +80,8 @@ class PlainFormat:
                     texts.part(texts.begins[members], texts.ends[members]), None, numbers[members],
                     np.zeros(len(members), np.int32), kinds[members], messages.times_ms[numbers[members]],
                 )  # fmt: skip
-                there = messages.keys.there[numbers[members]]
-                key = key_object(messages.key(int(numbers[members[np.argmax(there)]])))
+                keyed = messages.keys.there[numbers[members]]
+                key = key_object(messages.key(int(numbers[members[np.argmax(keyed)]])))
                 names = None if key is None else tuple(key)
                 reading.groups.append(
                     TableGroup(table, self._wrapped.shapes[shape].fields, names, images, upserts=True)
@@ -81,9 +90,16 @@ class PlainFormat:
 
 def _says_true(cells: Cells) -> Any:
     """bool[n] values that are true, or "true" as a text."""
-    found = cells.kinds == TRUE
-    for row in np.flatnonzero(cells.kinds == STRING) if (cells.kinds == STRING).any() else ():
-        found[row] = cells.stops[row] - cells.starts[row] == len(b"true") and cells.raw(int(row)) == b"true"
+    return (cells.kinds == TRUE) | (
+        (cells.kinds == STRING) & _says(cells.texts.part(cells.starts, cells.stops), b"true")
+    )
+
+
+def _says(texts: Texts, word: bytes) -> Any:
+    """bool[n] texts that are this word."""
+    found = texts.ends - texts.begins == len(word)
+    for place, letter in enumerate(word):
+        found[found] = texts.data[texts.begins[found] + place] == letter
     return found
 
 

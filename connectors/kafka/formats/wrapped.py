@@ -18,6 +18,9 @@ from connectors.kafka.kernels import ABSENT, NULL, OBJECT, prefixes
 
 _WRAPPED = Tree({"schema": None, "payload": None})
 
+ROUTED = "__dbz__physicalTableIdentifier"
+"""The member that Debezium's ByLogicalTableRouter adds to keys; the messages themselves name their table."""
+
 Learn = Callable[[Mapping[str, Any]], "tuple[Field, ...] | None"]
 """The fields of the rows in a Connect schema; None when it has no rows."""
 
@@ -81,7 +84,8 @@ class Unwrapper:
             text = json.dumps(schema)
             if text not in self._of_keys:
                 self._of_keys[text] = len(self.shapes)
-                self.shapes.append(Shape(len(self.shapes), connect.fields_of(schema)))
+                fields = tuple(field for field in connect.fields_of(schema) if field.name != ROUTED)
+                self.shapes.append(Shape(len(self.shapes), fields))
         except (ValueError, RecursionError):
             return None
         return self._of_keys[text]

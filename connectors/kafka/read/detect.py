@@ -29,6 +29,7 @@ _SIGNS: tuple[tuple[str, frozenset[str]], ...] = (
     (DEBEZIUM, frozenset({"ddl", "source"})),
     (DEBEZIUM, frozenset({"status", "id", "ts_ms"})),
     (CANAL, frozenset({"type", "database", "table", "isDdl"})),
+    (CANAL, frozenset({"type", "database", "table", "pkNames"})),
     (MAXWELL, frozenset({"type", "database", "ts"})),
 )
 """Members that tell a format, when all of them are there."""

@@ -225,8 +225,8 @@ class ReadOrder:
         waiting = self._waiting.get(at)
         if waiting is None:
             return "the rows' topics do not begin with the name of its topic, so it has no order with them"
-        if sum(key[0] == waiting.lead for key in parts) > 1:
-            return f"{waiting.lead} has several partitions, so statements have no order among themselves"
+        if sum(key[0] == waiting.lead and self._ended.get(part.name, 0) > 0 for key, part in parts.items()) > 1:
+            return f"{waiting.lead} has messages in several partitions, so statements have no order among themselves"
         for part in self._with_rows(waiting, known, parts):
             reached = self.reached.get(part.name)
             if reached is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from debezium_messages import INT64, TEXT, envelope, struct, with_schema
+from debezium_messages import INT64, TEXT, envelope, key_with_schema, struct, with_schema
 from kafka_log import Follower, TopicLog
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
@@ -87,6 +87,26 @@ def test_rows_with_a_schema_and_without_an_envelope_are_no_envelopes(tmp_path: P
     assert rows(followed(tmp_path / "plain", ({"id": 1}, value), **PLAIN)) == [("+U", {"id": 1})]
 
 
+TOMBSTONES = {"null": b"null", "with a schema": with_schema({"id": INT64}, None), "nothing": None}
+
+
+@pytest.mark.parametrize("case", TOMBSTONES)
+def test_a_tombstone_of_rows_out_of_their_envelopes(tmp_path: Path, case: str) -> None:
+    """Connect's JsonConverter writes a null where the record has a schema, as ExtractNewRecordState leaves it."""
+    found = followed(tmp_path, ({"id": 1}, {"id": 1}), ({"id": 1}, TOMBSTONES[case]), ({"id": 2}, {"id": 2}), **PLAIN)
+    assert rows(found) == [("+U", {"id": 1}), ("-D", {"id": 1}), ("+U", {"id": 2})]
+
+
+def test_keys_of_tables_that_a_router_put_into_one_topic(tmp_path: Path) -> None:
+    """ByLogicalTableRouter adds the name of the table to the key, not to the row."""
+    routed = "__dbz__physicalTableIdentifier"
+    key = key_with_schema({"id": INT64, routed: TEXT}, {"id": 1, routed: "srv.shop.orders"})
+    added = with_schema({"id": INT64, "v": TEXT}, envelope("c", None, {"id": 1, "v": "a"}), ("id",))
+    removed = with_schema({"id": INT64, "v": TEXT}, envelope("d", None, None), ("id",))
+    found = followed(tmp_path, (key, added), (key, removed), (key, added), (key, None))
+    assert rows(found) == [("+I", {"id": 1, "v": "a"}), ("-D", {"id": 1, "v": None})] * 2
+
+
 def maxwell(kind: str, data: Any, **more: Any) -> dict[str, Any]:
     return {"database": "s", "table": "t", "type": kind, "ts": 1, "data": data, **more}
 
@@ -132,3 +152,17 @@ def test_canals_form_as_other_programs_write_it(tmp_path: Path) -> None:
     assert str(created.schema.columns[1].type) == "STRING"  # type: ignore[union-attr]
     assert row == ("+I", {"id": 1, "v": "abc"})
     assert found.counts == {}
+
+
+def test_members_that_their_type_does_not_name(tmp_path: Path) -> None:
+    """TiCDC's ENUM and SET are numbers, and their type has no list: a declared column takes the number."""
+    row = canal("INSERT", [{"id": "1", "e": "2", "s": "3"}], mysqlType={"id": "int", "e": "enum", "s": "set"})
+    with pytest.raises(CorruptLog, match=r"column e: is no member .* declare the column \(`columns`\)"):
+        rows(followed(tmp_path / "fail", (None, row)))
+    declared = followed(tmp_path / "told", (None, row), columns={"s.t": {"e": "INT", "s": "STRING"}})
+    assert rows(declared) == [("+I", {"id": 1, "e": 2, "s": "3"})]
+
+
+def test_messages_of_flink_cdcs_sink_are_canals(tmp_path: Path) -> None:
+    row = {"old": None, "data": [{"id": 1}], "type": "INSERT", "database": "s", "table": "t", "pkNames": ["id"]}
+    assert rows(followed(tmp_path, ({"TableId": "s.t", "id": 1}, row))) == [("+I", {"id": 1})]

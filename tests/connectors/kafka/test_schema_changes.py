@@ -40,7 +40,8 @@ def ddl(
 
 
 def topics(**more: int) -> TopicLog:
-    return TopicLog(**{"srv": 1, TABLE: 2, **more})
+    """The connector writes statements to the first partition, however many the topic has."""
+    return TopicLog(**{"srv": 2, TABLE: 2, **more})
 
 
 def write(log: TopicLog, partition: int, *records: tuple[bytes, bytes], topic: str = TABLE) -> None:
@@ -72,6 +73,16 @@ def test_rows_of_every_partition_stand_on_their_side_of_a_statement(tmp_path: Pa
         {"id": 4, "c": 4, "d": 4},
     ]
     assert (found.counts, found.notices) == ({}, ())
+
+
+def test_statements_of_several_partitions_have_no_order(tmp_path: Path) -> None:
+    log = topics()
+    for number, name in enumerate("ab"):
+        write(log, number, (b"", ddl(20 + number, f"alter table orders drop column {name}", ["id"])), topic="srv")
+    write(log, 0, row(10, id=1, a=1, b=1), row(30, id=2))
+    found = Follower(log, tmp_path)
+    assert [item for batch in followed(found) for item in batch if isinstance(item, DropColumn)] == []
+    assert ["srv has messages in several partitions" in told for told in found.notices] == [True, True]
 
 
 def test_a_renamed_and_a_dropped_table(tmp_path: Path) -> None:

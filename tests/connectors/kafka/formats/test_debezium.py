@@ -103,6 +103,8 @@ TYPES = [
     (logical("int32", "io.debezium.time.Year"), 2026, "INT", 2026),
     (logical("string", "io.debezium.data.EnumSet", allowed="x,y"), "x,y", "STRING", "x,y"),
     (logical("string", "io.debezium.data.Json"), '{"a": 1}', "JSON", '{"a": 1}'),
+    (logical("struct", "io.debezium.data.VariableScaleDecimal"), {"scale": 3, "value": "/h3A"}, "STRING", "-123.456"),
+    (logical("struct", "io.debezium.data.VariableScaleDecimal"), {"scale": -2, "value": "BQ=="}, "STRING", "500"),
     (logical("struct", "io.debezium.data.geometry.Geometry"), {"wkb": "AQE=", "srid": 4326}, "GEOMETRY",
      b"\xe6\x10\0\0\x01\x01"),
     (logical("array", "io.debezium.data.FloatVector"), [1.0, 2.5], "VECTOR(2048)", [1.0, 2.5]),
