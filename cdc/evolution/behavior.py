@@ -109,11 +109,6 @@ class Policy:
         """Whether every change is carried out as it is."""
         return self.behavior in (Behavior.EVOLVE, Behavior.EXCEPTION) and self.include is None and not self.exclude
 
-    @property
-    def leaves_out_missing(self) -> bool:
-        """Whether rows of a table that the sink does not have are left out, as it has refused to create it."""
-        return self.behavior is Behavior.TRY_EVOLVE and not _named("create.table", self.exclude or ())
-
 
 _LEFT_OUT = ("truncate.table", "drop.table")
 
