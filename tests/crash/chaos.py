@@ -184,7 +184,7 @@ def _lakes(first: int, count: int) -> None:
     """Tables that are snapshotted, altered, paused and routed elsewhere, into lakes. Raises AssertionError."""
     print(f"lives of tables into lakes, seeds {first} to {first + count - 1}", flush=True)
     for seed in range(first, first + count):
-        for lake in ("iceberg", "paimon"):
+        for lake in ("iceberg", "paimon", "paimon-rest"):
             with tempfile.TemporaryDirectory(prefix="cdc-lake-") as folder:
                 live(lake, seed, Path(folder))
 

@@ -19,6 +19,7 @@ import iceberg_judge
 import paimon_judge
 from iceberg_harness import IcebergHarness
 from paimon_harness import PaimonHarness
+from paimon_rest import rest_catalog, rest_options
 from test_random_lives import Life, Point
 
 from cdc import faults
@@ -136,15 +137,26 @@ def live(lake: str, seed: int, folder: Path, *, lost: float = 0.02, judged: bool
     Raises AssertionError with the seed when the lake does not end with the rows of the source.
     """
     calls = _Calls(Random(seed), lost)
-    sink = _iceberg(folder) if lake == "iceberg" else _paimon(folder)
-    sink.calls = calls
-    life = Life(seed, folder / "state", sink)
-    life.points = (*Point, *LakePoint)
-    with patch.object(derive.log, "warning", life.notice), _troubled(lake, calls):
-        life.run()
-    with _judge(sink) if judged else nullcontext():
-        for table in sorted(sink.tables) if judged else ():
-            _compare(sink, table, f"seed {seed}: {table}")
+    with _sink(lake, folder) as sink:
+        sink.calls = calls
+        life = Life(seed, folder / "state", sink)
+        life.points = (*Point, *LakePoint)
+        with patch.object(derive.log, "warning", life.notice), _troubled(lake, calls):
+            life.run()
+        with _judge(sink, folder) if judged else nullcontext():
+            for table in sorted(sink.tables) if judged else ():
+                _compare(sink, table, f"seed {seed}: {table}")
+
+
+@contextmanager
+def _sink(lake: str, folder: Path) -> Iterator[IcebergLife | PaimonLife]:
+    if lake == "iceberg":
+        yield _iceberg(folder)
+    elif lake == "paimon":
+        yield _paimon(folder, {})
+    else:
+        with rest_catalog(folder / "lake") as (_, address):
+            yield _paimon(folder, rest_options(address))
 
 
 def _compare(sink: IcebergLife | PaimonLife, table: TableId, where: str) -> None:
@@ -168,23 +180,23 @@ def _iceberg(folder: Path) -> IcebergLife:
     return sink
 
 
-def _paimon(folder: Path) -> PaimonLife:
+def _paimon(folder: Path, catalog: dict[str, str]) -> PaimonLife:
     kept = {"num-retained.min": "1", "num-retained.max": "2", "time-retained": "1 ms"}
     kept = {f"table.properties.snapshot.{name}": text for name, text in kept.items()}
-    harness = PaimonHarness(folder, {**_OPTIONS, **kept})
+    harness = PaimonHarness(folder, {**_OPTIONS, **kept, **catalog})
     sink = PaimonLife(harness.options, harness.context)
     sink.harness = harness
     return sink
 
 
 @contextmanager
-def _judge(sink: IcebergLife | PaimonLife) -> Iterator[None]:
+def _judge(sink: IcebergLife | PaimonLife, folder: Path) -> Iterator[None]:
     if isinstance(sink, IcebergLife):
         with iceberg_judge.Judge() as iceberg:
             sink.judge = iceberg
             yield
     else:
-        with paimon_judge.Judge({"warehouse": sink.harness.options.catalog_options()["warehouse"]}) as paimon:
+        with paimon_judge.Judge({"warehouse": str(folder / "lake")}) as paimon:
             sink.judge = paimon
             yield
 
@@ -200,13 +212,15 @@ def _called(lake: str) -> list[tuple[Any, str]]:
         files = [(load, "write_rows"), (load, "write_bytes"), (commits, "write_deletes"), (snapshots, "delete_quietly")]
         return [*((SqlCatalog, name) for name in names), *files]
     from pypaimon.catalog.filesystem_catalog import FileSystemCatalog
+    from pypaimon.catalog.rest.rest_catalog import RESTCatalog
 
     from connectors.paimon import commits, load, snapshots
     from connectors.paimon.upkeep import publishing
 
     names = ("create_table", "alter_table", "drop_table", "rename_table")
     rest = [(load, "write_files"), (commits, "commit_files"), (snapshots, "native"), (publishing, "create")]
-    return [*((FileSystemCatalog, name) for name in names), *rest]
+    catalog = FileSystemCatalog if lake == "paimon" else RESTCatalog
+    return [*((catalog, name) for name in names), *rest]
 
 
 @contextmanager
