@@ -23,10 +23,10 @@ def examine_folder(subject: str, folder: Path) -> Iterator[Finding]:
         yield error(subject, f"{there} cannot be written to", "give this user write access, or choose another place")
         return
     free = shutil.disk_usage(there).free
-    told = f"{folder}: {free / (1 << 30):.1f} GiB free"
+    message = f"{folder}: {free / (1 << 30):.1f} GiB free"
     if free < _NONE:
-        yield error(subject, told, "free some space, or choose another place")
+        yield error(subject, message, "free some space, or choose another place")
     elif free < _LITTLE:
-        yield warning(subject, told, "free some space: rows wait there until they are committed")
+        yield warning(subject, message, "free some space: rows wait there until they are committed")
     else:
-        yield ok(subject, told)
+        yield ok(subject, message)

@@ -175,13 +175,13 @@ def events(changes: Iterable[SchemaChange]) -> list[SourceEvent]:
     return [event(change) for change in changes]
 
 
-def changes(told: Iterable[SourceEvent]) -> list[SchemaChange]:
+def changes(events: Iterable[SourceEvent]) -> list[SchemaChange]:
     """The schema changes of the log among events."""
-    return [change for each in told if (change := _change(each)) is not None]
+    return [change for each in events if (change := _change(each)) is not None]
 
 
-def _change(told: SourceEvent) -> SchemaChange | None:
-    match told:
+def _change(event: SourceEvent) -> SchemaChange | None:
+    match event:
         case TableCreated(created=change) | TableChanged(change=change):
             return change
         case TableDropped(table=table, statement=statement):
@@ -194,13 +194,13 @@ def _change(told: SourceEvent) -> SchemaChange | None:
             return None
 
 
-def schemas_behind(schemas: Mapping[TableId, TableSchema], told: Iterable[SourceEvent]) -> dict[TableId, TableSchema]:
+def schemas_behind(schemas: Mapping[TableId, TableSchema], events: Iterable[SourceEvent]) -> dict[TableId, TableSchema]:
     """The schemas of a source's tables behind events, in order; `schemas` stays as it is.
 
     Raises EngineError for a change that does not fit its table.
     """
     found = dict(schemas)
-    for each in told:
+    for each in events:
         advance_schemas(found, each)
     return found
 

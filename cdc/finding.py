@@ -22,26 +22,26 @@ class Finding:
 
     Attributes:
         subject: one or two words, such as `binlog retention`.
-        told: what was found, never a secret.
+        message: what was found, never a secret.
         fix: a statement or a step; empty where nothing is to be done.
     """
 
     level: Level
     subject: str
-    told: str
+    message: str
     fix: str = ""
 
 
-def ok(subject: str, told: str) -> Finding:
+def ok(subject: str, message: str) -> Finding:
     """Nothing is to be done."""
-    return Finding(Level.OK, subject, told)
+    return Finding(Level.OK, subject, message)
 
 
-def warning(subject: str, told: str, fix: str) -> Finding:
+def warning(subject: str, message: str, fix: str) -> Finding:
     """Something may go wrong."""
-    return Finding(Level.WARNING, subject, told, fix)
+    return Finding(Level.WARNING, subject, message, fix)
 
 
-def error(subject: str, told: str, fix: str) -> Finding:
+def error(subject: str, message: str, fix: str) -> Finding:
     """Something is wrong."""
-    return Finding(Level.ERROR, subject, told, fix)
+    return Finding(Level.ERROR, subject, message, fix)

@@ -113,8 +113,8 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
             made[table] = rules.result(table, schema).schema
         except SpecError as error:
             for each in error.problems:
-                told = replace(each, message=f"{each.message} in {table}")
-                problems.setdefault((each.file, each.line, each.column), told)
+                located = replace(each, message=f"{each.message} in {table}")
+                problems.setdefault((each.file, each.line, each.column), located)
     if problems:
         raise SpecError(sorted(problems.values(), key=lambda each: (each.line, each.column)))
     from cdc.transform.runner import prove  # with the engine, which a pipeline without rules does without

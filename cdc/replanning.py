@@ -59,7 +59,7 @@ def notes_since(
 def _edited(tables: TableViews, rules: Rules | None, paused: Collection[TableId]) -> Iterator[str]:
     views = tables.source, tables.rules
     sources, behind = ({table: schema for table, schema in view.items() if table not in paused} for view in views)
-    texts = {table: told for table, told in tables.rule_texts.items() if table not in paused}
+    texts = {table: text for table, text in tables.rule_texts.items() if table not in paused}
     before = replace(tables, rule_texts=texts)
     try:
         for edit in told_edits(before, texts_of(rules, sources), edits(rules, sources, behind)):

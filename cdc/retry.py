@@ -82,7 +82,7 @@ class Backoff:
     def __init__(self, policy: RetryPolicy, what: str) -> None:
         self._policy, self._what = policy, what
         self._began_s: float | None = None
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._next_s = policy.first_pause_s
 
     def pause(self, state: str = "") -> bool:
@@ -97,14 +97,14 @@ class Backoff:
         """Seconds until the next try, for waits by other means than `pause`; None where that one is False."""
         policy, now = self._policy, self._policy.clock()
         if self._began_s is None:
-            self._began_s = self._told_s = now
+            self._began_s = self._reported_s = now
             log.debug("%s: %s", self._what, state)
         left_s = self._began_s + policy.timeout_s - now
         if left_s <= 0 or policy.stopping():
             return None
         policy.waiting(f"{self._what}: {state}")
-        if now - self._told_s >= _TELL_S:
-            self._told_s = now
+        if now - self._reported_s >= _TELL_S:
+            self._reported_s = now
             log.warning("%s: waiting for %.0f s: %s", self._what, now - self._began_s, state)
         pause_s = min(self._next_s, left_s)
         self._next_s = min(self._next_s * 2, policy.longest_pause_s)

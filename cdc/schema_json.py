@@ -117,8 +117,8 @@ def change_to_json(change: SchemaChange) -> Json:
     """A schema change as an object; `change` names its kind."""
     name, parts = _KINDS[type(change)]
     values = {key: part.write(getattr(change, key)) for key, part in parts.items()}
-    told = {key: value for key, value in values.items() if value is not None}
-    return {"change": name, "table": table_to_json(change.table), **told}
+    given = {key: value for key, value in values.items() if value is not None}
+    return {"change": name, "table": table_to_json(change.table), **given}
 
 
 def change_name(change: SchemaChange) -> str:

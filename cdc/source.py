@@ -159,9 +159,11 @@ class Lag:
     transactions: int | None = None
 
     @classmethod
-    def with_notices(cls, told: Sequence[str], bytes: int = 0, note: str = "", transactions: int | None = None) -> Lag:
+    def with_notices(
+        cls, notices: Sequence[str], bytes: int = 0, note: str = "", transactions: int | None = None
+    ) -> Lag:
         """With the end of a list of notices that only grows."""
-        return cls(bytes, note, tuple(told[-NOTICES:]), len(told), transactions)
+        return cls(bytes, note, tuple(notices[-NOTICES:]), len(notices), transactions)
 
 
 @dataclass(frozen=True, slots=True)

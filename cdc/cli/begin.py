@@ -98,6 +98,6 @@ def import_(
         text = position
     for spec in checked.specs:
         place = None if state_dir is None else Path(of_sink(state_dir, spec))
-        told = import_position(spec, text, place)
+        message = import_position(spec, text, place)
         name = f"{spec.label}: " if spec.sink_name else ""
-        print(printed(f"{name}the next run goes on after {told}"))
+        print(printed(f"{name}the next run goes on after {message}"))

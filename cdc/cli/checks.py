@@ -51,14 +51,14 @@ def verify(
     if background:
         give_way()
 
-    def told(report: TableReport) -> None:
+    def show(report: TableReport) -> None:
         for line in () if as_json else report.lines():
             print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
 
     documents, equal, failed = [], True, 0
     for spec, place in _of_sinks(file, sink, state_dir, as_json=as_json):
         try:
-            found = compare(spec, place, VerifySettings(tables, deep, wait), told)
+            found = compare(spec, place, VerifySettings(tables, deep, wait), show)
         except (SinkError, StateError) as error:
             if not spec.sink_name or sink is not None:
                 raise

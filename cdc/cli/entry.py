@@ -28,7 +28,7 @@ def main() -> None:
     except Exception as error:  # the outermost frame: whatever comes here ends the process
         if os.environ.get("CDC_DEBUG") == "1":
             raise
-        code = _told(error)
+        code = _exit_code(error)
     _leave(code if isinstance(code, int) else int(code is not None))
 
 
@@ -45,7 +45,7 @@ def _open_streams() -> None:
         setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
 
 
-def _told(error: Exception) -> int:
+def _exit_code(error: Exception) -> int:
     """Print an error and return its exit code, also when nobody can read it: then the code alone tells."""
     error = _outside(error)
     try:
@@ -89,7 +89,7 @@ def _leave(code: int) -> None:
         try:
             stream.flush()
         except OSError as error:
-            code = code or (CLOSED_PIPE if isinstance(error, BrokenPipeError) else _told(error))
+            code = code or (CLOSED_PIPE if isinstance(error, BrokenPipeError) else _exit_code(error))
             _give_up(number)
     if "pyspark" in sys.modules:
         os._exit(code)

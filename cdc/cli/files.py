@@ -29,20 +29,20 @@ def validate(
 
     import cdc
 
-    failed, told = False, list[dict[str, Any]]()
+    failed, results = False, list[dict[str, Any]]()
     for file in files:
         found = cdc.validate(shown_name(file), text=text_of(file))
         failed = failed or not found.ok
         if as_json:
             problems, warnings = [[asdict(each) for each in part] for part in found]
-            told.append({"file": file, "ok": found.ok, "problems": problems, "warnings": warnings})
+            results.append({"file": file, "ok": found.ok, "problems": problems, "warnings": warnings})
             continue
         for line in (*found.problems, *found.warnings):
             print(printed(line, longest=LONGEST), file=sys.stderr)
         if found.ok:
             print(printed(f"{file}: ok"))
     if as_json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(results, indent=2))
     raise typer.Exit(2 if failed else 0)
 
 

@@ -282,12 +282,12 @@ def _table(found: list[dict[str, Any]]) -> list[str]:
 
 def _row(each: dict[str, Any]) -> list[str]:
     error = each["last_error"]
-    told = "; ".join(each["file_errors"]) or ("" if error is None else f"{error['type']}: {error['message']}")
+    problem = "; ".join(each["file_errors"]) or ("" if error is None else f"{error['type']}: {error['message']}")
     lag = "" if each["lag_s"] is None else f"{each['lag_s']:.1f} s"
     next_run = "" if each["next_run_s"] is None else _time(each["next_run_s"])
     return [
         each["name"], each["state"], each["attention"], each["source"], each["sink"], f"{each['rows']:,}", lag,
-        next_run, str(each["restarts"]), ", ".join(each["paused"]), told,
+        next_run, str(each["restarts"]), ", ".join(each["paused"]), problem,
     ]  # fmt: skip
 
 

@@ -61,8 +61,8 @@ def run(
             from cdc.job.savepoint import begin_from
             from cdc.job.state_location import state_root
 
-            told = begin_from(pipeline.spec, from_savepoint, state_root(state_dir, pipeline.spec))
-            say("warning", told, log_format)
+            message = begin_from(pipeline.spec, from_savepoint, state_root(state_dir, pipeline.spec))
+            say("warning", message, log_format)
         code = run_here(
             pipeline,
             until_caught_up=until_caught_up,

@@ -33,7 +33,7 @@ class Examined:
     def lines(self) -> Iterator[str]:
         """The findings as lines for people."""
         found = self.finding
-        yield f"{found.level:<7}  {self.part}: {found.subject}: {found.told}"
+        yield f"{found.level:<7}  {self.part}: {found.subject}: {found.message}"
         if found.fix:
             yield f"         -> {found.fix}"
 
@@ -118,8 +118,10 @@ def _sink(spec: PipelineSpec, store: LocalStore) -> Iterator[Finding]:
 
 def _unforeseen(subject: str, failed: Exception) -> Finding:
     """A server that answers what no connector expects, or a defect of the connector."""
-    told = f"its answers are not understood: {type(failed).__name__}: {str(failed)[:200]}"
-    return error(subject, told, "check that the address is that of such a server; CDC_DEBUG=1 `cdc plan` has the trace")
+    message = f"its answers are not understood: {type(failed).__name__}: {str(failed)[:200]}"
+    return error(
+        subject, message, "check that the address is that of such a server; CDC_DEBUG=1 `cdc plan` has the trace"
+    )
 
 
 def _failed(subject: str, failed: CdcError) -> Finding:

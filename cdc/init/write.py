@@ -42,7 +42,7 @@ def _findings(draft: Draft) -> Iterator[str]:
             yield "#"
             yield f"# {title}"
         for finding in found:
-            yield _comment(f"  {finding.subject}: {finding.told}")
+            yield _comment(f"  {finding.subject}: {finding.message}")
             if finding.fix:
                 yield _comment(f"    {finding.fix}")
 

@@ -104,8 +104,8 @@ def _there(server: Served) -> bool:
 
 def _error(error: urllib.error.HTTPError) -> Exception:
     try:
-        told = json.load(error)["error"]
-        told = {"error": told["type"], **{key: str(told[key]) for key in ("message", "where", "hint")}}
+        answer = json.load(error)["error"]
+        answer = {"error": answer["type"], **{key: str(answer[key]) for key in ("message", "where", "hint")}}
     except (ValueError, KeyError, TypeError):
         return EngineError(f"the server answers {error.code} {error.reason}", where=error.url)
-    return from_json(json.dumps(told))
+    return from_json(json.dumps(answer))

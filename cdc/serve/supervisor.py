@@ -185,8 +185,8 @@ class Supervisor:
         try:
             return future.result(timeout_s)
         except TimeoutError as error:
-            told = f"the running batch has not ended after {timeout_s:.0f} s"
-            raise NotNow(told, where=self.spec.label, hint="ask again later") from error
+            message = f"the running batch has not ended after {timeout_s:.0f} s"
+            raise NotNow(message, where=self.spec.label, hint="ask again later") from error
 
     def _between_runs(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()

@@ -212,8 +212,8 @@ class _Checker:
         unknown = {node.text for node in names if isinstance(node, Scalar)} - usable
         missing = {f"there is no function {name}".casefold() for name in unknown}
         found = rules.problems(written, shared) if written else ()
-        told = [*unsound.values(), *(each for each in found if each.message.casefold() not in missing)]
-        self.problems += [self._masked(problem) for problem in told]
+        reported = [*unsound.values(), *(each for each in found if each.message.casefold() not in missing)]
+        self.problems += [self._masked(problem) for problem in reported]
         self.warnings += map(self._as_warning, rules.escapes(written))
         for index, table, first in rules.shadowed(written):
             hint = "only the first rule of a table counts, whatever its filter passes: make one of both, with CASE"
@@ -376,8 +376,8 @@ class _Checker:
         return found
 
     def _as_warning(self, problem: Problem) -> SpecWarning:
-        told = self._masked(problem)
-        return SpecWarning(told.file, told.line, told.column, told.path, told.message, told.hint)
+        masked = self._masked(problem)
+        return SpecWarning(masked.file, masked.line, masked.column, masked.path, masked.message, masked.hint)
 
 
 def _given(node: Node) -> Any:

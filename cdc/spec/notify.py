@@ -76,5 +76,5 @@ class NotifyOptions(Block):
         if self.notify_webhook is None and self.notify_command is None:
             for name in ("notify_on", "notify_lag_s", "notify_repeat_s"):
                 if name in self.model_fields_set:
-                    told = "has no effect without notify.webhook or notify.command"
-                    yield Remark(str(type(self).model_fields[name].alias), told, "add one of them, or take it away")
+                    message = "has no effect without notify.webhook or notify.command"
+                    yield Remark(str(type(self).model_fields[name].alias), message, "add one of them, or take it away")

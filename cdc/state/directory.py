@@ -15,7 +15,7 @@
     <state>/checkpoint/           Spark's offset and commit logs
     <state>/source/, sink/        the connectors' own documents, logs and bulk data (schema history, staged rows)
     <state>/control/              requests to the run (drain, stop)
-    <state>/notices.jsonl         what the source has met, and in notices_told.json how much of it was told
+    <state>/notices.jsonl         what the source has met, and in notices_shown.json how much of it was shown
     <state>/status.json           what the last run did and how it is, for people and other tools (`cdc.status`)
     <state>/history.jsonl         lag and rates by the minute, for a week, for the web page
     <state>/snapshot.json         how far the copying of tables is, for other tools to read
@@ -109,10 +109,10 @@ class StateDir:
 
     def _other_format(self, number: int) -> StateError:
         at = self._position()
-        told = f"; the pipeline has come to {at}" if at else ""
+        reached = f"; the pipeline has come to {at}" if at else ""
         begin = ", or begin there at that position (cdc import FILE POSITION)" if at else ""
         return StateError(
-            f"has format {number}, this version of cdc reads format {FORMAT}{told}",
+            f"has format {number}, this version of cdc reads format {FORMAT}{reached}",
             where=str(self.root),
             hint="use the version of cdc that wrote it; or give another --state-dir: empty the sink's tables, they are "
             f"re-snapshotted then{begin}",

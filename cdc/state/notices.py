@@ -1,7 +1,7 @@
 """Notices of the source for people, on their way from the stream reader to the driver's log.
 
     <state>/notices.jsonl       one line per notice, on disk before its batch is planned
-    <state>/notices_told.json   {"told": 3}: how many of them the driver has shown
+    <state>/notices_shown.json   {"shown": 3}: how many of them the driver has shown
 
 So a notice is told at once also while nothing comes, and by the next run when the one that met it was killed.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from cdc.state.store import Store
 
-_LOG, _TOLD = "notices.jsonl", "notices_told.json"
+_LOG, _SHOWN = "notices.jsonl", "notices_shown.json"
 _MOST = 1000
 """Notices that were told are kept for a look, until there are so many."""
 
@@ -22,7 +22,7 @@ class Notices:
 
     def __init__(self, store: Store) -> None:
         self._store, self._log = store, store.log(_LOG, "log of notices")
-        self._told: int | None = None
+        self._shown: int | None = None
 
     def add(self, notices: Iterable[str]) -> None:
         """Write them down; on disk when it returns. Stream reader process."""
@@ -30,20 +30,20 @@ class Notices:
 
     def drain(self) -> list[str]:
         """The notices that nobody has read yet. Driver, several times a second."""
-        if self._told is None:
-            fields = self._store.read_json(_TOLD)
-            self._told = 0 if fields is None else int(fields["told"])
+        if self._shown is None:
+            fields = self._store.read_json(_SHOWN)
+            self._shown = 0 if fields is None else int(fields["shown"])
         there = len(self._log)
-        if there == self._told:
+        if there == self._shown:
             return []
-        found = [str(item["notice"]) for item in self._log.items(min(self._told, there), there)]
-        self._told = there
-        self._store.write_json_later(_TOLD, {"told": there})
+        found = [str(item["notice"]) for item in self._log.items(min(self._shown, there), there)]
+        self._shown = there
+        self._store.write_json_later(_SHOWN, {"shown": there})
         return found
 
     def begin(self) -> None:
         """Forget what was told, when that is much. Driver, at the start of a run."""
-        fields = self._store.read_json(_TOLD)
-        if fields is not None and int(fields["told"]) >= _MOST and int(fields["told"]) == len(self._log):
+        fields = self._store.read_json(_SHOWN)
+        if fields is not None and int(fields["shown"]) >= _MOST and int(fields["shown"]) == len(self._log):
             self._log.truncate(0)
-            self._store.write_json(_TOLD, {"told": 0})
+            self._store.write_json(_SHOWN, {"shown": 0})

@@ -76,7 +76,7 @@ class Watched:
     def __init__(self, events: frozenset[str], lag_s: float, repeat_s: float) -> None:
         self._events, self._limit_s, self._repeat_s = events, lag_s, repeat_s
         self._before: Look | None = None
-        self._told_s: dict[str, float] = {}
+        self._sent_s: dict[str, float] = {}
         self._late = False
         self._dead = 0
 
@@ -91,17 +91,17 @@ class Watched:
         ]
 
     def _due(self, event: str, at_s: float, repeat_s: float) -> bool:
-        last_s = self._told_s.get(event)
+        last_s = self._sent_s.get(event)
         if last_s is not None and not (repeat_s and at_s - last_s >= repeat_s):
             return False
-        self._told_s[event] = at_s
+        self._sent_s[event] = at_s
         return True
 
     def _failing(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
         if now.attention:
             if self._due("failing", at_s, self._repeat_s):
-                yield "failing", f"needs attention: {now.attention}{_told(now.error)}"
-        elif self._told_s.pop("failing", None) is not None and not now.stopped:
+                yield "failing", f"needs attention: {now.attention}{_described(now.error)}"
+        elif self._sent_s.pop("failing", None) is not None and not now.stopped:
             yield "recovered", "runs as it should again"
 
     def _changes(self, now: Look) -> Iterator[tuple[str, str]]:
@@ -131,12 +131,12 @@ class Watched:
         late = now.lag_s is not None and now.lag_s > self._limit_s
         if late and self._late and self._due("lag", at_s, self._repeat_s):
             yield "lag", f"is {now.lag_s:,.0f} s behind, more than {self._limit_s:,.0f} s"
-        if now.lag_s is not None and not late and self._told_s.pop("lag", None) is not None:
+        if now.lag_s is not None and not late and self._sent_s.pop("lag", None) is not None:
             yield "recovered", f"is {now.lag_s:,.0f} s behind, no more than {self._limit_s:,.0f} s"
         self._late = late
 
 
-def _told(error: Error | None) -> str:
+def _described(error: Error | None) -> str:
     if error is None:
         return ""
     where = f"{error.where}: " if error.where else ""

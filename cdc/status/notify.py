@@ -156,12 +156,12 @@ def _posted(webhook: str, body: bytes) -> tuple[str, bool]:
 
 def run_command(command: str, notification: Notification, environment: Mapping[str, str] | None = None) -> str:
     """Run a command with the notification as its standard input; why it failed, empty when it did not."""
-    told = notification.to_json()
-    about = {f"CDC_NOTIFY_{name.upper()}": str(told[name]) for name in ("event", "pipeline", "text", "time")}
+    fields = notification.to_json()
+    about = {f"CDC_NOTIFY_{name.upper()}": str(fields[name]) for name in ("event", "pipeline", "text", "time")}
     words = shlex.split(command)
     try:
         done = subprocess.run(
-            words, input=json.dumps(told).encode(), env={**(environment or os.environ), **about}, timeout=COMMAND_S,
+            words, input=json.dumps(fields).encode(), env={**(environment or os.environ), **about}, timeout=COMMAND_S,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:

@@ -179,8 +179,8 @@ class Recording:
             return
         seen, running = self._progress.snapshot(), self._progress.running
         self._try(self._look_at_held)
-        told = (seen.lag_bytes, seen.lag_transactions, seen.note, running)
-        if self._dirty or self._recorder.busy or told != self._last_told() or at_once:
+        seen_lag = (seen.lag_bytes, seen.lag_transactions, seen.note, running)
+        if self._dirty or self._recorder.busy or seen_lag != self._last_recorded() or at_once:
             self._write(self._recorder.status(seen, running))
         elif now - self._beat_s >= BEAT_S:
             self._try(lambda: beat(self._root))
@@ -212,7 +212,7 @@ class Recording:
             self._held_now, self._dirty = held, True
             self._recorder.held(held)
 
-    def _last_told(self) -> tuple[Any, ...]:
+    def _last_recorded(self) -> tuple[Any, ...]:
         lag = self.status.lag
         return lag.bytes, lag.transactions, self.status.note, self.status.running_batch
 

@@ -108,8 +108,8 @@ def error_from(error: Exception) -> dict[str, str]:
     kind = type(error).__name__
     if isinstance(error, SpecError) and error.problems:
         first, *others = error.problems
-        told = [_said(first), *(f"{_place(other)}: {_said(other)}" for other in others)]
-        return {"type": kind, "message": "\n".join(told), "where": _place(first)}
+        lines = [_said(first), *(f"{_place(other)}: {_said(other)}" for other in others)]
+        return {"type": kind, "message": "\n".join(lines), "where": _place(first)}
     if isinstance(error, CdcError):
         message = f"{error.message} ({error.hint})" if error.hint else error.message
         return {"type": kind, "message": message, "where": error.where}

@@ -67,8 +67,8 @@ class ListSource(Source):
     def events(self, start: Offset, end: Offset) -> Sequence[on.SourceEvent]:
         """The events among the items; schema changes stand for theirs."""
         items = self._items[start["item"] : end["item"]]
-        told = (item for item in items if not isinstance(item, ChangeBlock | FailAt))
-        return [item if isinstance(item, on.SourceEvent) else on.event(item) for item in told]
+        events = (item for item in items if not isinstance(item, ChangeBlock | FailAt))
+        return [item if isinstance(item, on.SourceEvent) else on.event(item) for item in events]
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """The blocks among the items."""

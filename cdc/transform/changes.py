@@ -88,13 +88,13 @@ def _typed(rule: Rule, schema: TableSchema, change: SchemaChange) -> Typing:
         problem = error.problems[0]
         place = f"{problem.file}:{problem.line}:{problem.column}" if problem.file else rule.name
         raise TransformError(
-            f"{_told(change)}, which the rule names: {problem.message}",
+            f"{_described(change)}, which the rule names: {problem.message}",
             where=f"{place}: {problem.path or rule.name}: table {change.table}",
             hint="change the rule to the new column, and start again; the source's change is not lost",
         ) from error
 
 
-def _told(change: SchemaChange) -> str:
+def _described(change: SchemaChange) -> str:
     if isinstance(change, RenameColumn):
         return f"the source renamed the column {change.old_name} to {change.new_name}"
     if isinstance(change, RenameColumns):

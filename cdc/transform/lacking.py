@@ -55,7 +55,7 @@ class _Lacking(NamedTuple):
         return pa.array([None if None in row else self.of(*row) for row in rows], self.arrow)
 
 
-def _told(function: Callable[..., Any]) -> Callable[..., Any]:
+def _cached(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with its answers remembered, and its errors as the engine passes them on."""
     known = lru_cache(maxsize=1_000)(function)
 
@@ -69,8 +69,8 @@ def _told(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 LACKING: dict[str, _Lacking] = {
-    "cdc_groups": _Lacking(("VARCHAR",), pa.int32(), "INTEGER", _told(groups)),
-    "cdc_rewritten": _Lacking(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _told(rewritten)),
-    "cdc_similar": _Lacking(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _told(_similar)),
+    "cdc_groups": _Lacking(("VARCHAR",), pa.int32(), "INTEGER", _cached(groups)),
+    "cdc_rewritten": _Lacking(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _cached(rewritten)),
+    "cdc_similar": _Lacking(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _cached(_similar)),
     "cdc_find": _Lacking(("BLOB", "BLOB", "BIGINT"), pa.int64(), "BIGINT", _find),
 }

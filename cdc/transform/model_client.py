@@ -87,9 +87,9 @@ class ModelClient:
             raise self._strange("an embedding for each text")
         return made
 
-    async def chat(self, told: str, text: str) -> str:
-        """The answer to a text, or about the image whose URL it is; `told` is the system message. Raises as above."""
-        return await self._answer(told, [_image_part(text)] if self._model.image_urls else text)
+    async def chat(self, system: str, text: str) -> str:
+        """The answer to a text, or about the image whose URL it is; `system` is the system message. Raises as above."""
+        return await self._answer(system, [_image_part(text)] if self._model.image_urls else text)
 
     async def about_image(self, image: bytes, prompt: str) -> str:
         """The answer about an image. Raises as above; Refused for bytes that are no image."""
@@ -109,8 +109,8 @@ class ModelClient:
             raise InputRefused(f"{self._where}: the answer is no JSON: {shown}") from error
         return text
 
-    async def _answer(self, told: str, content: object) -> str:
-        said = [("system", told), ("user", content), ("user", self._model.user_prompt)]
+    async def _answer(self, system: str, content: object) -> str:
+        said = [("system", system), ("user", content), ("user", self._model.user_prompt)]
         messages = [{"role": role, "content": each} for role, each in said if each]
         given = await self._post(
             "/chat/completions", {**self._model.chat_body, "model": self._model.model, "messages": messages}

@@ -45,8 +45,8 @@ class LoadedModel:
         self.model, self.name = model, form[0] if form else model.name
         self.form = form[1] if form else _FORMS_OF_KINDS[model.kind]
         self.op = f"asks {self.name} {model.name.upper()}" if form else f"ask {model.name.upper()}"
-        told = [self.form.kind, model.model, model.url, model.prompt]
-        self._told = json.dumps([*told, self.name, *model.answer_inputs()] if form else told).encode()
+        identity = [self.form.kind, model.model, model.url, model.prompt]
+        self._identity = json.dumps([*identity, self.name, *model.answer_inputs()] if form else identity).encode()
         self._retry = RETRY
         self._answers: Answers | None = None
         self._refused: dict[str, str] = {}
@@ -116,7 +116,7 @@ class LoadedModel:
         first, *more = question
         data = first if isinstance(first, bytes) else first.encode()
         further = b"\0".join([b"", *(str(each).encode() for each in more)])
-        return hashlib.sha256(self._told + b"\0" + data + further).hexdigest()
+        return hashlib.sha256(self._identity + b"\0" + data + further).hexdigest()
 
     def _ask(self, answers: Answers, keys: dict[Question, str]) -> None:
         """Ask these questions and put down the answers. Raises the first error that is about none of them."""

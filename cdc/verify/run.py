@@ -59,20 +59,20 @@ class VerifySettings:
 
 
 def verify(
-    spec: PipelineSpec, state_dir: Path | None, settings: VerifySettings, told: Callable[[TableReport], None]
+    spec: PipelineSpec, state_dir: Path | None, settings: VerifySettings, on_report: Callable[[TableReport], None]
 ) -> Verification:
-    """Compare table by table; `told` gets each as soon as it is known. Changes nothing.
+    """Compare table by table; `on_report` gets each as soon as it is known. Changes nothing.
 
     Raises StateError when the pipeline never ran, SourceError and SinkError when a side cannot be read.
     """
     from cdc.job.state_location import reading
 
     with reading(state_dir, spec) as state:
-        return _verified(spec, state, settings, told)
+        return _verified(spec, state, settings, on_report)
 
 
 def _verified(
-    spec: PipelineSpec, state: StateDir, settings: VerifySettings, told: Callable[[TableReport], None]
+    spec: PipelineSpec, state: StateDir, settings: VerifySettings, on_report: Callable[[TableReport], None]
 ) -> Verification:
     pipeline = state.ran_pipeline(source=spec.source.type)
     source = spec.source.build(Context(pipeline, state.source))
@@ -88,7 +88,7 @@ def _verified(
         reports = []
         for pair in work.pairs(TableLog(state.store).at(decision.batch).sink):
             reports.append(work.report(pair))
-            told(reports[-1])
+            on_report(reports[-1])
     finally:
         now.close()
     return Verification(spec.label, decision.batch, committed.offset(), tuple(reports))
@@ -132,30 +132,32 @@ class _Work:
     def report(self, pair: Pair) -> TableReport:
         """Compare one table; one that the source cannot read is open. Raises SourceError, retryable, and SinkError."""
         own = [fed.table for fed in pair.fed]
-        told = (str(pair.table), tuple(map(str, own)))
+        names = (str(pair.table), tuple(map(str, own)))
         if pair.schema is None:
-            return TableReport(*told, Verdict.OPEN, note="the pipeline has not got to its creation yet")
+            return TableReport(*names, Verdict.OPEN, note="the pipeline has not got to its creation yet")
         if paused := [str(table) for table in own if table in self.held.paused]:
-            return TableReport(*told, Verdict.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
+            return TableReport(*names, Verdict.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
         if resumed := [str(table) for table in own if table in self.held.resumed]:
-            return TableReport(*told, Verdict.OPEN, note=f"{', '.join(resumed)} was paused, and not re-snapshotted yet")
+            return TableReport(
+                *names, Verdict.OPEN, note=f"{', '.join(resumed)} was paused, and not re-snapshotted yet"
+            )
         if pair.why_not:
-            return TableReport(*told, Verdict.SKIPPED, note=pair.why_not)
+            return TableReport(*names, Verdict.SKIPPED, note=pair.why_not)
         copied = [f"{table} is {self.copying[table]}" for table in own if table in self.copying]
         if copied:
-            return TableReport(*told, Verdict.OPEN, note=f"it is being copied: {', '.join(copied)}")
+            return TableReport(*names, Verdict.OPEN, note=f"it is being copied: {', '.join(copied)}")
         stored = self._sink.read_back(pair.table, pair.schema)
         if stored is None:
-            return TableReport(*told, Verdict.DIFFERENT, note="the sink has no such table")
+            return TableReport(*names, Verdict.DIFFERENT, note="the sink has no such table")
         if isinstance(stored, str):
-            return TableReport(*told, Verdict.SKIPPED, note=stored)
+            return TableReport(*names, Verdict.SKIPPED, note=stored)
         try:
             compared = self._comparison(pair, pair.schema, stored)(self._shown)
         except SourceError as error:
             if error.retryable:
                 raise
-            return TableReport(*told, Verdict.OPEN, note=f"it cannot be read: {error}")
-        return self._told(pair, compared, told)
+            return TableReport(*names, Verdict.OPEN, note=f"it cannot be read: {error}")
+        return self._report(pair, compared, names)
 
     @property
     def _shown(self) -> int:
@@ -192,11 +194,11 @@ class _Work:
             )
             yield Feed(fed.table, fed.target, keys if mine else ())
 
-    def _told(self, pair: Pair, compared: Compared, told: tuple[str, tuple[str, ...]]) -> TableReport:
+    def _report(self, pair: Pair, compared: Compared, names: tuple[str, tuple[str, ...]]) -> TableReport:
         verdicts = compared.verdicts
         if verdicts is None:
             rows = compared.source_rows, compared.sink_rows
-            return TableReport(*told, Verdict.EQUAL, *rows, left_out=pair.left_out)
+            return TableReport(*names, Verdict.EQUAL, *rows, left_out=pair.left_out)
         found, left = kinds(verdicts, keyed=bool(pair.key)), int(verdicts.open.sum())
         differing = sum(found.values())
         state = Verdict.DIFFERENT if differing else Verdict.OPEN if left or not compared.all else Verdict.EQUAL
@@ -211,7 +213,7 @@ class _Work:
             verdicts, pair.columns, pair.key, pair.masked, most=self._shown, values=self._settings.deep
         )  # fmt: skip
         return TableReport(
-            *told, state, compared.source_rows, compared.sink_rows, found[DifferenceKind.MISSING],
+            *names, state, compared.source_rows, compared.sink_rows, found[DifferenceKind.MISSING],
             found[DifferenceKind.EXTRA], found[DifferenceKind.OTHER], left, compared.all,
             tuple(shown), pair.left_out, note,
         )  # fmt: skip

@@ -41,7 +41,7 @@ def shown_rows(
         if one is None:  # it is not among those whose rows were kept
             continue
         names = key or (columns if values else ())
-        told = {name: _text(one.column(name)[0], name in masked) for name in names}
+        texts = {name: _text(one.column(name)[0], name in masked) for name in names}
         kind = (
             DifferenceKind.MISSING if there is None else DifferenceKind.EXTRA if here is None else DifferenceKind.OTHER
         )
@@ -54,7 +54,7 @@ def shown_rows(
         found: dict[str, tuple[str, str]] = {}
         if here is not None and there is not None:
             found = {name: _both(here, there, name, name in masked, values) for name in _unequal(here, there)}
-        yield RowReport(kind, told, found)
+        yield RowReport(kind, texts, found)
 
 
 def _unequal(here: pa.RecordBatch, there: pa.RecordBatch) -> list[str]:

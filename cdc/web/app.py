@@ -185,8 +185,8 @@ class Site:
         for_a_server(error, name)
         status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 502)
         if request.url.path.startswith(API):
-            told = {"type": type(error).__name__, "message": error.message, "where": error.where, "hint": error.hint}
-            return JSONResponse({"error": told}, status)
+            body = {"type": type(error).__name__, "message": error.message, "where": error.where, "hint": error.hint}
+            return JSONResponse({"error": body}, status)
         back = link(name) if name and not isinstance(error, PipelineUnknown) else "/"
         return HTMLResponse(pages.failed(error, self._visitor(request), back), status)
 
@@ -202,8 +202,8 @@ async def no_such_address(request: Request, error: Exception) -> Response:
     """An address or a method that there is not, as a line of text, or as JSON for the API."""
     assert isinstance(error, HTTPException), "the application hands no other here"
     if request.url.path.startswith(API):
-        told = {"type": "BadRequest", "message": error.detail, "where": request.url.path, "hint": "see /openapi.json"}
-        return JSONResponse({"error": told}, error.status_code, error.headers)
+        body = {"type": "BadRequest", "message": error.detail, "where": request.url.path, "hint": "see /openapi.json"}
+        return JSONResponse({"error": body}, error.status_code, error.headers)
     return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
 
 

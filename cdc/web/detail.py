@@ -75,8 +75,8 @@ def _timing(view: PipelineView) -> Child:
     """When it runs, beside its state."""
     next_run = None if view.next_run_s is None else f"next run {ago(view.next_run_s)}"
     parts = [view.schedule or None, next_run]
-    told = ", ".join(part for part in parts if part)
-    return [" ", el("span", told, class_="dim")] if told else None
+    text = ", ".join(part for part in parts if part)
+    return [" ", el("span", text, class_="dim")] if text else None
 
 
 def _none(said: str = "None.") -> Markup:
@@ -202,12 +202,12 @@ def _tiles(shown: Shown, status: StatusDocument) -> list[Child]:
             "bad" if schema.failed else "",
         ),
         tile("Dead letters", count(status.dead_letters), "rows of this run", "warn" if status.dead_letters else ""),
-        tile("Rows, all runs", count(shown.view.totals.rows), _runs_told(shown.view.totals)),
+        tile("Rows, all runs", count(shown.view.totals.rows), _runs_text(shown.view.totals)),
         tile("Starts", count(status.runs), f"{status.restarts} after a failure"),
     ]  # fmt: skip
 
 
-def _runs_told(totals: RunTotals) -> str:
+def _runs_text(totals: RunTotals) -> str:
     return f"{totals.runs:,} run{'' if totals.runs == 1 else 's'}, {totals.failed:,} failed"
 
 

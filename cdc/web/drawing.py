@@ -47,8 +47,8 @@ def plot(
                 el("polyline", points=Markup(" ".join(place(*each) for each in stretch)), class_=f"line {name}")
             )
     last = [f"{name} {unit(value(points[-1]) or 0.0)}" for name, value in lines]
-    told = f"{label}: now {', '.join(last)}, at most {unit(top)}"
-    drawn = svg(_WIDTH, _HEIGHT, parts, label=told, class_="plot")
+    title = f"{label}: now {', '.join(last)}, at most {unit(top)}"
+    drawn = svg(_WIDTH, _HEIGHT, parts, label=title, class_="plot")
     return el(
         "div", drawn, class_="hover", tabindex="0", role="group", aria_label=f"{label}: arrow keys show values",
         data_begin=begin, data_end=end, data_top=top, data_left=_LEFT, data_right=_LEFT + right, data_height=height,
@@ -96,8 +96,8 @@ def phase_bar(phases: Mapping[str, float], duration_s: float) -> Markup:
             bar = el("rect", x=round(x, 1), y=0, width=round(width, 1), height=10, class_=f"phase {name}")
             parts.append(el("g", el("title", f"{name} {seconds(phases[name])}"), bar))
             x += width
-    told = ", ".join(f"{name} {seconds(phases[name])}" for name in PHASES if name in phases)
-    return svg(200, 10, parts, label=f"{seconds(duration_s)}: {told}", class_="phases")
+    title = ", ".join(f"{name} {seconds(phases[name])}" for name in PHASES if name in phases)
+    return svg(200, 10, parts, label=f"{seconds(duration_s)}: {title}", class_="phases")
 
 
 def legend() -> Markup:

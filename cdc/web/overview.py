@@ -142,11 +142,11 @@ def _last(shown: Shown) -> Child:
     if view.state in ("failed", "waiting", "invalid") and view.last_error is not None:
         hint = f" (next step: {view.last_error.hint})" if view.last_error.hint else ""
         return _whole(view.last_error.message, "bad", hint)
-    told = [] if status is None else _copies(status)
+    notes = [] if status is None else _copies(status)
     if status is not None and status.paused:
-        told.append(f"paused: {', '.join(status.paused[:3])}{' ...' if len(status.paused) > 3 else ''}")
-    if told:
-        return _whole("; ".join(told))
+        notes.append(f"paused: {', '.join(status.paused[:3])}{' ...' if len(status.paused) > 3 else ''}")
+    if notes:
+        return _whole("; ".join(notes))
     if view.next_run_s is not None:
         return f"next run {ago(view.next_run_s)}"
     if status is not None and status.note:

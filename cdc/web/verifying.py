@@ -35,11 +35,11 @@ class VerifyProgress:
     error: Error | None = None
 
 
-def compare_kept(control: Control, view: PipelineView, told: Callable[[TableReport], None]) -> Verification:
+def compare_kept(control: Control, view: PipelineView, on_report: Callable[[TableReport], None]) -> Verification:
     """Compare as `cdc verify FILE` does, with the version of the file that is kept running."""
     from cdc.verify.run import VerifySettings, verify
 
-    return verify(control.spec(view.name), Path(view.state_dir), VerifySettings(), told)
+    return verify(control.spec(view.name), Path(view.state_dir), VerifySettings(), on_report)
 
 
 class Verifications:
@@ -65,11 +65,11 @@ class Verifications:
         threading.Thread(target=self._work, args=(view,), name=f"verify-{name}", daemon=True).start()
 
     def _work(self, view: PipelineView) -> None:
-        def told(report: TableReport) -> None:
+        def on_report(report: TableReport) -> None:
             self._put(view.name, lines=(*self._found[view.name].lines, *report.lines()))
 
         try:
-            result = self._compare(view, told)
+            result = self._compare(view, on_report)
         except Exception as error:  # noqa: BLE001 - shown on the page, whatever it is
             now = time.time()
             own = for_a_server(error, view.name) if isinstance(error, CdcError) else error

@@ -48,7 +48,7 @@ class ElasticsearchSink(Sink):
         """Ask the cluster what it is, and warn of indexes that forget deletes early. Driver. Raises SinkError."""
         self._cluster.product(wait=False)
         for finding in examine_deletes(self._cluster, self._options, own=True):
-            log.warning("%s; %s", finding.told, finding.fix)
+            log.warning("%s; %s", finding.message, finding.fix)
 
     def last_committed_batch(self) -> int:
         """The batch that the pipeline's own document tells of. Driver."""

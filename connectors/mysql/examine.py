@@ -115,22 +115,22 @@ def _clock(connection: MySqlConnection) -> Finding:
     apart = theirs - (before + time.time()) / 2
     if abs(apart) <= _SKEW_S:
         return ok("clock", f"{abs(apart):.1f} s apart")
-    told = f"the server's clock is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
-    return warning("clock", f"{told}: the lag in seconds is off by that", "set both by NTP")
+    message = f"the server's clock is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
+    return warning("clock", f"{message}: the lag in seconds is off by that", "set both by NTP")
 
 
 def _log(connection: MySqlConnection, info: ServerInfo, committed: MySqlOffset | None) -> Iterator[Finding]:
     logs = list_logs(connection)
     size = sum(log.size for log in logs) / (1 << 30)
     kept_s = _retention_s(connection)
-    told = f"{len(logs)} files of {size:.1f} GiB, kept for {'ever' if not kept_s else _hours(kept_s)}"
+    message = f"{len(logs)} files of {size:.1f} GiB, kept for {'ever' if not kept_s else _hours(kept_s)}"
     if 0 < kept_s < _SHORT_S:
         fix = f"run on the server: {_WEEK.format(scope='GLOBAL' if info.mariadb else 'PERSIST')}"
         yield warning(
-            "binlog retention", f"{told}: a pipeline that is stopped longer has to re-snapshot every table", fix
+            "binlog retention", f"{message}: a pipeline that is stopped longer has to re-snapshot every table", fix
         )
     else:
-        yield ok("binlog retention", told)
+        yield ok("binlog retention", message)
     if committed is None:
         return
     try:
@@ -178,8 +178,8 @@ def _tables(connection: MySqlConnection, info: ServerInfo, options: MySqlSourceO
 def _keyless(found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
     names = [str(table) for table, definition in found.items() if not definition.primary_key]
     if names:
-        told = f"{len(names)} without a primary key: {_some(names)}"
-        yield warning("keys", told, "add a primary key, or give one in a transform rule (primary-keys)")
+        message = f"{len(names)} without a primary key: {_some(names)}"
+        yield warning("keys", message, "add a primary key, or give one in a transform rule (primary-keys)")
 
 
 def _engines(connection: MySqlConnection, found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:

@@ -93,9 +93,9 @@ class MySqlSource(Source):
                 log.warning("%s", no_view(engines, where_of(connection)))
             if filtered := describe_filter(info):
                 log.warning("%s", filtered)
-            for told in describe_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):
+            for notice in describe_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):
                 if self._options.cascades != "ignore":
-                    log.warning("%s", told)
+                    log.warning("%s", notice)
         return {table: shown_schema(definition, self._options) for table, definition in found.items()}
 
     def initial_offset(self) -> Offset:
@@ -196,15 +196,15 @@ class MySqlSource(Source):
             options = self._options.model_copy(update=dict(found.options))
             begun = MySqlSource(options, self._context)
             offset = MySqlOffset.from_json(begun.initial_offset())
-            told = ""
+            notice = ""
             if found.inside is not None:
                 from connectors.mysql.follow.delivered import behind_delivered
 
-                offset, told = behind_delivered(offset, found.inside, self._streams.at, begun.between)
+                offset, notice = behind_delivered(offset, found.inside, self._streams.at, begun.between)
         except PositionLost as error:
             hint = "run the pipeline without `cdc import`: with scan.startup.mode: initial it copies the tables first"
             raise PositionLost(error.message, where=error.where, hint=hint) from error
-        return offset.to_json(), f"{found.tool}, at {offset.position}{told}{found.notes}"
+        return offset.to_json(), f"{found.tool}, at {offset.position}{notice}{found.notes}"
 
     def between(self, start: MySqlOffset, end: MySqlOffset) -> Iterator[ChangeBlock]:
         """Rows of the log between two offsets, before any batch, by the definitions that the log begins with."""

@@ -240,7 +240,7 @@ def test_deletes_are_remembered_longer_than_a_request_may_take(
         harness.server.ask("PUT", "/shop.users/_settings", {"index.gc_deletes": index_has})
         found = [finding for finding in sink.examine() if finding.subject == "gc_deletes"]
         told = "shop.users-000001 forgets deletes after 60 s"
-        assert [told in one.told for one in found] == [True] * warned
+        assert [told in one.message for one in found] == [True] * warned
         caplog.clear()
         sink.check()
         assert (told in caplog.text) == warned

@@ -42,8 +42,8 @@ def test_a_sound_server_has_no_error_and_tables_without_a_key_are_named(
     )
     code, told = found(pipeline)
     assert code == 0
-    assert told["source tables"][0]["told"] == "3 match and can be read"
-    assert told["source keys"][0]["told"] == f"2 without a primary key: {pipeline.database}.b, {pipeline.database}.c"
+    assert told["source tables"][0]["message"] == "3 match and can be read"
+    assert told["source keys"][0]["message"] == f"2 without a primary key: {pipeline.database}.b, {pipeline.database}.c"
     (engine,) = told["source engines"]
     assert engine["fix"] == f"run on the server: ALTER TABLE `{pipeline.database}`.`c` ENGINE=InnoDB"
     assert {"source server", "source privileges", "source clock", "source binlog retention"} <= told.keys()
@@ -59,7 +59,7 @@ def test_a_sound_server_has_no_error_and_tables_without_a_key_are_named(
     code, told = found(pipeline)
     assert code == 0
     assert told["source position"][0]["level"] == "ok"
-    assert "committed up to batch" in told["machine state directory"][-1]["told"]
+    assert "committed up to batch" in told["machine state directory"][-1]["message"]
 
 
 @pytest.mark.mysql
@@ -104,7 +104,7 @@ def test_a_server_that_is_away_is_a_finding_and_the_rest_is_looked_at(
 def test_a_place_without_room_or_that_is_no_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     assert [finding.level for finding in examine_folder("disk", tmp_path / "new" / "folder")] == [Level.OK]
-    assert [finding.told for finding in examine_folder("disk", tmp_path / "file" / "x")] == [
+    assert [finding.message for finding in examine_folder("disk", tmp_path / "file" / "x")] == [
         f"{tmp_path / 'file'} is no folder"
     ]
     for free, level in ((500 << 20, Level.WARNING), (1 << 20, Level.ERROR)):
@@ -143,6 +143,6 @@ def test_a_missing_privilege_hides_no_other_finding(server_factory: Any, tmp_pat
     assert code == 3
     assert any("REPLICATION CLIENT" in finding["fix"] for finding in told["source privileges"])
     assert "binlog_row_image" in told["source server settings"][0]["fix"]
-    assert told["source tables"][0]["told"] == "2 match and can be read"
-    assert f"{database}.a" in told["source keys"][0]["told"]
+    assert told["source tables"][0]["message"] == "2 match and can be read"
+    assert f"{database}.a" in told["source keys"][0]["message"]
     assert "source clock" in told

@@ -172,7 +172,7 @@ class Bucket:
 
 def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
     """The refusal of an object store as an error for the user. Its text is cut so that it holds no secret."""
-    text, where = _told(str(error)), f"{url}/{name}"
+    text, where = _without_secrets(str(error)), f"{url}/{name}"
     kind = type(error).__name__
     if _NO_BUCKET.search(str(error)):
         hint = "create it, or correct --state-dir"
@@ -191,7 +191,7 @@ def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
     return StateUnavailable(f"the state cannot be {verb}: {text}", where=where, hint=hint)
 
 
-def _told(text: str) -> str:
+def _without_secrets(text: str) -> str:
     """The first line of the library's message, without what stands in queries of addresses: there may be signatures."""
     line = text.split("\n")[0]
     return re.sub(r"\?[^\s)\"']*", "", line)[:300].strip()
@@ -210,7 +210,7 @@ def _opened(url: str, process: int) -> ObjectStore:
         return from_url(url, config=config or None, client_options=options, retry_config=retry)  # type: ignore[call-overload,no-any-return]
     except Exception as error:
         hint = "write s3://bucket/prefix, gs://bucket/prefix or abfss://container@account.dfs.core.windows.net/prefix"
-        raise StateError(f"cannot keep state there: {_told(str(error))}", where=url, hint=hint) from error
+        raise StateError(f"cannot keep state there: {_without_secrets(str(error))}", where=url, hint=hint) from error
 
 
 def _endpoint(name: str) -> str:

@@ -84,8 +84,8 @@ class Entry:
             head = json.loads(line)
             if head["format"] > FORMAT:
                 hint = "use the version of cdc that wrote it or a newer one"
-                told = f"has format {head['format']}, this version reads up to {FORMAT}"
-                raise StateError(told, where=where, hint=hint)
+                message = f"has format {head['format']}, this version reads up to {FORMAT}"
+                raise StateError(message, where=where, hint=hint)
             changes = tuple(_changes(head["changes"], rest))
             return cls(head["kind"], head["owner"], head["number"], head["id"], changes, head["notes"])
         except (ValueError, LookupError, TypeError) as error:

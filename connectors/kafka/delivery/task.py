@@ -120,11 +120,11 @@ class Tally:
 
         `too_large` is how many messages of each table were kept as dead letters.
         """
-        told = {COUNTED: too_large or {}, WRAPPED: self._wrapped}
+        extra = {COUNTED: too_large or {}, WRAPPED: self._wrapped}
         return [
             Prepared(
                 table, self._partition, None, number[RowKind.INSERT], number[RowKind.UPDATE_AFTER],
-                number[RowKind.DELETE], {what: found[table] for what, found in told.items() if found.get(table)},
+                number[RowKind.DELETE], {what: found[table] for what, found in extra.items() if found.get(table)},
             )
             for table, number in self._counts.items()
         ]  # fmt: skip

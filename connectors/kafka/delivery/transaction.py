@@ -154,7 +154,7 @@ class TransactionWriter:
             records = messages.records[first : min(first + _AT_ONCE, stop)]
             self._drain(self._room())
             put = partial(self._producer.produce_batch, topic, records, partition)
-            taken = self._told(f"writing to {topic}", put)
+            taken = self._at_once(f"writing to {topic}", put)
             if taken != len(records):
                 errors: list[Any] = [record["_error"] for record in records if "_error" in record]
                 raise self._error(errors[0], f"writing to {topic}", f"{messages.table}")
@@ -163,7 +163,9 @@ class TransactionWriter:
         self._drain(self._room())
         record, headers = messages.records[index], list[Any](messages.headers[index])
         key, value = record.get("key"), record.get("value")
-        self._told(f"writing to {topic}", lambda: self._producer.produce(topic, value, key, partition, headers=headers))
+        self._at_once(
+            f"writing to {topic}", lambda: self._producer.produce(topic, value, key, partition, headers=headers)
+        )
 
     def _room(self) -> int:
         """How many records may wait when more are added."""
@@ -171,26 +173,26 @@ class TransactionWriter:
 
     def _drain(self, most: int) -> None:
         """Wait until no more than that many records are queued. Raises what delivery failed with."""
-        before, moved_s, told_s = len(self._producer), time.monotonic(), 0.0
+        before, moved_s, reported_s = len(self._producer), time.monotonic(), 0.0
         while (left := len(self._producer)) > most:
             # A full batch is on its way by itself; flushed records do not wait for others to fill theirs.
             stuck = most == 0 or time.monotonic() - moved_s > _STUCK_S
             send = self._producer.flush if stuck else self._producer.poll
-            self._told("sending records", partial(send, _LOOK_S))
+            self._at_once("sending records", partial(send, _LOOK_S))
             self._raise_failure()
             if left < before:
-                before, moved_s, told_s = left, time.monotonic(), 0.0
-            told_s = self._still(time.monotonic() - moved_s, told_s)
-        self._told("sending records", lambda: self._producer.poll(0))
+                before, moved_s, reported_s = left, time.monotonic(), 0.0
+            reported_s = self._still(time.monotonic() - moved_s, reported_s)
+        self._at_once("sending records", lambda: self._producer.poll(0))
         self._raise_failure()
 
-    def _still(self, waited_s: float, told_s: float) -> float:
+    def _still(self, waited_s: float, reported_s: float) -> float:
         """Nothing was delivered for so long: say so every now and then, and give up when it is too long. When it was
         said last."""
         if waited_s > self._retry.timeout_s or (waited_s > ANSWER_S and self._retry.stopping()):
             raise self._silence()
-        if waited_s - told_s < _TELL_S:
-            return told_s
+        if waited_s - reported_s < _TELL_S:
+            return reported_s
         if waited_s > ANSWER_S:
             self._check_topics()
         self._retry.waiting(str(self._silence()))
@@ -209,7 +211,7 @@ class TransactionWriter:
     def _silence(self) -> Exception:
         return self._error(KafkaError(KafkaError._TIMED_OUT), "sending records", "")
 
-    def _told(self, doing: str, call: Callable[[], T]) -> T:
+    def _at_once(self, doing: str, call: Callable[[], T]) -> T:
         """A call that waits for nothing. Raises what the client was told meanwhile, as the sink's error."""
         try:
             return call()

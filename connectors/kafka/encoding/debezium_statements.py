@@ -34,25 +34,25 @@ def message(change: TableChange, naming: Naming, now_ms: int, *, with_schema: bo
         return None
     table = None if change.after is None else _table(change.after)
     name = f'"{change.table.database}"."{change.table.table}"'
-    told = {
+    message = {
         "source": _source(change, naming, now_ms), "ts_ms": now_ms, "databaseName": change.table.database,
         "schemaName": None, "ddl": _ddl(change), "tableChanges": [
             {"type": _TYPES[change.kind], "id": name, "table": table}
         ],
     }  # fmt: skip
-    return _whole(told, _VALUE, with_schema=with_schema)
+    return _whole(message, _VALUE, with_schema=with_schema)
 
 
 def truncated(change: TableChange, naming: Naming, now_ms: int, modes: EncodingModes | None) -> dict[str, Any]:
     """The message that says that all rows of a table are gone; with Connect's schema where there are `modes` for it."""
-    told = {
+    message = {
         "before": None, "after": None, "source": _source(change, naming, now_ms), "transaction": None, "op": "t",
         "ts_ms": now_ms, "ts_us": now_ms * 1000, "ts_ns": now_ms * 1_000_000,
     }  # fmt: skip
     if modes is None or change.after is None:
-        return told
+        return message
     full = f"{naming.name}.{change.table}"
-    return _whole(told, envelope_schema(full, column_schemas(change.after, modes)), with_schema=True)
+    return _whole(message, envelope_schema(full, column_schemas(change.after, modes)), with_schema=True)
 
 
 def _source(change: TableChange, naming: Naming, now_ms: int) -> dict[str, Any]:

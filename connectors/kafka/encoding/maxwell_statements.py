@@ -23,17 +23,17 @@ def message(change: TableChange) -> dict[str, Any] | None:
         return None
     database, table = change.table.database, change.table.table
     if of_database(change):
-        told: dict[str, Any] = {"type": "database-drop", "database": database}
+        message: dict[str, Any] = {"type": "database-drop", "database": database}
     elif change.after is None:
-        told = {"type": "table-drop", "database": database, "table": table}
+        message = {"type": "table-drop", "database": database, "table": table}
     elif change.before is None:
-        told = {"type": "table-create", "database": database, "table": table}
-        told["def"] = _definition(change.table, change.after)
+        message = {"type": "table-create", "database": database, "table": table}
+        message["def"] = _definition(change.table, change.after)
     else:
-        told = {"type": "table-alter", "database": change.old_table.database, "table": change.old_table.table}
-        told |= {"old": _definition(change.old_table, change.before), "def": _definition(change.table, change.after)}
+        message = {"type": "table-alter", "database": change.old_table.database, "table": change.old_table.table}
+        message |= {"old": _definition(change.old_table, change.before), "def": _definition(change.table, change.after)}
     position = f"{statement.file}:{statement.begin}"
-    return {**told, "ts": statement.ts_ms, "sql": statement.sql, "position": position}
+    return {**message, "ts": statement.ts_ms, "sql": statement.sql, "position": position}
 
 
 def _definition(table: TableId, schema: TableSchema) -> dict[str, Any]:
@@ -44,15 +44,15 @@ def _definition(table: TableId, schema: TableSchema) -> dict[str, Any]:
 
 def _column(column: Column) -> dict[str, Any]:
     found = parts_of(column)
-    told: dict[str, Any] = {"type": found.name, "name": column.name}
+    definition: dict[str, Any] = {"type": found.name, "name": column.name}
     if found.name in _INTEGERS:
-        told["signed"] = not found.unsigned
+        definition["signed"] = not found.unsigned
     elif found.name in _TIMES:
-        told["column-length"] = found.numbers[0] if found.numbers else 0
+        definition["column-length"] = found.numbers[0] if found.numbers else 0
     elif found.labels:
-        told["enum-values"] = list(found.labels)
+        definition["enum-values"] = list(found.labels)
     elif found.name in _BINARIES:
-        told["charset"] = "binary"
+        definition["charset"] = "binary"
     elif found.name in _TEXTS:
-        told["charset"] = column.charset or None
-    return told
+        definition["charset"] = column.charset or None
+    return definition

@@ -172,7 +172,7 @@ def _column(
     group: TableGroup,
 ) -> pa.Array:
     field = None if fields is None else fields.get(column.name)
-    if field is None or not field.told:
+    if field is None or not field.typed:
         field = natural(column)
 
     def count(reason: str, number: int) -> None:

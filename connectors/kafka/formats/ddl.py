@@ -175,5 +175,5 @@ def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
     left = {name.casefold() for name in (*dropped, *(old for old, _ in renamed))}
     if any(item.name.casefold() in left for item in new):
         return ()  # its rows before and behind the statement have different columns of one name
-    told = tuple(item for item in new if item.unsure or item.fill is not None)
-    return (AlteredColumns(table, tuple(dropped), tuple(renamed), told, tuple(not_null), tuple(computed)),)
+    filled = tuple(item for item in new if item.unsure or item.fill is not None)
+    return (AlteredColumns(table, tuple(dropped), tuple(renamed), filled, tuple(not_null), tuple(computed)),)

@@ -56,8 +56,8 @@ class Encoding(Enum):
 class Field:
     """A column. `unit_us` is what one of a count is in microseconds, where moments are counted.
 
-    `told` is false for a column whose type the message has in a word that is not known: its values are of the type that
-    the table has, and text where the table has none.
+    `typed` is false for a column whose type the message has in a word that is not known: its values are of the type
+    that the table has, and text where the table has none.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Field:
     comment: str = ""
     zone: str = "UTC"
     """Where the clock of moments without a zone is that stand for an instant."""
-    told: bool = True
+    typed: bool = True
     becomes: DataType | None = None
     """What the pipeline file makes of the column; `type` and `encoding` still say how the message writes its values."""
 

@@ -73,7 +73,7 @@ def field_of(name: str, text: object, zone: str) -> Field:
         return Field(name, DataType(Kind.BYTES), Encoding.LATIN1)
     if word in _GEOMETRY:
         return Field(name, DataType(Kind.GEOMETRY), Encoding.LATIN1)
-    return Field(name, DataType(Kind.STRING), zone=zone, told=word in _TEXTS)
+    return Field(name, DataType(Kind.STRING), zone=zone, typed=word in _TEXTS)
 
 
 def _labels(inside: str) -> tuple[str, ...]:

@@ -35,8 +35,8 @@ def lone_tombstones(messages: Messages, rows: WrappedPayloads) -> Any:
     texts = rows.texts.part(rows.texts.begins[places[behind]], rows.texts.ends[places[behind]])
     op = _OP.scan(texts).cells("op")
     behind[behind] = (op.kinds == STRING) & (texts.data[op.starts] == _DELETE)
-    told = [number for number in tombstones[behind].tolist() if messages.key(number) == messages.key(number - 1)]
-    return np.setdiff1d(tombstones, told, assume_unique=True)
+    delivered = [number for number in tombstones[behind].tolist() if messages.key(number) == messages.key(number - 1)]
+    return np.setdiff1d(tombstones, delivered, assume_unique=True)
 
 
 def with_deletes(rows: WrappedPayloads, numbers: Any, shapes: Sequence[int | None], table: TableId) -> WrappedPayloads:

@@ -60,8 +60,8 @@ def early_entry(table: TableId, columns: Sequence[Added], partition: str, offset
 
     Rows that come later may be from before it: what they have in these columns is not known then.
     """
-    told = {item.name: "unknown" if item.fill is None else item.fill for item in columns}
-    return {"early": [table_to_json(table), told], "at": [partition, offset]}
+    fills = {item.name: "unknown" if item.fill is None else item.fill for item in columns}
+    return {"early": [table_to_json(table), fills], "at": [partition, offset]}
 
 
 def is_statement(entry: Entry) -> bool:

@@ -102,7 +102,7 @@ class TopicPlanner:
         self._at: KafkaOffset | None = None
         self._base = KafkaOffset()
         """`_at` without topics whose log is another one by now."""
-        self._told: dict[str, int] = {}
+        self._noticed: dict[str, int] = {}
         self._making: _Batch | None = None
         self.full = False
         """Whether the last batch ended where its limits are, so that more is there."""
@@ -152,7 +152,7 @@ class TopicPlanner:
         """Read from `start` on. `changed` are topics that have another log by now."""
         self._history.truncate(start.schemas)
         self._base, self._at = self._partitions.begin(start, changed), start
-        self._told = {name: at for name, at in self._told.items() if name in self._base.partitions}
+        self._noticed = {name: at for name, at in self._noticed.items() if name in self._base.partitions}
         idle_s = 0.0 if self._partitions.ends is not None else IDLE_S
         self._order = ReadOrder(self._formats, self._partitions.ends_of, idle_s, self._base)
         self._order.assigned(self._parts)
@@ -301,8 +301,8 @@ class TopicPlanner:
             count, first = due[0], None
         # Whether a statement can be carried out is only known when everything before it fits.
         for offset, notice in statements.left_out(messages, reading, around, count):
-            if offset >= self._told.get(part.name, 0):
-                self._told[part.name] = offset + 1
+            if offset >= self._noticed.get(part.name, 0):
+                self._noticed[part.name] = offset + 1
                 self._notices.append(notice)
         if count:
             return _Fit(count, [], behind and count == limit)

@@ -84,7 +84,7 @@ class TopicReader:
                 self._count(f"messages-lost {topic}", last - first)
         return gone.keys()
 
-    def _without_told(self, part: Pending, messages: Messages, last: Messages | None) -> Messages:
+    def _without_counted(self, part: Pending, messages: Messages, last: Messages | None) -> Messages:
         """The messages without a tombstone at their begin whose delete is the message before: `last`, or in the topic.
 
         So a delete counts once, wherever ranges and answers of the broker are cut.
@@ -96,8 +96,8 @@ class TopicReader:
             return messages
         pair = Messages.joined([before, messages.part(0, 1)])
         reading = self._formats.of(part.topic, messages).read(pair, self._known.table_of(part.topic))
-        told = not reading.counts and not any((group.images.messages == 1).any() for group in reading.groups)
-        return messages.part(1) if told else messages
+        counted = not reading.counts and not any((group.images.messages == 1).any() for group in reading.groups)
+        return messages.part(1) if counted else messages
 
     def _before(self, part: Pending, first: int) -> Messages | None:
         """The message before an offset; None when there is none near it."""
@@ -122,7 +122,7 @@ class TopicReader:
         """The messages of a partition from its position on, up to and without offset `last`."""
         before: Messages | None = None
         for messages in self._read(reader, part, last):
-            left = self._without_told(part, messages, before)
+            left = self._without_counted(part, messages, before)
             before = messages.part(len(messages) - 1)
             if len(left):
                 yield left

@@ -22,7 +22,7 @@ def fits(schema: TableSchema, fields: Iterable[Field]) -> bool:
     """Whether rows with these fields can be rows of the table as it is."""
     columns = {column.name: column.type for column in schema.columns}
     return all(
-        item.name in columns and (not item.told or widened(columns[item.name], item.column_type) == columns[item.name])
+        item.name in columns and (not item.typed or widened(columns[item.name], item.column_type) == columns[item.name])
         for item in fields
     )
 
@@ -45,7 +45,7 @@ def merged(
             columns.insert(place, Column(item.name, item.column_type, comment=item.comment))
         else:
             column = columns[found]
-            wider = widened(column.type, item.column_type) if item.told else column.type
+            wider = widened(column.type, item.column_type) if item.typed else column.type
             columns[found] = Column(column.name, wider, column.nullable, column.default, column.comment)
             place = found
         place += 1

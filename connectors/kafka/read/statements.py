@@ -21,7 +21,7 @@ from connectors.kafka.read.offset import partition_name
 from connectors.kafka.read.ordered import Parts, ReadOrder, may_do_something
 from connectors.kafka.read.tables import TopicTables
 
-_TOLD = re.compile(
+_LEAVES_BEHIND = re.compile(
     r"\s*(truncate|drop\s+(table|database|schema)|rename\s|alter\s.*\b(drop|rename|change|truncate)\b|"
     r"alter\s.*\badd\b.*\b(default|not\s+null|auto_increment|generated|serial)\b)",
     re.IGNORECASE | re.DOTALL,
@@ -70,7 +70,7 @@ def left_out(messages: Messages, reading: Reading, around: Around, count: int) -
         place = place_of(messages, statement)
         if statement.message >= count or not concerns(statement, around.tables):
             continue
-        if not statement.changes and not _TOLD.match(statement.sql):
+        if not statement.changes and not _LEAVES_BEHIND.match(statement.sql):
             continue
         why = "" if place in around.known.carried else _refused(messages, statement, around)
         text = f"the sink is not changed by this statement ({why})" if why else _unsure(statement, around.known)

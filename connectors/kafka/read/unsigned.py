@@ -23,12 +23,12 @@ class UnsignedColumns:
     def __init__(self, notices: list[str], wanted: Callable[[TableId], bool]) -> None:
         self._notices, self._wanted = notices, wanted
         self._waiting: dict[TableId, set[str]] = {}
-        self._told: set[tuple[TableId, str]] = set()
+        self._noticed: set[tuple[TableId, str]] = set()
 
     def add(self, columns: Mapping[TableId, frozenset[str]]) -> None:
         """Columns that schema changes say to be unsigned."""
         for table, names in columns.items():
-            new = {name for name in names if (table, name) not in self._told}
+            new = {name for name in names if (table, name) not in self._noticed}
             if new and self._wanted(table):
                 self._waiting.setdefault(table, set()).update(new)
 
@@ -37,7 +37,7 @@ class UnsignedColumns:
         for table in [table for table in self._waiting if table in known.schemas]:
             signed = {column.name for column in known.schemas[table].columns if column.type.kind is Kind.BIGINT}
             for name in sorted(self._waiting.pop(table) & signed):
-                self._told.add((table, name))
+                self._noticed.add((table, name))
                 self._notices.append(
                     f"{table}: {name} is BIGINT UNSIGNED in the source, and its messages hold signed numbers: values "
                     "from 2^63 on come as negative ones; declare it "

@@ -127,9 +127,9 @@ def _alter_table(statement: AlterTable, work: StatementWork) -> None:
             work.emit(old, outcome.table, outcome.origins, outcome.fills)
             reason = "; ".join(values.reason for values in outcome.uncertain)
             if reason and not work.leave_uncertain(table, reason, same_rows=not outcome.uncertain_key):
-                told = (values.reason for values in outcome.uncertain if values.unseen)
+                reasons = (values.reason for values in outcome.uncertain if values.unseen)
                 work.notices += [
-                    f"{table}: {reason}; the log does not tell what rows already there have" for reason in told
+                    f"{table}: {reason}; the log does not tell what rows already there have" for reason in reasons
                 ]
     if target is not None:
         rename_tables([(table, work.known.known_name(target))], work)

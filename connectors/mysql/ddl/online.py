@@ -65,7 +65,7 @@ def follow_copies(statement: Statement, sql: str, work: StatementWork) -> None:
             _made(work.known.known_name(table), statement, sql, work)
         case AlterTable(table=table):
             table = work.known.known_name(table)
-            if not _told(statement, sql):
+            if not _is_certain(statement, sql):
                 _unmark(table, work)
             _moved_on(table, work)
         case Truncate(table=table):
@@ -135,12 +135,12 @@ def _made(table: TableId, statement: CreateTable, sql: str, work: StatementWork)
             work.put_mark(table, "filled" if _GH_OST.search(sql) else "copy")
 
 
-def _told(statement: AlterTable, sql: str) -> bool:
+def _is_certain(statement: AlterTable, sql: str) -> bool:
     """Whether the definition tells all that the statement does to the rows that a tool writes into the copy."""
-    return not _MAY_LOSE_ROWS.search(sql) and all(map(_clause_told, statement.clauses))
+    return not _MAY_LOSE_ROWS.search(sql) and all(map(_certain_clause, statement.clauses))
 
 
-def _clause_told(clause: Clause) -> bool:
+def _certain_clause(clause: Clause) -> bool:
     if isinstance(clause, ChangeColumnClause):
         same = clause.old_name.lower() == clause.column.name.lower()
         column = clause.column

@@ -137,8 +137,8 @@ def behind_delivered(
             hint="point hostname and port at the server that the tool has read from, or give its stored offset",
         )
     if found is None or found.last is None:
-        told = "; how much of the transaction there was delivered cannot be told: it comes again, as a whole"
-        return begin, told if inside.rows else ""
+        message = "; how much of the transaction there was delivered cannot be told: it comes again, as a whole"
+        return begin, message if inside.rows else ""
     end = replace(
         begin,
         position=found.end,
@@ -147,9 +147,9 @@ def behind_delivered(
     rest = rest_of(read(begin, end), sequence_of(begin.position.file, found.last), inside)
     if not rest.missing:
         return end, f", behind its last transaction ({name}), which is delivered"
-    again = "" if not rest.delivered else f"; it comes again, as a whole: {_told(rest.delivered)}"
-    return begin, f"; of the transaction {name} are not delivered: {_told(rest.missing)}{again}"
+    again = "" if not rest.delivered else f"; it comes again, as a whole: {_counted(rest.delivered)}"
+    return begin, f"; of the transaction {name} are not delivered: {_counted(rest.missing)}{again}"
 
 
-def _told(rows: Counter[TableId]) -> str:
+def _counted(rows: Counter[TableId]) -> str:
     return ", ".join(f"{number:,} rows of {table}" for table, number in sorted(rows.items()))

@@ -95,9 +95,9 @@ class Unlogged:
                 return {}
             end, info = _end_of(connection), server_info(connection)
         names, open_stream = info.lower_case_table_names, partial(self._streams.at, server=info.identity)
-        told = changed_between(open_stream, at, end, differing.__contains__, differing, info.dialect, names)
-        self._settled.update({table: (known[table], before) for table in told & known.keys()})
-        return {table: now for table, now in differing.items() if table not in told}
+        logged = changed_between(open_stream, at, end, differing.__contains__, differing, info.dialect, names)
+        self._settled.update({table: (known[table], before) for table in logged & known.keys()})
+        return {table: now for table, now in differing.items() if table not in logged}
 
     def _beside(self, others: Callable[[], Mapping[TableId, MySqlTable]]) -> Mapping[TableId, MySqlTable]:
         """The others, once asking for them all costs no more than what was asked since they were."""

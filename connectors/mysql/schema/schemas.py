@@ -131,15 +131,15 @@ class Schemas:
     def _events(self, entry: SchemaEntry) -> Iterator[SourceEvent]:
         """The changes of an entry, each with what is uncertain behind it; then what is uncertain without a change, and
         tables that got a name that is not captured."""
-        unsure, told = entry.delta.uncertain, set[TableId]()
+        unsure, changed = entry.delta.uncertain, set[TableId]()
         for change, name in zip(entry.changes, _later_names(entry.changes), strict=True):
             shown = change if self._options.include_comments else without_comments(change)
             if shown is not None:
                 made = event(replace(shown, statement=entry.statement), unsure.get(name))
-                told |= {name} if isinstance(made, TableChanged) else set()
+                changed |= {name} if isinstance(made, TableChanged) else set()
                 yield made
         for table, why in unsure.items():
-            if table not in told:
+            if table not in changed:
                 yield RowsUncertain(table, why)
         for table, mark in entry.delta.marks.items():
             if mark == "left":
@@ -151,11 +151,11 @@ class Schemas:
         if found is None:
             tables = sorted(self.history.tables(count).items())
             sequences = sorted(self.history.fill(TableDefinitions(wanted=lambda table: True), count).sequences)
-            told = json.dumps([
+            text = json.dumps([
                 [[table.database, table.table, table_to_json(definition)] for table, definition in tables],
                 [[table.database, table.table] for table in sequences],
             ], sort_keys=True)  # fmt: skip
-            found = hashlib.sha256(told.encode("utf-8")).hexdigest()
+            found = hashlib.sha256(text.encode("utf-8")).hexdigest()
             self._digests = {count: found}
         return found
 
@@ -218,14 +218,14 @@ def _later_names(changes: Sequence[SchemaChange]) -> list[TableId]:
     return found[::-1]
 
 
-def of_captured(told: Iterable[SourceEvent], wanted: Wanted) -> list[SourceEvent]:
+def of_captured(events: Iterable[SourceEvent], wanted: Wanted) -> list[SourceEvent]:
     """The events but for those of tables that are left out since they were written down.
 
     So a table that is left out because the sink refuses a change of it leaves a batch that was planned already, too.
     """
     return [
         each
-        for each in told
+        for each in events
         if wanted(each.table)
         or isinstance(each, TableLeft)
         or (isinstance(each, TableRenamed) and wanted(each.new_table))

@@ -43,9 +43,9 @@ def not_logged_problems(
         return
     names = [str(table) for table in table_ids(connection) if wanted(table) and not info.logs_database(table.database)]
     if names:
-        told = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        names_text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
         fix = "change these settings in its configuration file and restart it, or leave the tables out (tables.exclude)"
-        yield f"binlog_do_db or binlog_ignore_db keeps rows out of the log: those of {told}", fix
+        yield f"binlog_do_db or binlog_ignore_db keeps rows out of the log: those of {names_text}", fix
 
 
 def describe_filter(info: ServerInfo) -> str:

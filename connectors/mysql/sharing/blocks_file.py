@@ -48,11 +48,11 @@ def write_blocks(
                 stream.write_batch(batch)
             if file.tell() > most_bytes:
                 raise BlocksTooLarge
-        told = {
+        header = {
             "schemas": [[table.database, table.table, schema_to_json(schema)] for table, schema in schemas],
             "blocks": index, "metadata": list(metadata), "counts": dict(counts),
         }  # fmt: skip
-        text = json.dumps(told).encode("utf-8")
+        text = json.dumps(header).encode("utf-8")
         file.write(text + len(text).to_bytes(_LENGTH_BYTES, "little"))
 
 
@@ -78,11 +78,11 @@ class BlocksFile:
         if not 0 < length <= size - _LENGTH_BYTES:
             raise ValueError(f"{path} is not whole")
         self._map.seek(size - _LENGTH_BYTES - length)
-        told: Mapping[str, Any] = json.loads(self._map.read(length))
-        self.counts: Mapping[str, int] = told["counts"]
-        self._index, self._metadata = told["blocks"], told["metadata"]
+        header: Mapping[str, Any] = json.loads(self._map.read(length))
+        self.counts: Mapping[str, int] = header["counts"]
+        self._index, self._metadata = header["blocks"], header["metadata"]
         self._schemas = [
-            (TableId(database, table), schema_from_json(schema)) for database, table, schema in told["schemas"]
+            (TableId(database, table), schema_from_json(schema)) for database, table, schema in header["schemas"]
         ]
 
     def blocks(self) -> Iterator[ChangeBlock]:

@@ -182,5 +182,5 @@ def _bytes(part: LogRange) -> int:
 
 def _key(part: LogRange, made_of: Sequence[object]) -> str:
     places = [[at.file, at.position] for at in (part.start, part.end)]
-    told = [places, part.server, part.after, part.upto, part.files_ahead, *made_of]
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode("utf-8")).hexdigest()[:32]
+    identity = [places, part.server, part.after, part.upto, part.files_ahead, *made_of]
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode("utf-8")).hexdigest()[:32]

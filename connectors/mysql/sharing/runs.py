@@ -35,13 +35,13 @@ class Runs:
 
     def __init__(self, siblings: Siblings, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._name, self._clock = siblings.folder / "runs", siblings.name, clock
-        self._told: SharingRun | None = None
+        self._reported: SharingRun | None = None
 
     def report(self, run: SharingRun) -> None:
         """Say where this run is, and that it is still there. Stream reader process."""
         path = self._folder / self._name
         try:
-            if run == self._told:
+            if run == self._reported:
                 os.utime(path, (self._clock(), self._clock()))
                 return
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -49,9 +49,9 @@ class Runs:
             made.write_text(json.dumps([run.at, run.follows, run.clear]))
             os.utime(made, (self._clock(), self._clock()))
             made.replace(path)
-            self._told = run
+            self._reported = run
         except OSError:
-            self._told = None
+            self._reported = None
 
     def others(self) -> list[SharingRun]:
         """The other runs that have told something within `FRESH_S`."""

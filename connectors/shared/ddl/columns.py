@@ -17,7 +17,7 @@ from connectors.shared.ddl.types import parse_charset, parse_type
 
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 _COLUMN_END = ("FIRST", "AFTER", "PARTITION", "REMOVE")
-_Told = dict[str, Any]
+_Fields = dict[str, Any]
 """Fields of `ColumnDefinition` that an attribute gives."""
 
 
@@ -61,7 +61,7 @@ def _attribute(cursor: Cursor, column: ColumnDefinition) -> ColumnDefinition:
     return replace(column, **(_WORDS[word] if word in _WORDS else _HANDLERS[word](cursor, column)))
 
 
-def _not(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _not(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     if cursor.take("SECONDARY"):
         return {}
     cursor.expect("NULL")
@@ -69,47 +69,47 @@ def _not(cursor: Cursor, _: ColumnDefinition) -> _Told:
     return {"nullable": False}
 
 
-def _default(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _default(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     return {"default": parse_default(cursor)}
 
 
-def _on(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _on(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.expect("UPDATE")
     _now(cursor)
     return {"updated_now": True}
 
 
-def _serial(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _serial(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.expect("DEFAULT", "VALUE")
     return {"nullable": False, "auto_increment": True}
 
 
-def _primary(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _primary(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.take("KEY")
     return {"primary_key": True}
 
 
-def _unique(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _unique(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.take("KEY")
     return {}
 
 
-def _comment(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _comment(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.take_symbol("=")
     return {"comment": cursor.string()}
 
 
-def _collate(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _collate(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.take_symbol("=")
     return {"collation": cursor.word_or_string()}
 
 
-def _generated(cursor: Cursor, column: ColumnDefinition) -> _Told:
+def _generated(cursor: Cursor, column: ColumnDefinition) -> _Fields:
     cursor.expect("ALWAYS", "AS")
     return _as(cursor, column)
 
 
-def _as(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _as(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     if cursor.take("ROW"):
         # A system versioning column (MariaDB): the server writes it itself.
         word = cursor.take_any("START", "END")
@@ -120,7 +120,7 @@ def _as(cursor: Cursor, _: ColumnDefinition) -> _Told:
     return {"generated": True}
 
 
-def _references(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _references(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.table()
     if cursor.at_symbol("("):
         cursor.skip_brackets()
@@ -134,7 +134,7 @@ def _references(cursor: Cursor, _: ColumnDefinition) -> _Told:
     return {}
 
 
-def _constraint(cursor: Cursor, column: ColumnDefinition) -> _Told:
+def _constraint(cursor: Cursor, column: ColumnDefinition) -> _Fields:
     if not cursor.at("CHECK"):
         cursor.name()
     if cursor.take("REFERENCES"):
@@ -143,45 +143,45 @@ def _constraint(cursor: Cursor, column: ColumnDefinition) -> _Told:
     return _check(cursor, column)
 
 
-def _check(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _check(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.skip_brackets()
     cursor.take("NOT", "ENFORCED")
     cursor.take("ENFORCED")
     return {}
 
 
-def _one_value(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _one_value(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.take_symbol("=")
     cursor.next()
     return {}
 
 
-def _compressed(cursor: Cursor, column: ColumnDefinition) -> _Told:
+def _compressed(cursor: Cursor, column: ColumnDefinition) -> _Fields:
     """MariaDB writes the character set behind it."""
     if cursor.take_symbol("="):
         cursor.next()
     return {"type": replace(column.type, charset=parse_charset(cursor) or column.type.charset)}
 
 
-def _with(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _with(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     """One such column makes a new table keep versions of its rows, the others left out (MariaDB)."""
     cursor.expect("SYSTEM", "VERSIONING")
     return {"versioned": True}
 
 
-def _without(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _without(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.expect("SYSTEM", "VERSIONING")
     return {}
 
 
-_HANDLERS: dict[str, Callable[[Cursor, ColumnDefinition], _Told]] = {
+_HANDLERS: dict[str, Callable[[Cursor, ColumnDefinition], _Fields]] = {
     "NOT": _not, "DEFAULT": _default, "ON": _on, "SERIAL": _serial, "PRIMARY": _primary, "UNIQUE": _unique,
     "COMMENT": _comment, "COLLATE": _collate, "GENERATED": _generated, "AS": _as, "REFERENCES": _references,
     "CONSTRAINT": _constraint, "CHECK": _check, "COLUMN_FORMAT": _one_value, "STORAGE": _one_value,
     "ENGINE_ATTRIBUTE": _one_value, "SECONDARY_ENGINE_ATTRIBUTE": _one_value, "SRID": _one_value,
     "REF_SYSTEM_ID": _one_value, "COMPRESSED": _compressed, "WITH": _with, "WITHOUT": _without,
 }  # fmt: skip
-_WORDS: dict[str, _Told] = {
+_WORDS: dict[str, _Fields] = {
     "NULL": {"nullable": True}, "AUTO_INCREMENT": {"auto_increment": True}, "KEY": {"primary_key": True},
     "VIRTUAL": {}, "STORED": {}, "PERSISTENT": {}, "VISIBLE": {}, "INVISIBLE": {},
 }  # fmt: skip

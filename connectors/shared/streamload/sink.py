@@ -65,8 +65,8 @@ class LoadSink(TableSink[T], Generic[T]):
     def examine(self) -> Iterator[Finding]:
         """The login, the version, and the back ends that are alive, where the user may see them."""
         with self._session(wait=False) as session:
-            told = session.rows("SELECT @@version_comment")
-            yield ok("connection", f"{self.server} at {session.server}: {told[0][0] if told else 'no version told'}")
+            rows = session.rows("SELECT @@version_comment")
+            yield ok("connection", f"{self.server} at {session.server}: {rows[0][0] if rows else 'no version rows'}")
             try:
                 backends = session.records("SHOW BACKENDS")
             except StatementRefused as error:

@@ -49,19 +49,19 @@ def batch_events(
                 names[new] = names.pop(table)
             case _:
                 pass
-    told, created = _by_snapshot(logged, begun)
+    events, created = _by_snapshot(logged, begun)
     again = {table: begin for table, begin in begun.items() if table not in created}
     first = _gaps(again.values()) if lost else void
     snapshots = (on.SnapshotBegun(table, keys_certain=begin.keys_certain) for table, begin in again.items())
-    return [*done, *first, *told, *left, *snapshots]
+    return [*done, *first, *events, *left, *snapshots]
 
 
 def _by_snapshot(
     logged: Sequence[on.SourceEvent], begun: Collection[TableId]
 ) -> tuple[list[on.SourceEvent], set[TableId]]:
     """The log's events with the tables that a snapshot of this batch fills, and their names behind it."""
-    told, created = list(logged), dict[TableId, int]()
-    for place, event in enumerate(told):
+    events, created = list(logged), dict[TableId, int]()
+    for place, event in enumerate(events):
         match event:
             case on.TableCreated(table=table):
                 created[table] = place
@@ -73,10 +73,10 @@ def _by_snapshot(
                 pass
     filled = created.keys() & begun
     for table in filled:
-        event = told[created[table]]
+        event = events[created[table]]
         assert isinstance(event, on.TableCreated), "it was noted where it was created"
-        told[created[table]] = replace(event, by_snapshot=True)
-    return told, filled
+        events[created[table]] = replace(event, by_snapshot=True)
+    return events, filled
 
 
 def _gaps(begun: Iterable[Begin]) -> list[on.SourceEvent]:

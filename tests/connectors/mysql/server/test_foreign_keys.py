@@ -93,7 +93,7 @@ def test_what_the_option_does_is_said(
     tables = {TableId("shop", name) for name in captured}
     (finding,) = examine_cascades(cast(Any, None), info, tables, cascades)
     assert finding.level == level
-    assert told in finding.told
+    assert told in finding.message
     assert fix in finding.fix
     assert bool(fix) == bool(finding.fix)
 

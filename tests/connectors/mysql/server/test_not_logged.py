@@ -64,7 +64,7 @@ def test_a_replica_that_does_not_log_what_it_applies_is_refused(flavor: str, ser
         with session(server, user) as made, pytest.raises(SourceError, match=f"is a replica and {name} is OFF") as told:
             check_server(made)
         assert f"add {name}=ON" in told.value.hint
-    assert [found.told for found in findings(server, rf"{database}.\.*") if found.level is Level.ERROR] == [
+    assert [found.message for found in findings(server, rf"{database}.\.*") if found.level is Level.ERROR] == [
         f"the server is a replica and {name} is OFF: what it takes from others is not in its log"
     ]
     server.execute(stop, reset)
