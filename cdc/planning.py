@@ -86,8 +86,8 @@ def check_patterns(
     that an earlier run has been through. Raises SpecError for the others, unless the file lets them be.
     """
     sink_tables = {sink: None for table in sorted(tables) for sink in routes(table)}
-    asked = [each for each in spec.patterns if each.name not in known]
-    found = unmatched(asked, sorted(tables), list(sink_tables))
+    patterns = [each for each in spec.patterns if each.name not in known]
+    found = unmatched(patterns, sorted(tables), list(sink_tables))
     if found and complete and spec.pipeline.unmatched_patterns == "fail":
         raise SpecError(sorted(found, key=lambda each: (each.line, each.column)))
     return found

@@ -103,7 +103,7 @@ class Snapshots(StrEnum):
 
     NEVER = "never"
     """It only reads a log, or does not follow the table."""
-    WHEN_ASKED = "when asked"
+    ON_REQUEST = "on request"
     """When a user asks for it."""
     ALWAYS = "always"
     """Whenever the engine needs it."""

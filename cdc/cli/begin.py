@@ -43,7 +43,7 @@ def init(
             raise typer.BadParameter("write KEY=VALUE, and no password", param_hint="--option")
     if output is not None and output.exists():
         raise typer.BadParameter(f"{output} is there already, and is not overwritten", param_hint="--output")
-    password = server.password or os.environ.get(_PASSWORD) or _asked(str(server))
+    password = server.password or os.environ.get(_PASSWORD) or _prompt(str(server))
     text = init_text(server, password, sink, {name: value for name, _, value in pairs}, output)
     if output is None:
         sys.stdout.flush()
@@ -65,7 +65,7 @@ def _write(output: Path, text: str) -> None:
         raise typer.BadParameter(f"{output} cannot be written: {error.strerror}", param_hint="--output") from error
 
 
-def _asked(server: str) -> str:
+def _prompt(server: str) -> str:
     if not sys.stdin.isatty():
         raise typer.BadParameter(f"set {_PASSWORD}: there is no terminal to ask for the password", param_hint="URL")
     return getpass.getpass(f"Password for {printed(server)}: ")

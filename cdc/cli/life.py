@@ -211,12 +211,12 @@ def _about_table(
     for target in targets:
         server = target.server()
         if server is not None:
-            said = server.post(target.name, action, table=table)
+            message = server.post(target.name, action, table=table)
         elif target.spec is not None:
-            said = request(target.spec, table, target.root)
+            message = request(target.spec, table, target.root)
         else:
             raise _unknown(target)
-        print(printed(said if len(targets) == 1 else f"{target.name}: {said}", longest=LONGEST))
+        print(printed(message if len(targets) == 1 else f"{target.name}: {message}", longest=LONGEST))
 
 
 @app.command(epilog=EXIT_CODES)

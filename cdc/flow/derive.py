@@ -180,7 +180,7 @@ class Derivation:
         """Raise ChangeRefused for an order of this batch that the source does not carry out."""
         new = {source for (source, _), pair in tables.pairs.items() if pair.since == batch}
         for table, order in open_orders(tables).items():
-            wanted = Snapshots.ALWAYS if order.limited else Snapshots.WHEN_ASKED
+            wanted = Snapshots.ALWAYS if order.limited else Snapshots.ON_REQUEST
             able = self._source.snapshots(table) in (Snapshots.ALWAYS, wanted)
             if table in new and not able and self._source.captures(table):
                 hint = "take the edit back, or start anew with another --state-dir"

@@ -38,7 +38,7 @@ class Served:
 
     def get(self, path: str) -> dict[str, Any]:
         """The API's answer below `/api/v1/`. Raises the CdcError that it answers with."""
-        return self._asked("GET", path, None)
+        return self._request("GET", path, None)
 
     def one(self, name: str) -> dict[str, Any]:
         """The API's document of one pipeline. Raises the CdcError that it answers with."""
@@ -46,9 +46,9 @@ class Served:
 
     def post(self, name: str, action: str, **fields: str) -> str:
         """Do something to a pipeline; the server's word about it. Raises the CdcError that it answers with."""
-        return str(self._asked("POST", f"{_path(name)}/{action}", fields)["message"])
+        return str(self._request("POST", f"{_path(name)}/{action}", fields)["message"])
 
-    def _asked(self, method: str, path: str, fields: Mapping[str, str] | None) -> dict[str, Any]:
+    def _request(self, method: str, path: str, fields: Mapping[str, str] | None) -> dict[str, Any]:
         headers = {"x-cdc-request": "cdc", "content-type": "application/json"}
         if self.token:
             headers["authorization"] = f"Bearer {self.token}"

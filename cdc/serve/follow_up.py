@@ -35,7 +35,7 @@ class FollowUp:
         pause_s: seconds until the next run, instead of a time.
         state: the pipeline's, where there is no next run.
         skipped_s: the time of the schedule that passed during the run, and is left out.
-        said, level: a line of the pipeline's log; empty for none.
+        message, level: a line of the pipeline's log; empty for none.
     """
 
     why: str | None = None
@@ -43,7 +43,7 @@ class FollowUp:
     pause_s: float | None = None
     state: State = "finished"
     skipped_s: float | None = None
-    said: str = ""
+    message: str = ""
     level: str = "warning"
 
 
@@ -68,7 +68,7 @@ def after_failure(
     """
     pause_s = restarts.failed(error, batch=batch, committed=committed, now_s=time.monotonic())
     if pause_s is not None:
-        return FollowUp("restart", pause_s=pause_s, said=f"failed, and is started again in {pause_s:.1f} s: {error}")
+        return FollowUp("restart", pause_s=pause_s, message=f"failed, and is started again in {pause_s:.1f} s: {error}")
     begins_s = None if restarts.hopeless else times.next_s(now_s, now_s)[0]
-    said = f"failed, and is not started again ({restarts.given_up}): {error}"
-    return FollowUp(None if begins_s is None else "schedule", begins_s, state="failed", said=said, level="error")
+    message = f"failed, and is not started again ({restarts.given_up}): {error}"
+    return FollowUp(None if begins_s is None else "schedule", begins_s, state="failed", message=message, level="error")

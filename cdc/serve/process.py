@@ -17,12 +17,12 @@ def end_on_signals(server: Server, numbers: Iterable[int] = (signal.SIGINT, sign
     """The first signal asks the server to end, the second one ends the process at once. Main thread."""
     from cdc.signals import ABORTED
 
-    asked = threading.Event()
+    stopping = threading.Event()
 
     def handle(number: int, frame: object) -> None:
-        if asked.is_set():
+        if stopping.is_set():
             os._exit(ABORTED)
-        asked.set()
+        stopping.set()
         server.close()
 
     for number in numbers:

@@ -329,13 +329,13 @@ class Supervisor:
         now_s, progress, run = time.time(), control.progress.snapshot(), self._run
         if run is None:
             raise EngineError("a run has ended that did not begin")
-        asked = control.stop.is_set() or control.drain.is_set()
+        stop_requested = control.stop.is_set() or control.drain.is_set()
         shown = None if error is None else ErrorView.of(error, now_s)
-        outcome: Outcome = "failed" if error is not None else "stopped" if asked else "finished"
+        outcome: Outcome = "failed" if error is not None else "stopped" if stop_requested else "finished"
         over = replace(run, ended_s=now_s, outcome=outcome, rows=progress.rows, batches=progress.batches, error=shown)
         self._run = self._control = None
         self._waiting = Waiting()
-        self._last_error = shown or (None if progress.batches or not asked else self._last_error)
+        self._last_error = shown or (None if progress.batches or not stop_requested else self._last_error)
         version = self._version if outcome == "finished" else ""
         self._write_history(lambda: self._history.add(over, version))
         if error is None:
@@ -350,7 +350,7 @@ class Supervisor:
             self._follow(
                 after_failure(error, self._restarts, self._times, batch=batch, committed=committed, now_s=time.time())
             )
-        elif asked:
+        elif stop_requested:
             self._plan("request")
         else:
             self._follow(after_success(self._times, over.started_s, time.time()))
@@ -364,8 +364,8 @@ class Supervisor:
             self._state = then.state
         else:
             self._plan(then.why, then.begins_s, pause_s=then.pause_s)
-        if then.said:
-            self._say(then.said, then.level)
+        if then.message:
+            self._say(then.message, then.level)
 
     def _write_history(self, write: Callable[[], None]) -> None:
         """Put a run into the history: where there is no room for it, the next one that has some brings it along."""

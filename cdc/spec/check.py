@@ -202,13 +202,13 @@ class _Checker:
         text = self.data.decode("utf-8-sig") if transforms or made else ""
         unsound = dict(functions.load_problems(self.root, self.file, text, made))
         sound = [function for _, function in made if function.name not in unsound]
-        asked = self._models({block.name for block in blocks if block is not None})
-        shared = rules.settings(source, pipeline, sound, asked)
+        used = self._models({block.name for block in blocks if block is not None})
+        shared = rules.settings(source, pipeline, sound, used)
         written = tuple(rules.rule_sources(self.root, self.file, text, transforms))
         names = [tree.find(self.root, (*functions.PATH, number, "name")) for number in range(len(blocks))]
         paths = [(*models.PATH, number) for number in range(self._count(*models.PATH))]
         names += [tree.find(self.root, (*path, self._model_key(path))) for path in paths]
-        usable = {function.name for function in sound} | {model.name for model in asked}
+        usable = {function.name for function in sound} | {model.name for model in used}
         unknown = {node.text for node in names if isinstance(node, Scalar)} - usable
         missing = {f"there is no function {name}".casefold() for name in unknown}
         found = rules.problems(written, shared) if written else ()

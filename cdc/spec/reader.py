@@ -246,19 +246,23 @@ def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
         return _problem(
             file, _mark_at(text, error.position), "a control character that YAML does not allow", "remove it"
         )
-    said = str(getattr(error, "problem", None) or "not YAML")
-    first, second = ("context_mark", "problem_mark") if said.startswith(_LATE) else ("problem_mark", "context_mark")
+    reason = str(getattr(error, "problem", None) or "not YAML")
+    first, second = ("context_mark", "problem_mark") if reason.startswith(_LATE) else ("problem_mark", "context_mark")
     at = getattr(error, first, None) or getattr(error, second, None)
     mark = _mark(at) if at is not None else Mark(1, 1)
-    if said.startswith("found character '\\t'") and at is not None and _line(text, at.line)[: at.column].strip():
+    if reason.startswith("found character '\\t'") and at is not None and _line(text, at.line)[: at.column].strip():
         return _problem(file, mark, "a tab that is not in quotes", "write a space, or quote the value")
-    if said.startswith("mapping values") and at is not None and _KEY_ALONE.fullmatch(_line(text, at.line)[: at.column]):
+    if (
+        reason.startswith("mapping values")
+        and at is not None
+        and _KEY_ALONE.fullmatch(_line(text, at.line)[: at.column])
+    ):
         return _problem(
             file, mark, "a key that is indented as if it were part of the value above", "align it with its neighbours"
         )
-    if said.endswith("but got '{'") and at is not None and _line(text, at.line)[: at.column].endswith("$"):
+    if reason.endswith("but got '{'") and at is not None and _line(text, at.line)[: at.column].endswith("$"):
         return _problem(file, mark, "a ${...} that is not in quotes, between braces", 'write "${...}"')
     for start, message, hint in _SAYINGS:
-        if said.startswith(start):
+        if reason.startswith(start):
             return _problem(file, mark, message, hint)
-    return _problem(file, mark, f"not YAML: {said}", "check the syntax near here")
+    return _problem(file, mark, f"not YAML: {reason}", "check the syntax near here")

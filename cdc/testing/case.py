@@ -108,7 +108,7 @@ def error_from(error: Exception) -> dict[str, str]:
     kind = type(error).__name__
     if isinstance(error, SpecError) and error.problems:
         first, *others = error.problems
-        lines = [_said(first), *(f"{_place(other)}: {_said(other)}" for other in others)]
+        lines = [_described(first), *(f"{_place(other)}: {_described(other)}" for other in others)]
         return {"type": kind, "message": "\n".join(lines), "where": _place(first)}
     if isinstance(error, CdcError):
         message = f"{error.message} ({error.hint})" if error.hint else error.message
@@ -121,7 +121,7 @@ def _place(problem: Problem) -> str:
     return f"{problem.file}:{problem.line}:{problem.column}" if problem.file else problem.path
 
 
-def _said(problem: Problem) -> str:
+def _described(problem: Problem) -> str:
     text = f"{problem.path}: {problem.message}" if problem.file and problem.path else problem.message
     return f"{text} ({problem.hint})" if problem.hint else text
 

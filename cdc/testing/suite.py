@@ -126,9 +126,9 @@ class _Suite:
         self._known(test, path, _TEST_KEYS)
         if not any(key in test for key in _EXPECTED):
             self._wrong(path, "expects nothing", f"say what has to come out: {', '.join(_EXPECTED)}")
-        for key, kind, said in (("output", list, "a list of lines"), ("schemas", dict, "a mapping of tables")):
+        for key, kind, expected in (("output", list, "a list of lines"), ("schemas", dict, "a mapping of tables")):
             if key in test and not isinstance(test[key], kind):
-                self._wrong((*path, key), f"must be {said}")
+                self._wrong((*path, key), f"must be {expected}")
         given = {key: value for key, value in test.items() if key not in _EXPECTED}
         case = self._case(given, path, pipeline, variables)
         error = self._error(test.get("error"), (*path, "error"))

@@ -69,11 +69,11 @@ def _named(compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, err
         attempts.insert(0, (filter_, ['"__row"'], where))
     for expression, select, condition in attempts:
         with compiled.engine.prepare(select, condition, batch.schema) as statement:
-            row, said = _first(statement, batch)
+            row, reason = _first(statement, batch)
         if row is not None:
             if expression.secret:
-                said = SECRET
-            return explain(compiled, block, row, expression.what, expression.text, said)
+                reason = SECRET
+            return explain(compiled, block, row, expression.what, expression.text, reason)
     return explain(compiled, block, None, "the rule", "", str(error))
 
 
@@ -88,21 +88,21 @@ def _first(statement: PreparedStatement, batch: pa.RecordBatch) -> tuple[int | N
         return None
 
     start, count = 0, batch.num_rows
-    said = failure(start, count)
-    if said is None:
+    reason = failure(start, count)
+    if reason is None:
         return None, ""
     while count > 1:
         half = count // 2
         first = failure(start, half)
         if first is not None:
-            count, said = half, first
+            count, reason = half, first
         else:
             start, count = start + half, count - half
-    return start, failure(start, 1) or said
+    return start, failure(start, 1) or reason
 
 
 def explain(
-    compiled: Computation, block: ChangeBlock, row: int | None, what: str, text: str, said: str
+    compiled: Computation, block: ChangeBlock, row: int | None, what: str, text: str, reason: str
 ) -> TransformError:
     """The error that the user is told: table, key, column, expression and the next step; never a masked value."""
     masked = {mask.column.casefold() for mask in compiled.rule.masks}
@@ -114,4 +114,4 @@ def explain(
     at = block.position_text(block.sequence[row].as_py()) if row is not None else ""
     place = f" of the row {key}" if key else f" of the row at {at}" if at else ""
     hint = "guard it with TRY_CAST or CASE, or set on-error: null or dead-letter for the rule"
-    return TransformError(f"`{text}`{place}: {said}", where=where, hint=hint)
+    return TransformError(f"`{text}`{place}: {reason}", where=where, hint=hint)

@@ -60,12 +60,12 @@ def _failing(compiled: Computation, batch: pa.RecordBatch) -> _Failing:
         passes = "" if filter_ is None or each is filter_ else f" AND TRY({filter_.sql})"
         with compiled.engine.prepare(['"__row"'], f"{fails}{passes}", batch.schema) as statement:
             rows = statement.run(batch).column(0).to_pylist()
-        for row, said in zip(rows, _said(compiled.engine, each, batch, rows), strict=True):
-            found[row].append((each, said))
+        for row, reason in zip(rows, _reasons(compiled.engine, each, batch, rows), strict=True):
+            found[row].append((each, reason))
     return dict(sorted(found.items()))
 
 
-def _said(engine: Engine, expression: Expression, batch: pa.RecordBatch, rows: list[int]) -> Iterator[str]:
+def _reasons(engine: Engine, expression: Expression, batch: pa.RecordBatch, rows: list[int]) -> Iterator[str]:
     """The engine's message for each row; empty where it could show a masked value."""
     first = SECRET
     with engine.prepare([expression.sql], None, batch.schema) as statement:
@@ -73,13 +73,13 @@ def _said(engine: Engine, expression: Expression, batch: pa.RecordBatch, rows: l
             if expression.secret or number >= _MOST_EXPLAINED:
                 yield first
                 continue
-            said = "it fails beside other rows only"
+            reason = "it fails beside other rows only"
             try:
                 statement.run(batch.slice(row, 1))
             except ExpressionFailed as error:
-                said = str(error)
-            first = said if number == 0 else first
-            yield said
+                reason = str(error)
+            first = reason if number == 0 else first
+            yield reason
 
 
 def _letters(compiled: Computation, block: ChangeBlock, failing: _Failing) -> Iterator[tuple[DeadLetter, str]]:
@@ -103,8 +103,8 @@ def _letters(compiled: Computation, block: ChangeBlock, failing: _Failing) -> It
             operation="upsert",
             key={name: values[name] for name in block.schema.primary_key},
             rejected=tuple(
-                Rejected(each.column or "(filter)", types.get(each.column, "BOOLEAN"), said, each.text)
-                for each, said in failures
+                Rejected(each.column or "(filter)", types.get(each.column, "BOOLEAN"), reason, each.text)
+                for each, reason in failures
             ),
             row={name: values[name] for name in names},
         ), failures[0][0].column  # fmt: skip

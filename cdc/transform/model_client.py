@@ -110,8 +110,8 @@ class ModelClient:
         return text
 
     async def _answer(self, system: str, content: object) -> str:
-        said = [("system", system), ("user", content), ("user", self._model.user_prompt)]
-        messages = [{"role": role, "content": each} for role, each in said if each]
+        turns = [("system", system), ("user", content), ("user", self._model.user_prompt)]
+        messages = [{"role": role, "content": each} for role, each in turns if each]
         given = await self._post(
             "/chat/completions", {**self._model.chat_body, "model": self._model.model, "messages": messages}
         )
@@ -177,8 +177,8 @@ class ModelClient:
         return self._unavailable(f"no answer: {type(error).__name__}: {error}")
 
     def _refusal(self, status: int, body: bytes) -> Exception:
-        said = body.decode("utf-8", "replace").replace(self._model.api_key, "***").strip()[:_SHOWN]
-        text = f"HTTP {status}{': ' if said else ''}{said}"
+        answered = body.decode("utf-8", "replace").replace(self._model.api_key, "***").strip()[:_SHOWN]
+        text = f"HTTP {status}{': ' if answered else ''}{answered}"
         if status in _PASSING or status >= 500:
             return self._unavailable(text)
         if status in _ABOUT_THE_INPUT:

@@ -94,13 +94,13 @@ class LoadedModel:
         )
 
     def _on_arrays(self, *arrays: pa.ChunkedArray) -> pa.Array:
-        asked = [_question(values) for values in zip(*(array.to_pylist() for array in arrays), strict=True)]
+        questions = [_question(values) for values in zip(*(array.to_pylist() for array in arrays), strict=True)]
         answers = self._answers
         if answers is None:
-            return pa.nulls(len(asked), arrow_of(self.form.result))
+            return pa.nulls(len(questions), arrow_of(self.form.result))
         if self._stopped is not None:
             raise ValueError("cdc: the model was asked in vain")
-        keys = {question: self._key(question) for question in asked if question is not None}
+        keys = {question: self._key(question) for question in questions if question is not None}
         try:
             self._ask(answers, {question: key for question, key in keys.items() if answers.get(key) is None})
         except CdcError as error:
@@ -109,7 +109,7 @@ class LoadedModel:
         for key in keys.values():
             if key in self._refused:
                 raise ValueError(f"cdc: {self._refused[key]}")
-        made = [None if question is None else answers.get(keys[question]) for question in asked]
+        made = [None if question is None else answers.get(keys[question]) for question in questions]
         return pa.array(made, arrow_of(self.form.result))
 
     def _key(self, question: Question) -> str:
@@ -158,13 +158,13 @@ class LoadedModel:
     ) -> list[tuple[Question, Answer | InputRefused]]:
         """Questions with their answers; of several that are refused together each is asked by itself."""
         try:
-            return list(zip(questions, await self._asked(client, questions), strict=True))
+            return list(zip(questions, await self._answers_of(client, questions), strict=True))
         except InputRefused as refused:
             if len(questions) == 1:
                 return [(questions[0], refused)]
             return [each for question in questions for each in await self._answered(client, [question])]
 
-    async def _asked(self, client: ModelClient, questions: Sequence[Question]) -> list[Answer]:
+    async def _answers_of(self, client: ModelClient, questions: Sequence[Question]) -> list[Answer]:
         if self.form.kind == "embedding":
             return list[Answer](await client.embeddings([text for text, *_ in questions]))
         ((first, *more),) = questions

@@ -86,9 +86,9 @@ class LoadedFunction:
         try:
             self._namespace[name](*arguments)
         except Exception as error:
-            said = f"{name}() failed with {type(error).__name__}: {error}"
+            message = f"{name}() failed with {type(error).__name__}: {error}"
             hint = "it runs in each task, on the machine of the task: what it needs has to be there"
-            raise TransformError(said, where=f"function {self.function.name}", hint=hint) from error
+            raise TransformError(message, where=f"function {self.function.name}", hint=hint) from error
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
         """The typed call; arguments are widened, never read from text."""

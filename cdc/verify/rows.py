@@ -61,8 +61,8 @@ class Expected:
         moment = datetime.now(UTC)
         coercion = replace(self.coercion, lost="null")
         for feed in self.feeds:
-            asked = keys.select(list(feed.keys)) if keys is not None and feed.keys else None
-            for block in self._behind_rules(self.now.rows(feed.table, asked, self.count), moment):
+            wanted = keys.select(list(feed.keys)) if keys is not None and feed.keys else None
+            for block in self._behind_rules(self.now.rows(feed.table, wanted, self.count), moment):
                 routed = replace(with_source(block, feed.target), table=feed.target.table)
                 rows = coercion(routed, self.schema, self.count).rows
                 yield self.stored.stored(rows).select(list(self.columns))

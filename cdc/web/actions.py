@@ -107,5 +107,5 @@ def act_on_several(desk: Desk, what: str, names: Sequence[str]) -> str:
             done += 1
         except CdcError as error:
             refused.append(f"{name}: {error.message}")
-    said = f"{what}: {done} of {len(names)} pipelines"
-    return f"{said}. Not: {'; '.join(refused)}" if refused else f"{said}."
+    message = f"{what}: {done} of {len(names)} pipelines"
+    return f"{message}. Not: {'; '.join(refused)}" if refused else f"{message}."

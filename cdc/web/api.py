@@ -71,10 +71,10 @@ class Api:
 
     def tables(self, request: Request) -> Response:
         """A page of its tables."""
-        of, asked = self._one(request, "tables")
-        query = str(asked["q"]).casefold()
+        of, parameters = self._one(request, "tables")
+        query = str(parameters["q"]).casefold()
         found = [table for table in _document(of).get("tables", []) if query in table["table"].casefold()]
-        number, size = int(asked["page"]), int(asked["size"])
+        number, size = int(parameters["page"]), int(parameters["size"])
         shown = found[number * size : (number + 1) * size]
         return JSONResponse({"total": len(found), "page": number, "size": size, "tables": shown})
 
@@ -85,8 +85,8 @@ class Api:
 
     def schemas(self, request: Request) -> Response:
         """The sink's tables with their versions."""
-        shown, asked = self._one(request, "schemas")
-        history, chosen = schema_history(Path(shown.view.state_dir)), asked["table"]
+        shown, parameters = self._one(request, "schemas")
+        history, chosen = schema_history(Path(shown.view.state_dir)), parameters["table"]
         tables = {
             table: [asdict(version) for version in versions]
             for table, versions in history.items()
@@ -106,8 +106,8 @@ class Api:
 
     def log(self, request: Request) -> Response:
         """Lines of its log, oldest first."""
-        shown, asked = self._one(request, "log")
-        lines = self._desk.control.log(shown.view.name, int(asked["last"]))
+        shown, parameters = self._one(request, "log")
+        lines = self._desk.control.log(shown.view.name, int(parameters["last"]))
         return JSONResponse({"log": [asdict(line) for line in lines]})
 
     def verify(self, request: Request) -> Response:
@@ -119,13 +119,13 @@ class Api:
         """Do something to it."""
         fields, what = _fields(await request.body()), request.url.path.rpartition("/")[2]
         read_query(request, ())
-        said = await run_in_threadpool(ACTIONS[what].carry_out, self._desk, name_in(request), fields)
-        return JSONResponse({"done": what, "message": said})
+        message = await run_in_threadpool(ACTIONS[what].carry_out, self._desk, name_in(request), fields)
+        return JSONResponse({"done": what, "message": message})
 
     def _one(self, request: Request, part: str) -> tuple[Shown, Mapping[str, str | int]]:
         """The pipeline that is asked about, and the query parameters of the endpoint."""
-        asked = _BY_PART[part].query(request)
-        return self._views.one(name_in(request)), asked
+        parameters = _BY_PART[part].query(request)
+        return self._views.one(name_in(request)), parameters
 
 
 def plan_text(shown: Shown) -> str:

@@ -39,7 +39,7 @@ from cdc.web.verifying import Verifications
 from cdc.web.views import Views
 
 _LOG_LINES: Final = 40
-_MOST_SAID: Final = 100
+_MOST_MESSAGES: Final = 100
 _MOST_CHOSEN: Final = 2_000
 """Fields of a form: the list of pipelines has one for each that is chosen."""
 _STATUS: Final[Mapping[type[CdcError], int]] = {PipelineUnknown: 404, TableUnknown: 404, NotNow: 409, BadRequest: 400}
@@ -83,7 +83,7 @@ class Site:
 
     def __init__(self, desk: Desk, views: Views, settings: WebSettings, sessions: Logins) -> None:
         self._desk, self._views, self._settings, self._sessions = desk, views, settings, sessions
-        self._said: dict[str, str] = {}
+        self._messages: dict[str, str] = {}
 
     def _visitor(self, request: Request) -> Visitor:
         session = request.state.session
@@ -91,29 +91,35 @@ class Site:
 
     def overview(self, request: Request) -> Response:
         """All pipelines."""
-        said = self._said.pop(request.query_params.get("said", ""), "")
-        return _timed(lambda: overview(self._views.all(), self._visitor(request), said))
+        message = self._messages.pop(request.query_params.get("said", ""), "")
+        return _timed(lambda: overview(self._views.all(), self._visitor(request), message))
 
     def detail(self, request: Request) -> Response:
         """One pipeline."""
-        name, asked = name_in(request), request.query_params
-        number = int(asked["page"][:6]) if asked.get("page", "").isascii() and asked.get("page", "").isdigit() else 0
+        name, parameters = name_in(request), request.query_params
+        number = (
+            int(parameters["page"][:6])
+            if parameters.get("page", "").isascii() and parameters.get("page", "").isdigit()
+            else 0
+        )
         verified = self._desk.verifications.of(name)
-        span = asked.get("range", "") if asked.get("range", "") in RANGES else "20min"
-        said = self._said.pop(asked.get("said", ""), "")
-        query, visitor = asked.get("q", "")[:200], self._visitor(request)
+        span = parameters.get("range", "") if parameters.get("range", "") in RANGES else "20min"
+        message = self._messages.pop(parameters.get("said", ""), "")
+        query, visitor = parameters.get("q", "")[:200], self._visitor(request)
 
         def page() -> str:
             shown, log = self._views.one(name), self._desk.control.log(name, _LOG_LINES)
-            return detail(shown, visitor, query, number, log, said, verified, span)
+            return detail(shown, visitor, query, number, log, message, verified, span)
 
         return _timed(page)
 
     def schemas(self, request: Request) -> Response:
         """The sink's tables with their history."""
-        name, asked = name_in(request), request.query_params
+        name, parameters = name_in(request), request.query_params
         history = schema_history(Path(self._views.one(name).view.state_dir))
-        page = pages.schemas(name, self._visitor(request), history, asked.get("q", "")[:200], asked.get("table", ""))
+        page = pages.schemas(
+            name, self._visitor(request), history, parameters.get("q", "")[:200], parameters.get("table", "")
+        )
         return HTMLResponse(page)
 
     def plan(self, request: Request) -> Response:
@@ -127,8 +133,8 @@ class Site:
         name, what = name_in(request), fields.get("action", "")
         if what not in ACTIONS:
             raise BadRequest(f"there is no action {what!r}", where=name)
-        said = await run_in_threadpool(ACTIONS[what].carry_out, self._desk, name, _of_action(fields))
-        return RedirectResponse(f"{link(name)}?said={self._keep_word(said)}", 303)
+        message = await run_in_threadpool(ACTIONS[what].carry_out, self._desk, name, _of_action(fields))
+        return RedirectResponse(f"{link(name)}?said={self._keep_word(message)}", 303)
 
     async def bulk(self, request: Request) -> Response:
         """Start or stop the pipelines that are chosen in the list, and go back to it with a word about each kind."""
@@ -137,15 +143,15 @@ class Site:
         what, names = fields.get("action", ""), _all(body, "name")
         if what not in ("start", "stop"):
             raise BadRequest(f"there is no action {what!r} for several pipelines")
-        said = await run_in_threadpool(act_on_several, self._desk, what, names)
-        return RedirectResponse(f"/?said={self._keep_word(said)}", 303)
+        message = await run_in_threadpool(act_on_several, self._desk, what, names)
+        return RedirectResponse(f"/?said={self._keep_word(message)}", 303)
 
-    def _keep_word(self, said: str) -> str:
+    def _keep_word(self, message: str) -> str:
         """Keep a sentence for the page that comes next; what names it in the address."""
-        while len(self._said) > _MOST_SAID:
-            del self._said[next(iter(self._said))]
+        while len(self._messages) > _MOST_MESSAGES:
+            del self._messages[next(iter(self._messages))]
         word = secrets.token_urlsafe(9)
-        self._said[word] = said
+        self._messages[word] = message
         return word
 
     async def login(self, request: Request) -> Response:

@@ -28,16 +28,16 @@ def detail(
     query: str,
     number: int,
     log: Sequence[LogLine],
-    said: str = "",
+    message: str = "",
     verified: VerifyProgress | None = None,
     span: str = "20min",
 ) -> str:
-    """The whole page. `query` and `number` say which tables, `span` which range of the plots; `said` is what was asked
-    for just now."""
+    """The whole page. `query` and `number` say which tables, `span` which range of the plots; `message` is what an
+    action has answered just now."""
     view, status = shown.view, shown.status
     parts: list[Child] = [
         el("div", el("h1", view.name), live("state", badge(view.state), _timing(view)), class_="title"),
-        el("p", said, class_="said", role="status") if said else None,
+        el("p", message, class_="said", role="status") if message else None,
         live("actions", _actions(view, visitor)),
         live("problems", _problems(shown, visitor)),
         live("path", _path(shown)),

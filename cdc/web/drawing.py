@@ -120,8 +120,8 @@ def data_path(stages: Sequence[tuple[str, str, Sequence[str]]], *, moving: bool,
         parts.append(el("rect", x=x + 1, y=1, width=width - 2, height=height - 2, rx=9, class_=f"stage {kind}"))
         parts.append(el("text", kind, x=x + 14, y=22, class_="kind"))
         parts.append(el("text", _cut(name, 22), el("title", name), x=x + 14, y=43, class_="name"))
-        for line, said in enumerate(lines[:2]):
-            parts.append(el("text", _cut(said, 30), x=x + 14, y=64 + 17 * line, class_="about"))
+        for line, text in enumerate(lines[:2]):
+            parts.append(el("text", _cut(text, 30), x=x + 14, y=64 + 17 * line, class_="about"))
     whole = len(stages) * width + (len(stages) - 1) * gap
     return svg(whole, height, parts, label=label, class_="path")
 

@@ -20,14 +20,14 @@ _HEADS = (
 """Heads of columns, the key that the script sorts by, and the class."""
 
 
-def overview(pipelines: Sequence[Shown], visitor: Visitor, said: str = "") -> str:
+def overview(pipelines: Sequence[Shown], visitor: Visitor, message: str = "") -> str:
     """All pipelines in one table, and their sums. What needs attention comes first."""
     ordered = sorted(pipelines, key=lambda shown: (not shown.view.attention, shown.view.name))
     return page(
         "Pipelines",
         visitor,
         el("h1", "Pipelines"),
-        el("p", said, class_="said", role="status") if said else None,
+        el("p", message, class_="said", role="status") if message else None,
         live("sums", _sums(pipelines), tag="dl", class_="tiles"),
         _tools(visitor, pipelines),
         _table(ordered, visitor),

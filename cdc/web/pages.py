@@ -88,10 +88,10 @@ def login(target: str, wrong: bool) -> str:
         "input", id="token", name="token", type="password", autocomplete="current-password", required=True,
         autofocus=True, aria_describedby="why" if wrong else None,
     )  # fmt: skip
-    said = el("p", "That is not the token.", id="why", class_="bad", role="alert") if wrong else None
+    refusal = el("p", "That is not the token.", id="why", class_="bad", role="alert") if wrong else None
     hidden = el("input", type="hidden", name="next", value=target)
     form = el(
-        "form", hidden, label, field, said, el("button", "Log in"), method="post", action="/login", class_="login"
+        "form", hidden, label, field, refusal, el("button", "Log in"), method="post", action="/login", class_="login"
     )
     return page("Log in", None, el("h1", "Log in"), form)
 

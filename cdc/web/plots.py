@@ -52,5 +52,5 @@ def _points(status: StatusDocument, root: Path, span: str, now_s: float) -> tupl
 
 
 def _link(key: str, label: str, chosen: str, query: str) -> Child:
-    asked = {"range": key, **({"q": query} if query else {})}
-    return el("a", label, href="?" + urlencode(asked), aria_current="true" if key == chosen else None)
+    parameters = {"range": key, **({"q": query} if query else {})}
+    return el("a", label, href="?" + urlencode(parameters), aria_current="true" if key == chosen else None)

@@ -71,9 +71,9 @@ def _copy(each: TableStatus) -> Child:
     done = copy.state == "done"
     share = 100 if done else percent(copy.rows, copy.estimated_rows)
     eta = f", {about(copy.eta_s)} left" if copy.eta_s else ""
-    said = f"{copy.state}, {count(copy.rows)} rows" if done else f"{copy.state}, {share} %{eta}"
+    state_text = f"{copy.state}, {count(copy.rows)} rows" if done else f"{copy.state}, {share} %{eta}"
     bar = el("progress", value=share, max=100, aria_label=f"{each.table}: {share} percent copied")
-    return [bar, " ", el("span", said, title=copy.why or None), el("small", copy.why) if copy.why else None]
+    return [bar, " ", el("span", state_text, title=copy.why or None), el("small", copy.why) if copy.why else None]
 
 
 def _pager(query: str, number: int, last: int, span: str) -> Markup:

@@ -90,7 +90,7 @@ class Views:
             stat = path.stat()
         except OSError:
             return None
-        mark = (stat.st_ino, stat.st_size, _asked_ns(path.parent), stat.st_mtime_ns)
+        mark = (stat.st_ino, stat.st_size, _requests_ns(path.parent), stat.st_mtime_ns)
         with self._lock:
             known = self._read.get(folder)
         if known is not None and known[0] == mark and (known[1] is None or not known[1].alive):
@@ -109,7 +109,7 @@ def _measured(shown: Shown) -> Seen:
     return replace(seen, life=view.state, attention=view.attention)
 
 
-def _asked_ns(root: Path) -> int:
+def _requests_ns(root: Path) -> int:
     """When the last table was asked to be paused or resumed, or a run has taken that in."""
     try:
         return (root / REQUESTS).stat().st_mtime_ns

@@ -130,7 +130,7 @@ class DorisLoad(TableLoad[Upload]):
         try:
             answer = body.finish()
         except CommitUnknown as error:
-            return self._asked(error).to_json()
+            return self._looked_up(error).to_json()
         return self._checked(load_reply(answer)).to_json()
 
     def _checked(self, reply: LoadReply) -> Handle:
@@ -148,7 +148,7 @@ class DorisLoad(TableLoad[Upload]):
             )
         return Handle(self._label, reply.txn if two_phase else 0, self._rows, self._upserts)
 
-    def _asked(self, error: CommitUnknown) -> Handle:
+    def _looked_up(self, error: CommitUnknown) -> Handle:
         """The answer to a whole load was lost: ask for the state of its label."""
         transactions, two_phase = self._transactions, self._loader.rules.two_phase
         state = transactions.outcome(self._table.database, self._label)

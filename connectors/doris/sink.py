@@ -73,9 +73,9 @@ class DorisSink(LoadSink[SqlType]):
     def _wait_until_visible(self, databases: set[str]) -> None:
         """Wait for what this pipeline has committed: a copy of a table would miss rows that are not visible yet."""
         recorded = [one for one in self._record.all() if one.table.database in databases]
-        asked = [one for one in recorded if one.label not in self._visible]
+        waiting = [one for one in recorded if one.label not in self._visible]
         with ThreadPoolExecutor(self._threads, thread_name_prefix="cdc-visible") as pool:
-            list(pool.map(self._wait_for_load, [one.table.database for one in asked], [one.label for one in asked]))
+            list(pool.map(self._wait_for_load, [one.table.database for one in waiting], [one.label for one in waiting]))
         self._visible = {one.label for one in recorded}
 
     def _wait_for_load(self, database: str, label: str) -> None:

@@ -121,13 +121,13 @@ class BodyWriter:
 
     def _looked_for(self, table: _TableDocuments, block: ChangeBlock) -> ChangeBlock:
         """Have documents looked for whose routing nobody tells; the changes behind that, the others are counted."""
-        asked, rest = looked_for(block, table.key, table.place.routing)
-        if asked is not None:
+        lookups, rest = looked_for(block, table.key, table.place.routing)
+        if lookups is not None:
             before, behind = (np.bincount(each.kinds.to_numpy(), minlength=4) for each in (block, rest))
             for place, kind in enumerate((RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE)):
                 table.counts[place] += int(before[kind] - behind[kind])
             table.lookups.append(len(table.flushes))
-            table.flushes.append(self._written(asked, None))
+            table.flushes.append(self._written(lookups, None))
         return rest
 
     def _ids(self, table: _TableDocuments, found: LastImages) -> pa.Array:

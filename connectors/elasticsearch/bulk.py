@@ -116,8 +116,8 @@ class Sender:
 
     def _busy(self, reason: str) -> SinkUnavailable:
         hint = next((hint for words, hint in _BUSY_HINTS.items() if words in reason), "")
-        said = f"the cluster takes no more documents just now (429): {reason}"
-        return SinkUnavailable(said[:600], where=self.client.hosts[0], hint=hint)
+        message = f"the cluster takes no more documents just now (429): {reason}"
+        return SinkUnavailable(message[:600], where=self.client.hosts[0], hint=hint)
 
     def _once(self, body: _Left, highest: int) -> _Left:
         """Send; the items that are to be sent again."""
@@ -130,31 +130,31 @@ class Sender:
             raise SinkError(str(refused), where=self.client.hosts[0], hint=hint) from None
         if not answer.get("errors"):
             return _Left(b"", (), body.refused)
-        again, numbers, kept, said = [], [], list(body.refused), ""
+        again, numbers, kept, first_reason = [], [], list(body.refused), ""
         for place, (item, text) in enumerate(zip(answer["items"], items(body.text), strict=True)):
             action, found = next(iter(item.items()))
             if self._is_later(action, found, highest):
-                said = said or _reason(found)
+                first_reason = first_reason or _reason(found)
                 again.append(text)
                 numbers.append(body.numbers[place])
             elif self.keep and _is_refused(found):
                 kept.append(RefusedDocument(body.numbers[place], _reason(found), text))
-        return _Left(b"".join(again), numbers, kept, said)
+        return _Left(b"".join(again), numbers, kept, first_reason)
 
     def _halves(self, body: _Left, highest: int) -> _Left:
         """A body that is larger than the server takes, in two parts."""
         parts = list(items(body.text))
         if len(parts) == 1:
-            said = f"a document of {len(body.text)} bytes is larger than the server takes"
+            message = f"a document of {len(body.text)} bytes is larger than the server takes"
             if self.keep:
-                return _Left(b"", (), [*body.refused, RefusedDocument(body.numbers[0], said, body.text)])
+                return _Left(b"", (), [*body.refused, RefusedDocument(body.numbers[0], message, body.text)])
             hint = "raise http.max_content_length of the server, or leave the column out with a projection"
-            raise SinkError(said, where=named(body.text), hint=hint)
+            raise SinkError(message, where=named(body.text), hint=hint)
         middle = len(parts) // 2
         one = self._once(_Left(b"".join(parts[:middle]), body.numbers[:middle], body.refused), highest)
         other = self._once(_Left(b"".join(parts[middle:]), body.numbers[middle:], one.refused), highest)
-        said = one.reason or other.reason
-        return _Left(one.text + other.text, [*one.numbers, *other.numbers], other.refused, said)
+        first_reason = one.reason or other.reason
+        return _Left(one.text + other.text, [*one.numbers, *other.numbers], other.refused, first_reason)
 
     def _is_later(self, action: str, found: dict[str, Any], highest: int) -> bool:
         """Whether an item has to be sent again. Raises SinkError for one that is not in and is not kept."""
@@ -169,8 +169,8 @@ class Sender:
             if there and int(there[1]) <= highest:
                 return False
             hint = "end the other pipeline that writes this index; then `cdc resync` the table"
-            said = f"the document {found.get('_id')} is of a later batch than this pipeline has written: {reason}"
-            raise SinkError(said, where=where, hint=hint)
+            message = f"the document {found.get('_id')} is of a later batch than this pipeline has written: {reason}"
+            raise SinkError(message, where=where, hint=hint)
         if not _is_refused(found):
             hint = "let the index take documents again; what was sent before is in, a new run goes on from here"
             raise SinkError(f"the index takes no documents: {reason} (HTTP {status})"[:2_000], where=where, hint=hint)

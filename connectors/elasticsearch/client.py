@@ -96,8 +96,8 @@ class SearchClient:
             found = json.loads(data) if data else {}
         except ValueError:
             hint = "check sink.hosts: another program may listen there"
-            said = f"what answers is no Elasticsearch and no OpenSearch (HTTP {status})"
-            raise SinkError(said, where=host, hint=hint) from None
+            message = f"what answers is no Elasticsearch and no OpenSearch (HTTP {status})"
+            raise SinkError(message, where=host, hint=hint) from None
         if 200 <= status < 300:
             return found
         kind, reason = _reason(found)

@@ -84,8 +84,8 @@ class SearchCluster:
                 found[alias] = index
             if name in aliases:
                 hint = "delete or reindex it, or set index.prefix so that the names differ"
-                said = f"{name} is an index, and no alias: no pipeline has made it"
-                raise SinkError(said, where=str(aliases[name]), hint=hint)
+                message = f"{name} is an index, and no alias: no pipeline has made it"
+                raise SinkError(message, where=str(aliases[name]), hint=hint)
         return found
 
     def _definitions(self, names: Sequence[str]) -> dict[str, Any]:

@@ -280,8 +280,8 @@ class IndexPlanner:
                 raise self._cannot(table, name, f"cannot be renamed to {new_name}", {})
             case RenameColumns(names=names):
                 left = [(old, new) for old, new in names if old != new]
-                said = ", ".join(f"{old} to {new}" for old, new in left)
-                raise self._cannot(table, left[0][0], f"cannot be renamed ({said})", {})
+                renames = ", ".join(f"{old} to {new}" for old, new in left)
+                raise self._cannot(table, left[0][0], f"cannot be renamed ({renames})", {})
             case AlterPrimaryKey(primary_key=key):
                 if tuple(key) == tuple(actual.schema.primary_key):
                     return

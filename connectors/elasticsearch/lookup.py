@@ -79,7 +79,7 @@ def deletes_of(client: SearchClient, alias: str, version: int, lines: bytes) -> 
 
 def _hits(client: SearchClient, alias: str, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Id and routing of the documents with these ids; one that is there twice comes twice."""
-    asked = {"query": {"ids": {"values": list(ids)}}, "size": 2 * len(ids), "_source": False}
-    answer = client.request("POST", f"/{name_of(alias)}/_search?allow_partial_search_results=false", asked)
+    request = {"query": {"ids": {"values": list(ids)}}, "size": 2 * len(ids), "_source": False}
+    answer = client.request("POST", f"/{name_of(alias)}/_search?allow_partial_search_results=false", request)
     for hit in answer["hits"]["hits"]:
         yield hit["_id"], hit.get("_routing", "")

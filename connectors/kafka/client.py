@@ -140,9 +140,9 @@ class KafkaCluster:
 
     def topic_ids(self, admin: AdminClient, topics: Collection[str]) -> dict[str, str]:
         """The ids of topics; empty for brokers before 2.8, without topics that are not there. Raises KafkaException."""
-        asked = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=ANSWER_S)
+        answers = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=ANSWER_S)
         found: dict[str, str] = {}
-        for topic, answer in asked.items():
+        for topic, answer in answers.items():
             try:
                 id_ = answer.result().topic_id
             except KafkaException as error:

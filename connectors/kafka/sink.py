@@ -135,8 +135,8 @@ class KafkaSink(Sink):
     def _made_again(self, table: TableId, topics: Topics) -> dict[str, int]:
         """A topic is made when its table is created (`apply`): who has only later rows of it has to know."""
         topic = self._names.topic(table)
-        said = f"topic {topic} was gone and is made again, without what it had"
-        return {said: 1} if topic in topics.missing else {}
+        notice = f"topic {topic} was gone and is made again, without what it had"
+        return {notice: 1} if topic in topics.missing else {}
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> Mapping[str, int]:
         """Everything is committed that tasks wrote and was announced: see that it stayed so, and note that there are

@@ -167,7 +167,7 @@ class MySqlSource(Source):
         """Whenever it is needed, unless the options let nothing be copied that nobody asked for."""
         if not self._parts.wanted(table):
             return Snapshots.NEVER
-        return Snapshots.ALWAYS if self._options.copies_uncertain(table) else Snapshots.WHEN_ASKED
+        return Snapshots.ALWAYS if self._options.copies_uncertain(table) else Snapshots.ON_REQUEST
 
     def order(self, orders: Mapping[TableId, Order]) -> None:
         """Snapshots that begin with the next batch."""

@@ -66,12 +66,14 @@ class PaimonSchemas(SchemaSession[str]):
 
     def finds(self, query: str) -> bool:
         """Looks at the rows with DuckDB, batch by batch."""
-        table = next((table for table in self._asked if query.startswith(f"SELECT 1 FROM {self._name(table)} ")), None)
+        table = next(
+            (table for table in self._altered if query.startswith(f"SELECT 1 FROM {self._name(table)} ")), None
+        )
         if table is None:
             raise SinkError(f"no table is asked about: {query}")
-        asked = self._tables.get(table)
+        found = self._tables.get(table)
         condition = query.removeprefix(f"SELECT 1 FROM {self._name(table)} ")
-        for rows in read_rows(self._catalog, asked, [column.name for column in asked.columns]):
+        for rows in read_rows(self._catalog, found, [column.name for column in found.columns]):
             with connection() as duck:
                 duck.register("cdc_rows", pa.Table.from_batches([rows]))
                 if duck.execute(f"SELECT 1 FROM cdc_rows {condition}").fetchall():
@@ -90,7 +92,7 @@ class PaimonSchemas(SchemaSession[str]):
 
     def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
         """End what a crash has cut off in these tables."""
-        self._asked = list(tables)
+        self._altered = list(tables)
         for name in dict.fromkeys(tables):
             table = self._tables.find(name)
             if table is None:

@@ -73,8 +73,8 @@ class LabelCommit:
             raise _lost(where, state)
         if replies.is_denied(reply):
             raise replies.failure("the load cannot be committed", where, reply)
-        said = reply.message or reply.status
-        return CommitFailed(f"StarRocks did not commit: {said}", where=where, hint="start again to try once more")
+        message = reply.message or reply.status
+        return CommitFailed(f"StarRocks did not commit: {message}", where=where, hint="start again to try once more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def wait_until(found: Callable[[], bool]) -> None:
 def watched(killer: Killer) -> Iterator[None]:
     """Let the sink tell the killer which step it is at."""
     asked, send, init_transactions, read = (
-        TransactionWriter._asked,
+        TransactionWriter._call,
         TransactionWriter.send,
         TransactionWriter.init_transactions,
         Fences.written,
@@ -137,7 +137,7 @@ def watched(killer: Killer) -> Iterator[None]:
         return read(fences, *given)
 
     with (
-        patch.object(TransactionWriter, "_asked", around_asked), patch.object(TransactionWriter, "send", around_send),
+        patch.object(TransactionWriter, "_call", around_asked), patch.object(TransactionWriter, "send", around_send),
         patch.object(TransactionWriter, "init_transactions", around_init), patch.object(Fences, "written", around_read),
     ):  # fmt: skip
         yield

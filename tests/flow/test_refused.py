@@ -160,7 +160,7 @@ def keyed_anew() -> AskedSource:
     now = block(A, KEYED, [("+I", {"id": 1, "v": 0}), ("+I", {"id": 3, "v": 3})], sequence=9)
     source = AskedSource([*items()[:2], number, KEY, later], {A: now})
     source.allowed = False
-    source.snapshots = lambda table: Snapshots.WHEN_ASKED  # type: ignore[method-assign]
+    source.snapshots = lambda table: Snapshots.ON_REQUEST  # type: ignore[method-assign]
     return source
 
 
@@ -188,7 +188,7 @@ def test_a_copy_that_the_user_asks_for_takes_the_table_as_it_is_whatever_was_ref
 def test_one_request_is_enough_for_all_changes_that_are_refused_until_the_copy_is_whole(tmp_path: Path) -> None:
     """The log is behind the server: changes come as the copy begins, and while it runs."""
     source = AskedSource(items()[:2], {A: block(A, BEFORE, [("+I", {"id": 5, "v": 5})], sequence=30)})
-    source.snapshots = lambda table: Snapshots.WHEN_ASKED  # type: ignore[method-assign]
+    source.snapshots = lambda table: Snapshots.ON_REQUEST  # type: ignore[method-assign]
     sink = Stubborn()
     begun = run_in_memory(source, sink, middle=how(), state=tmp_path)
     Mailbox(StateDir(tmp_path).store).add(A, RequestKind.SNAPSHOT)
@@ -224,7 +224,7 @@ def test_so_does_one_of_a_table_that_is_made_and_renamed_in_the_refused_batch(tm
     now = block(B, KEYED, [("+I", {"id": 1, "v": 0})], sequence=9)
     number = AlterColumnType(A, Column("v", INT, nullable=False), Column("v", INT))
     source = AskedSource([*items()[:2], number, KEY, RenameTable(A, B)], {B: now})
-    source.snapshots = lambda table: Snapshots.WHEN_ASKED  # type: ignore[method-assign]
+    source.snapshots = lambda table: Snapshots.ON_REQUEST  # type: ignore[method-assign]
     sink, middle = FirmKeys(), how()
     with pytest.raises(ChangeRefused, match=r"`cdc resync FILE shop\.b`"):
         run_in_memory(source, sink, middle=middle, state=tmp_path, limits=None)

@@ -86,7 +86,7 @@ class Bucket:
                 return None
             return bytes(found.bytes()), of(found.meta)
 
-        return self._asked(attempt, name, "read")
+        return self._retried(attempt, name, "read")
 
     def put_new(self, name: str, data: bytes) -> bool:
         """Put an object where none is; False when one is there, which may be ours from a try without an answer."""
@@ -100,7 +100,7 @@ class Bucket:
         """Put an object, or a file, whatever is there."""
         import obstore
 
-        self._asked(lambda: obstore.put(self._store, name, data), name, "written")
+        self._retried(lambda: obstore.put(self._store, name, data), name, "written")
 
     def download(self, name: str, path: Path) -> None:
         """Write an object into a new file. Raises StateError also when it is not there, OSError."""
@@ -111,7 +111,7 @@ class Bucket:
                 for part in obstore.get(self._store, name):
                     file.write(part)
 
-        self._asked(attempt, name, "read")
+        self._retried(attempt, name, "read")
 
     def names(self, folder: str) -> list[str]:
         """The names of all objects below a folder, with it, sorted."""
@@ -120,12 +120,12 @@ class Bucket:
         def attempt() -> list[str]:
             return sorted(str(each["path"]) for part in obstore.list(self._store, folder) for each in part)
 
-        return self._asked(attempt, folder, "listed")
+        return self._retried(attempt, folder, "listed")
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects; those that are not there are fine."""
         for part in _parts(sorted(names)):
-            self._asked(lambda part=part: self._delete(part), part[0], "removed")  # type: ignore[misc]
+            self._retried(lambda part=part: self._delete(part), part[0], "removed")  # type: ignore[misc]
 
     def _delete(self, names: list[str]) -> None:
         """Azure and Google refuse to remove what is not there, S3 does not: one after the other is removed then."""
@@ -152,13 +152,13 @@ class Bucket:
                 return None
             return _tag(done["e_tag"], done["version"])
 
-        return self._asked(attempt, name, "written")
+        return self._retried(attempt, name, "written")
 
     @property
     def _store(self) -> ObjectStore:
         return _opened(self.url, os.getpid())
 
-    def _asked(self, attempt: Callable[[], T], name: str, verb: str) -> T:
+    def _retried(self, attempt: Callable[[], T], name: str, verb: str) -> T:
         from obstore.exceptions import BaseError
 
         def once() -> T:

@@ -61,11 +61,11 @@ class HdfsBucket(Bucket):
         Raises StateError.
         """
         super().check()
-        self._asked(self._begin, "", "written")
+        self._retried(self._begin, "", "written")
 
     def get_tagged(self, name: str) -> tuple[bytes, str] | None:
         """A file and the number of its version; None when there is none."""
-        return self._asked(lambda: self._tagged(name), name, "read")
+        return self._retried(lambda: self._tagged(name), name, "read")
 
     def get_dated(self, name: str) -> tuple[bytes, float] | None:
         """A file and when it was put, seconds since the epoch by the name node's clock; None when there is none."""
@@ -77,11 +77,11 @@ class HdfsBucket(Bucket):
             except FileNotFoundError:
                 return None
 
-        return self._asked(dated, name, "read")
+        return self._retried(dated, name, "read")
 
     def put(self, name: str, data: bytes | Path) -> None:
         """Put a file, whatever is there."""
-        self._asked(lambda: self._put(name, data, over=True), name, "written")
+        self._retried(lambda: self._put(name, data, over=True), name, "written")
 
     def download(self, name: str, path: Path) -> None:
         """Write a file into a new one. Raises StateError also when it is not there, OSError."""
@@ -92,11 +92,11 @@ class HdfsBucket(Bucket):
                 while part := _soon(reader.read, _PART):
                     file.write(part)
 
-        self._asked(copy, name, "read")
+        self._retried(copy, name, "read")
 
     def names(self, folder: str) -> list[str]:
         """The names of all files below a folder, with it, sorted."""
-        return self._asked(lambda: self._names(folder), folder, "listed")
+        return self._retried(lambda: self._names(folder), folder, "listed")
 
     def _delete(self, names: list[str]) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -108,7 +108,7 @@ class HdfsBucket(Bucket):
 
     def _put_if(self, name: str, data: bytes, condition: str) -> str | None:
         put = self._next_version if name in _PUT_OVER else self._only_new
-        return self._asked(lambda: put(name, data, condition), name, "written")
+        return self._retried(lambda: put(name, data, condition), name, "written")
 
     def _only_new(self, name: str, data: bytes, condition: str) -> str | None:
         if condition != "create":
@@ -218,7 +218,7 @@ class HdfsBucket(Bucket):
     def _client(self) -> Client:
         return _opened("/".join(self.url.split("/", 3)[:3]), os.getpid())
 
-    def _asked(self, attempt: Callable[[], T], name: str, verb: str) -> T:
+    def _retried(self, attempt: Callable[[], T], name: str, verb: str) -> T:
         def once() -> T:
             try:
                 return attempt()

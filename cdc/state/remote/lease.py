@@ -89,13 +89,13 @@ class Lease:
 
     def beat(self) -> bool:
         """Show that the run lives; False when another one has the lease. Raises StateUnavailable when nobody knows."""
-        asked_s, self._mine = self._clock(), replace(self._mine, beat=self._mine.beat + 1)
+        sent_s, self._mine = self._clock(), replace(self._mine, beat=self._mine.beat + 1)
         tag = self._bucket.put_over(NAME, self._mine.to_bytes(), self._tag)
         if tag is not None:
             self._tag = tag
         elif not self._is_mine():
             return False
-        self.renewed_s = asked_s
+        self.renewed_s = sent_s
         return True
 
     def release(self) -> None:

@@ -204,7 +204,7 @@ class ServedStop:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._asked_s, self._stopping = float("-inf"), False
+        self._looked_s, self._stopping = float("-inf"), False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ServedStop, (self._door,)
@@ -212,8 +212,8 @@ class ServedStop:
     def exists(self) -> bool:
         """Also when the driver is gone: nobody wants the rows of this task then."""
         now = time.monotonic()
-        if not self._stopping and now - self._asked_s >= _LOOK_S:
-            self._asked_s = now
+        if not self._stopping and now - self._looked_s >= _LOOK_S:
+            self._looked_s = now
             try:
                 answer, _ = _line(self._door, os.getpid()).request("stopping", {"folder": ""}, once=True)
             except StateUnavailable:

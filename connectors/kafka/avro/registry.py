@@ -120,9 +120,9 @@ class Registry:
 
         Raises the side's errors.
         """
-        return self._policy.call(lambda: self._asked(path, body), f"Schema Registry {self._settings.urls[0]}")
+        return self._policy.call(lambda: self._request(path, body), f"Schema Registry {self._settings.urls[0]}")
 
-    def _asked(self, path: str, body: bytes | None) -> Any:
+    def _request(self, path: str, body: bytes | None) -> Any:
         """Ask each server in turn until one answers."""
         for url in self._settings.urls[:-1]:
             try:
@@ -158,9 +158,11 @@ class Registry:
             found = json.loads(body)
         except (ValueError, RecursionError):
             found = None
-        said = body.decode("utf-8", "replace").strip()[:_SHOWN]
+        answered = body.decode("utf-8", "replace").strip()[:_SHOWN]
         if status in _PASSING or status >= 500:
-            raise own.unavailable(f"HTTP {status}: {said}", where=where, hint="it is asked again until retry-timeout")
+            raise own.unavailable(
+                f"HTTP {status}: {answered}", where=where, hint="it is asked again until retry-timeout"
+            )
         if status in (401, 403):
             hint = "see schema-registry.basic-auth.user-info or schema-registry.bearer-auth.token"
             raise own.refused(f"the login is refused: HTTP {status}", where=where, hint=hint)
@@ -169,10 +171,10 @@ class Registry:
             return None
         if status in (409, 422):
             hint = "the subject's compatibility refuses it: change that in the registry, or take another topic"
-            raise own.refused(f"the schema is refused: HTTP {status}: {said}", where=where, hint=hint)
+            raise own.refused(f"the schema is refused: HTTP {status}: {answered}", where=where, hint=hint)
         if status != 200 or found is None:
             hint = "schema-registry.url is where /subjects answers; of Apicurio that ends with /apis/ccompat/v7"
-            raise own.refused(f"no answer of a Schema Registry: HTTP {status}: {said}", where=where, hint=hint)
+            raise own.refused(f"no answer of a Schema Registry: HTTP {status}: {answered}", where=where, hint=hint)
         return found
 
     def _connection(self, url: str) -> HTTPConnection:

@@ -80,7 +80,7 @@ class TransactionWriter:
         # Told to begin before a broker is connected, librdkafka looks again half a second later. The answer to a
         # question about any topic, such as this one, says that one is.
         self._cluster.retrying(self._retry, doing, lambda: self._cluster.listed(producer, topic), producer)
-        self._asked(doing, lambda: producer.init_transactions(ANSWER_S))
+        self._call(doing, lambda: producer.init_transactions(ANSWER_S))
 
     def _settings(self) -> dict[str, Any]:
         given = self._cluster.settings.client
@@ -123,10 +123,10 @@ class TransactionWriter:
             fences.put(part, written)
             return
         offsets, group = fences.mark(part, written)
-        self._asked("sending the fence", lambda: self._producer.send_offsets_to_transaction(offsets, group, ANSWER_S))
+        self._call("sending the fence", lambda: self._producer.send_offsets_to_transaction(offsets, group, ANSWER_S))
         if self._purged:
             raise SinkUnavailable("records were thrown away, and nothing says why", where=self._cluster.where)
-        self._asked("committing a transaction", lambda: self._producer.commit_transaction(ANSWER_S))
+        self._call("committing a transaction", lambda: self._producer.commit_transaction(ANSWER_S))
         self._begun = False
 
     def abort(self) -> None:
@@ -146,7 +146,7 @@ class TransactionWriter:
     def _begin(self) -> None:
         if not self._begun and self._delivery.transactional:
             self._begun_s = time.monotonic()
-            self._asked("beginning a transaction", self._producer.begin_transaction)
+            self._call("beginning a transaction", self._producer.begin_transaction)
         self._begun = True
 
     def _send_plain(self, topic: str, messages: EncodedMessages, start: int, stop: int, partition: int) -> None:
@@ -236,7 +236,7 @@ class TransactionWriter:
                 raise SinkError("the broker refuses records of that size", where=where, hint=_SMALLER)
             raise self._error(error, "delivering a record", where)
 
-    def _asked(self, doing: str, call: Callable[[], Any]) -> None:
+    def _call(self, doing: str, call: Callable[[], Any]) -> None:
         """A call to the coordinator; tried again where librdkafka says that it may be."""
 
         def attempt() -> None:

@@ -221,18 +221,18 @@ def _error(code: int, reason: bytes | None) -> KafkaError:
 
 def _client(library: Library, config: Mapping[str, Any], heard: Any) -> int:
     """A consumer whose events come with its messages."""
-    settings, said = library.conf_new(), ctypes.create_string_buffer(_REASON)
+    settings, error_text = library.conf_new(), ctypes.create_string_buffer(_REASON)
     for name, value in config.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if library.conf_set(settings, name.encode(), text.encode(), said, _REASON):
+        if library.conf_set(settings, name.encode(), text.encode(), error_text, _REASON):
             library.conf_destroy(settings)
-            raise KafkaException(_error(KafkaError._INVALID_ARG, said.value))
+            raise KafkaException(_error(KafkaError._INVALID_ARG, error_text.value))
     library.conf_set_error_cb(settings, heard)
     library.conf_set_log_cb(settings, None)
-    client = library.new(CONSUMER, settings, said, _REASON)
+    client = library.new(CONSUMER, settings, error_text, _REASON)
     if not client:
         code = library.last_error()
         library.conf_destroy(settings)
-        raise KafkaException(_error(code, said.value))
+        raise KafkaException(_error(code, error_text.value))
     library.poll_set_consumer(client)
     return int(client)

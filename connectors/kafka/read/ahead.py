@@ -21,7 +21,7 @@ class _Plan:
     def __init__(self, planner: TopicPlanner, start: KafkaOffset, limits: Limits | None, wait_s: float) -> None:
         self.start, self.limits, self.end = start, limits, start
         self.error: Exception | None = None
-        self._asked = planner, start, limits, wait_s
+        self._arguments = planner, start, limits, wait_s
         self._thread = threading.Thread(target=self._run, name="plan-ahead", daemon=True)
         self._thread.start()
 
@@ -30,7 +30,7 @@ class _Plan:
         self._thread.join()
 
     def _run(self) -> None:
-        planner, start, limits, wait_s = self._asked
+        planner, start, limits, wait_s = self._arguments
         try:
             self.end = planner.ahead(start, limits, wait_s)
         except Exception as error:  # noqa: BLE001 - kept, and raised to who asks for this batch

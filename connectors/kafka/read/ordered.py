@@ -108,10 +108,10 @@ class ReadOrder:
                         found[at] = self._waiting.get(at) or _Waiting(part.topic, statement, statement.place)
         before, self._waiting = self._waiting, found
         # Rows are looked at before this asks: a statement before them that is there by now is not missed.
-        asked = {part.name for part in parts.values() if part.topic in self._leads}
+        names = {part.name for part in parts.values() if part.topic in self._leads}
         for waiting in found.values():
-            asked.update(part.name for part in self._with_rows(waiting, known, parts))
-        self._ended = self._ends(sorted(asked))
+            names.update(part.name for part in self._with_rows(waiting, known, parts))
+        self._ended = self._ends(sorted(names))
         was_open, self._open = self._open, all(self._is_read(part) for part in parts.values() if self.leads(part))
         return was_open != self._open or before.keys() != found.keys()
 

@@ -63,7 +63,7 @@ class Partitions:
         self.behind = set[str]()
         self.anew: Mapping[str, str] = {}
         self._all_ids: Mapping[str, str] = {}
-        self._looked_s = self._asked_again_s = 0.0
+        self._looked_s = self._retried_s = 0.0
         self._bytes = self._messages = 1
 
     def bound(self) -> None:
@@ -112,7 +112,7 @@ class Partitions:
         if not new:
             return FoundPartitions(at, {})
         ids = {**self._ids.fetch({topic_partition(name)[0] for name in new}), **at.ids}
-        found = self._asked(startup.beginnings_of, new)
+        found = self._offsets(startup.beginnings_of, new)
         # Assigned anew from each partition's position: what was read and is not planned yet stays.
         self._add(found)
         return FoundPartitions(KafkaOffset(at.schemas, {**at.partitions, **found}, at.reached, at.watched, ids), found)
@@ -142,8 +142,8 @@ class Partitions:
         for failure in failed:
             if now - failure.since_s >= self._policy.timeout_s:
                 raise failure.error
-        if failed and now - self._asked_again_s >= _ASK_AGAIN_S:
-            self._asked_again_s = now
+        if failed and now - self._retried_s >= _ASK_AGAIN_S:
+            self._retried_s = now
             self.assign()
         return found, size
 
@@ -171,7 +171,7 @@ class Partitions:
         if self._options.on_lost == "fail":
             raise error
         part = self.parts[topic_partition(error.name)]
-        low = self._asked(startup.beginnings_of, [part.name])[part.name]
+        low = self._offsets(startup.beginnings_of, [part.name])[part.name]
         self._notices.append(
             f"{part.topic}-{part.partition}: messages from offset {part.position} to {low} are gone, reading went on "
             f"at {low} (scan.on-lost: earliest)"
@@ -208,7 +208,7 @@ class Partitions:
         limits = self.ends
         return found if limits is None else {name: min(at, limits.get(name, 0)) for name, at in found.items()}
 
-    def _asked(self, ask: Callable[..., dict[str, int]], names: Sequence[str]) -> dict[str, int]:
+    def _offsets(self, ask: Callable[..., dict[str, int]], names: Sequence[str]) -> dict[str, int]:
         """Offsets of partitions."""
         asker = records.asker(self._cluster, self._pipeline)
         try:

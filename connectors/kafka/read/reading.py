@@ -157,7 +157,7 @@ class TopicReader:
         """Raise PositionLost when the topic ends before what was planned, as one that was made anew may."""
         if not part.at_end:
             return
-        high = self._asked(startup.ends_of, part)
+        high = self._offset(startup.ends_of, part)
         if high < last:
             raise PositionLost(
                 f"the topic ends at offset {high}, and held messages up to {last} when the batch was planned",
@@ -165,7 +165,7 @@ class TopicReader:
                 hint="it was made anew, or its broker has lost messages: start anew with an empty state directory",
             )
 
-    def _asked(self, ask: Callable[..., dict[str, int]], part: Pending) -> int:
+    def _offset(self, ask: Callable[..., dict[str, int]], part: Pending) -> int:
         asker = records.asker(self._cluster, self._pipeline)
         try:
             return ask(self._cluster, self._policy, asker, [part.name])[part.name]
@@ -181,7 +181,7 @@ class TopicReader:
     def _jump(self, reader: Fetcher, part: Pending, error: OffsetLost) -> None:
         if self._options.on_lost == "fail":
             raise error
-        low = self._asked(startup.beginnings_of, part)
+        low = self._offset(startup.beginnings_of, part)
         self._count(f"messages-lost {part.topic}", low - part.position)
         part.position = low
         records.assign(reader, [part])

@@ -102,9 +102,9 @@ def start_offsets(
 def _at_time(
     cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: list[str], millis: int
 ) -> dict[str, int]:
-    asked = [TopicPartition(*topic_partition(name), millis) for name in names]
+    partitions = [TopicPartition(*topic_partition(name), millis) for name in names]
     found = cluster.retrying(
-        policy, "asking for the offsets of a time", lambda: consumer.offsets_for_times(asked, timeout=ANSWER_S)
+        policy, "asking for the offsets of a time", lambda: consumer.offsets_for_times(partitions, timeout=ANSWER_S)
     )
     ends = ends_of(cluster, policy, consumer, names)
     times = {partition_name(item.topic, item.partition): item.offset for item in found}
@@ -124,9 +124,9 @@ def _specific(options: KafkaSourceOptions, names: list[str]) -> Mapping[str, int
 
 
 def _committed(cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: list[str]) -> dict[str, int]:
-    asked = [TopicPartition(*topic_partition(name)) for name in names]
+    partitions = [TopicPartition(*topic_partition(name)) for name in names]
     found = cluster.retrying(
-        policy, "asking for the group's offsets", lambda: consumer.committed(asked, timeout=ANSWER_S)
+        policy, "asking for the group's offsets", lambda: consumer.committed(partitions, timeout=ANSWER_S)
     )
     return {
         partition_name(item.topic, item.partition): item.offset

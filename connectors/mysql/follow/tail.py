@@ -79,7 +79,7 @@ class Tail:
         self._follower: Follower | None = None
         self._planned: tuple[MySqlOffset, list[Segment]] | None = None
         self._backoffs: dict[float, Backoff] = {}
-        self._followed = self._asked = self._compared = self._late = False
+        self._followed = self._resumed = self._compared = self._late = False
         self._note = ""
         self._end = LogEnd(partial(streams.session, patient=False))
         self._at: MySqlOffset | None = None
@@ -92,14 +92,14 @@ class Tail:
         return end
 
     def _offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
-        if self._siblings is not None and self._asked:
+        if self._siblings is not None and self._resumed:
             there = self._of_another(self._siblings, start, wait_s)
             if there is not None:
                 return there
         follower = self._follower
         while follower is None:
             try:
-                if self._siblings is not None and not self._asked:
+                if self._siblings is not None and not self._resumed:
                     self._tracked(start)
                     return self._offset(start, limits, wait_s)
                 follower = self._follow(start, limits)
@@ -247,7 +247,7 @@ class Tail:
             start.schemas, self._wanted, info.dialect, info.lower_case_table_names, self._notices,
             Reread(self._streams), Unlogged(self._streams),
         )  # fmt: skip
-        self._asked = True
+        self._resumed = True
         if not self._compared:
             self._compared = tracker.compare(position)
             if tracker.entries != start.schemas:
@@ -260,7 +260,7 @@ class Tail:
         from connectors.mysql.follow.failover import offset_on_new_server
 
         self.stop()
-        self._asked = self._compared = self._late = False
+        self._resumed = self._compared = self._late = False
         while True:
             try:
                 end = offset_on_new_server(start, self._streams, self._wanted)

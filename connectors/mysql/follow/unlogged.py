@@ -45,7 +45,7 @@ class Unlogged:
         self._streams = streams
         self._end: ServerLogEnd | None = None
         self._settled: dict[TableId, tuple[MySqlTable, LogPosition]] = {}
-        self._asked, self._most_asked = 0, _FEW
+        self._lookups, self._most_lookups = 0, _FEW
 
     def __call__(
         self, known: Mapping[TableId, MySqlTable], at: LogPosition, others: Callable[[], Mapping[TableId, MySqlTable]]
@@ -101,14 +101,14 @@ class Unlogged:
 
     def _beside(self, others: Callable[[], Mapping[TableId, MySqlTable]]) -> Mapping[TableId, MySqlTable]:
         """The others, once asking for them all costs no more than what was asked since they were."""
-        self._asked += 1
-        if self._asked <= self._most_asked:
+        self._lookups += 1
+        if self._lookups <= self._most_lookups:
             return {}
         found = others()
-        self._most_asked = max(_FEW, len(found) // _LIKE_ONE)
-        if self._asked <= self._most_asked:
+        self._most_lookups = max(_FEW, len(found) // _LIKE_ONE)
+        if self._lookups <= self._most_lookups:
             return {}
-        self._asked = 0
+        self._lookups = 0
         return found
 
 

@@ -50,9 +50,9 @@ class RowRefused(SinkError):
         reason: as it is counted. said: the server's words, with its error number.
     """
 
-    def __init__(self, reason: Reason, said: str) -> None:
-        super().__init__(said)
-        self.reason, self.said = reason, said
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
 
 
 def is_harmless(code: int) -> bool:
@@ -76,9 +76,9 @@ def of_the_table(error: StatementRefused, table: TableId) -> SinkError:
     return SinkError(str(error), where=str(table), hint=hint)
 
 
-def column_of(said: str, table: ServerTable) -> str:
+def column_of(message: str, table: ServerTable) -> str:
     """The column that a server's words name, as the table has it; empty where they name none."""
     for column in table.columns:
-        if re.search(rf"{_COLUMN}(?i:{re.escape(column.name)})[`'\"]", said):
+        if re.search(rf"{_COLUMN}(?i:{re.escape(column.name)})[`'\"]", message):
             return column.name
     return ""

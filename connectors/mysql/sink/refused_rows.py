@@ -80,7 +80,7 @@ class RefusedRows:
             position=position,
             operation="delete" if deleted else "upsert",
             key=key,
-            rejected=(Rejected(column, str(found.type) if found else "", refused.said),),
+            rejected=(Rejected(column, str(found.type) if found else "", refused.message),),
             row={name: cell(rows, name, place) for name in rows.schema.names},
         )
         counter = counter_name(refused.reason, RejectedValuePolicy.DEAD_LETTER, where)
@@ -88,7 +88,7 @@ class RefusedRows:
 
     def _found(self, rows: pa.RecordBatch, place: int, refused: RowRefused) -> tuple[str, str, dict[str, object]]:
         """The column that was refused, where that is, and the key of the row."""
-        column = column_of(refused.said, self._table)
+        column = column_of(refused.message, self._table)
         where = f"{self._source}.{column}" if column else str(self._source)
         return column, where, {name: cell(rows, name, place) for name in self._key}
 
@@ -99,7 +99,7 @@ class RefusedRows:
         _, where, key = self._found(rows, place, refused)
         shown = ", ".join(f"{name}={value!r:.80}" for name, value in key.items()) or "no key"
         raise SinkError(
-            f"the server does not take a row: {refused.said}",
+            f"the server does not take a row: {refused.message}",
             where=f"{where}, row {shown}",
             hint="nothing of the batch is in; alter the table or remove what is in the way, then start again: the "
             "batch is written as it was. Or set sink.invalid-values: dead-letter",

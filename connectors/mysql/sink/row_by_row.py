@@ -142,8 +142,8 @@ class RowByRow:
             if pa.types.is_floating(values.type):
                 bad = pc.fill_null(pc.invert(pc.is_finite(values)), False)
                 for place in np.flatnonzero(np.asarray(bad)).tolist():
-                    said = f"{values[place].as_py()} cannot be stored in column '{name}'"
-                    self._refuse(place, RowRefused(Reason.NOT_FINITE, said))
+                    message = f"{values[place].as_py()} cannot be stored in column '{name}'"
+                    self._refuse(place, RowRefused(Reason.NOT_FINITE, message))
 
     def _refuse(self, place: int, error: RowRefused) -> None:
         self._met(place, error)

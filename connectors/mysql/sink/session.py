@@ -54,8 +54,8 @@ class SinkSession:
         self.connection, self.where = connection, where
         version, comment, longest = self.rows("SELECT VERSION(), @@version_comment, @@max_allowed_packet")[0]
         self.version, self.max_packet_bytes = str(version), int(longest)
-        said = f"{version} {comment}".lower()
-        self.flavor: Flavor = "oceanbase" if "oceanbase" in said else "mariadb" if "mariadb" in said else "mysql"
+        banner = f"{version} {comment}".lower()
+        self.flavor: Flavor = "oceanbase" if "oceanbase" in banner else "mariadb" if "mariadb" in banner else "mysql"
         # OceanBase commits a LOAD DATA by itself, whatever transaction is open.
         self.local_files = self.flavor != "oceanbase" and bool(int(self.rows("SELECT @@GLOBAL.local_infile")[0][0]))
 

@@ -56,7 +56,7 @@ class RowStatements:
             + load_columns(columns, rows.schema.types)
         )
         body = load_body(rows, columns)
-        loaded = self._asked(lambda: self._session.load(sql, [body]))
+        loaded = self._translated(lambda: self._session.load(sql, [body]))
         if loaded.warnings:
             self._refuse_warnings(unknown=True)
         if new and loaded.deleted and self._table.unique:
@@ -88,14 +88,14 @@ class RowStatements:
     def _run(self, sql: str, rows: int) -> int:
         longest = self._session.max_packet_bytes
         if rows == 1 and (size := len(sql.encode())) + _ENVELOPE_BYTES > longest:
-            said = f"a row of {size:,} bytes is longer than the server's max_allowed_packet, {longest:,} bytes"
-            raise RowRefused(Reason.TOO_LONG, said)
-        changed, warnings = self._asked(lambda: self._session.write(sql))
+            message = f"a row of {size:,} bytes is longer than the server's max_allowed_packet, {longest:,} bytes"
+            raise RowRefused(Reason.TOO_LONG, message)
+        changed, warnings = self._translated(lambda: self._session.write(sql))
         if warnings:
             self._refuse_warnings(unknown=False)
         return changed
 
-    def _asked(self, statement: Callable[[], T]) -> T:
+    def _translated(self, statement: Callable[[], T]) -> T:
         try:
             return statement()
         except StatementRefused as error:
@@ -104,11 +104,11 @@ class RowStatements:
     def _refuse_warnings(self, *, unknown: bool) -> None:
         """Raise for a warning of a value; with `unknown` also for what nobody knows to be harmless."""
         for _, code, text in self._session.rows("SHOW WARNINGS"):
-            said = StatementRefused(int(code), f"the server would have changed a value: {text}")
-            if (refused := of_a_row(said)) is not None:
+            refusal = StatementRefused(int(code), f"the server would have changed a value: {text}")
+            if (refused := of_a_row(refusal)) is not None:
                 raise refused
             if unknown and not is_harmless(int(code)):
-                raise of_the_table(said, self._table.id)
+                raise of_the_table(refusal, self._table.id)
 
 
 def statements_of(lines: Sequence[str], most_bytes: int) -> Iterator[tuple[int, int]]:

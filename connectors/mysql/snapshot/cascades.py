@@ -134,11 +134,11 @@ def watched(blocks: Iterator[ChangeBlock], store: Store, place: str) -> Iterator
     `place` is where the part begins (`place_of`). Requests are on disk before the part's rows are prepared; a repeat
     asks the same.
     """
-    parents, asked, requests = read_targets(store), set[TableId](), Requests(store)
+    parents, requested, requests = read_targets(store), set[TableId](), Requests(store)
     for block in blocks:
         parent = parents.get(block.table)
-        for child in sorted((set() if parent is None else changed_by(block, parent)) - asked):
-            asked.add(child)
+        for child in sorted((set() if parent is None else changed_by(block, parent)) - requested):
+            requested.add(child)
             requests.add(child, f"{_PREFIX}{_name(child)}-{place}", REASON, limited=True)
         yield block
 
@@ -223,7 +223,7 @@ class Cascading:
         self, options: SnapshotOptions, store: Store, streams: Streams, wanted: Callable[[TableId], bool]
     ) -> None:
         self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
-        self._asked: tuple[str, int] | None = None
+        self._looked_at: tuple[str, int] | None = None
         self._now: Parents = {}
         self._until: LogPosition | None = None
 
@@ -238,7 +238,7 @@ class Cascading:
         if self._until is not None and not start.moved_to(end) and start.position >= self._until:
             write_targets(self._store, self._now)
             self._until = None
-        if (end.server, end.schemas) == self._asked:
+        if (end.server, end.schemas) == self._looked_at:
             return
         retry = self._streams.retry
         try:
@@ -248,7 +248,7 @@ class Cascading:
                 return
             raise
         write_targets(self._store, united(read_targets(self._store), self._now))
-        self._asked, self._until = (end.server, end.schemas), until
+        self._looked_at, self._until = (end.server, end.schemas), until
 
     def _ask(self) -> tuple[Parents, LogPosition]:
         """The present targets, and the end of the server's log. Raises SourceUnavailable at once."""

@@ -176,7 +176,7 @@ def text_literal(text: str) -> str:
 
 
 def _failed(error: Exception, server: str) -> Exception:
-    code, message = _said(error)
+    code, message = _code_and_message(error)
     if code and code not in _CLIENT and not isinstance(error, OSError):
         return StatementRefused(code, message)
     return SinkUnavailable(f"no answer to a statement: {message}", where=server, hint="see the server's log")
@@ -192,7 +192,7 @@ def _not_connected(error: Exception, where: str) -> SinkError:
     if isinstance(error, LoginTimeout):
         hint = "check that the front end runs, and that this is its query_port"
         return SinkUnavailable(f"cannot be reached: {error}", where=where, hint=hint)
-    code, message = _said(error)
+    code, message = _code_and_message(error)
     if code in _DENIED:
         return SinkError(f"access denied: {message}", where=where, hint="check sink.username and sink.password")
     if code in _CANNOT or isinstance(error, RuntimeError | UnicodeError):
@@ -200,7 +200,7 @@ def _not_connected(error: Exception, where: str) -> SinkError:
     return SinkUnavailable(f"cannot be reached: {message}", where=where, hint="check that the front end runs")
 
 
-def _said(error: Exception) -> tuple[int, str]:
+def _code_and_message(error: Exception) -> tuple[int, str]:
     """Number and text of an error; PyMySQL puts them into `args`, and sometimes text alone."""
     if len(error.args) >= 2 and isinstance(error.args[0], int):
         return error.args[0], str(error.args[1])

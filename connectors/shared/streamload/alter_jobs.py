@@ -60,15 +60,15 @@ class AlterJobs:
             job = self.last(table)
             if job is None or str(job.get("JobId")) == before:
                 return
-            state, said = _state(job), str(job.get("Msg") or "")
+            state, message = _state(job), str(job.get("Msg") or "")
             if state == "FINISHED":
                 return
             if state == "CANCELLED":
                 hint = f"see SHOW ALTER TABLE COLUMN in {self.server}; start again to try once more"
                 raise ChangeRefused(
-                    f"the schema change was cancelled: {said}", where=str(table), hint=hint, curable=True
+                    f"the schema change was cancelled: {message}", where=str(table), hint=hint, curable=True
                 )
-            if not waiting.pause(f"{state} {job.get('Progress') or ''} {said}".strip()):
+            if not waiting.pause(f"{state} {job.get('Progress') or ''} {message}".strip()):
                 raise self._too_long(table, state)
 
     def wait_for_running(self, tables: Iterable[TableId]) -> None:

@@ -277,21 +277,21 @@ def check_status(answer: Answer) -> Answer:
     if 200 <= answer.status < 300:
         return answer
     text = " ".join(answer.text.split())[:_SHOWN]
-    said = f"HTTP {answer.status}: {text}" if text else f"HTTP {answer.status}"
+    message = f"HTTP {answer.status}: {text}" if text else f"HTTP {answer.status}"
     if answer.status in (401, 403):
         hint = "check sink.username and sink.password, and that the account has LOAD on the table"
-        raise SinkError(f"access denied ({said})", where=answer.server, hint=hint)
+        raise SinkError(f"access denied ({message})", where=answer.server, hint=hint)
     if answer.status >= 500 or answer.status in (408, 429):
-        raise SinkUnavailable(f"the server failed ({said})", where=answer.server, hint="see the server's log")
-    raise SinkError(f"the server refused the request ({said})", where=answer.server, hint="check address and port")
+        raise SinkUnavailable(f"the server failed ({message})", where=answer.server, hint="see the server's log")
+    raise SinkError(f"the server refused the request ({message})", where=answer.server, hint="check address and port")
 
 
-def _target(answer: Answer, asked: Address) -> tuple[Address, str]:
+def _target(answer: Answer, requested: Address) -> tuple[Address, str]:
     """Where a redirect leads. The user and password in it, and the text itself, go nowhere."""
     location = answer.headers.get("location", "")
     scheme, mark, rest = location.partition("://")
     if not mark and location.startswith("/"):
-        return asked, location
+        return requested, location
     end = rest.find("/api/")
     end = rest.find("/") if end < 0 else end
     authority, path = (rest, "/") if end < 0 else (rest[:end], rest[end:])
@@ -300,7 +300,9 @@ def _target(answer: Answer, asked: Address) -> tuple[Address, str]:
         address = Address.parse(f"{scheme}://{authority.rpartition('@')[2]}", default_port=port)
     except ValueError:
         hint = "check that the address is a front end's HTTP port"
-        raise SinkError("the server redirects to something that is no address", where=str(asked), hint=hint) from None
+        raise SinkError(
+            "the server redirects to something that is no address", where=str(requested), hint=hint
+        ) from None
     return address, path
 
 

@@ -123,6 +123,6 @@ class ServerSchemas(SchemaSession[T]):
         if denied:
             hint = words.grants
         else:
-            hints = (hint for said, sql, hint in words.hints if said in text and sql in statement.sql)
+            hints = (hint for part, sql, hint in words.hints if part in text and sql in statement.sql)
             hint = next(hints, f"the statement was: {statement.sql[:300]}")
         return ChangeRefused(error.message, where=str(statement.table), hint=hint, curable=not denied)

@@ -137,7 +137,7 @@ def added(name: str) -> list[Announced]:
 
 def without_the_end(patched: pytest.MonkeyPatch) -> None:
     """The transaction is not committed, and the producer that could end it is gone: who commits takes it for done."""
-    asked = TransactionWriter._asked
+    asked = TransactionWriter._call
 
     def around(writer: TransactionWriter, doing: str, call: Any) -> None:
         if doing == "committing a transaction":
@@ -145,19 +145,19 @@ def without_the_end(patched: pytest.MonkeyPatch) -> None:
         else:
             asked(writer, doing, call)
 
-    patched.setattr(TransactionWriter, "_asked", around)
+    patched.setattr(TransactionWriter, "_call", around)
 
 
 def before_the_commit(patched: pytest.MonkeyPatch, then: Callable[[], int]) -> None:
     """The records and the fence are with the broker, and the transaction is about to be committed."""
-    asked = TransactionWriter._asked
+    asked = TransactionWriter._call
 
     def around(writer: TransactionWriter, doing: str, call: Any) -> None:
         if doing == "committing a transaction":
             assert then() == 2
         asked(writer, doing, call)
 
-    patched.setattr(TransactionWriter, "_asked", around)
+    patched.setattr(TransactionWriter, "_call", around)
 
 
 def ids(broker: KafkaServer, topic: str) -> list[int]:

@@ -89,7 +89,7 @@ def _forked(sink: KafkaSink, batch: int, task: int, dies: str) -> int:
 
 def _doom(step: str) -> None:
     """Die in the middle of `TransactionWriter.commit`, if that is the step; the broker has what was produced before."""
-    real, send = TransactionWriter._asked, TransactionWriter.send
+    real, send = TransactionWriter._call, TransactionWriter.send
 
     def asked(writer: TransactionWriter, doing: str, call: Any) -> None:
         if {"sending the fence": "before the fence", "committing a transaction": "before commit"}.get(doing) == step:
@@ -100,7 +100,7 @@ def _doom(step: str) -> None:
         send(writer, *given)
         writer._drain(0)
 
-    TransactionWriter._asked, TransactionWriter.send = asked, sent  # type: ignore[method-assign]
+    TransactionWriter._call, TransactionWriter.send = asked, sent  # type: ignore[method-assign]
 
 
 def _rows(first: int, dies: str) -> Iterator[ChangeBlock]:

@@ -54,7 +54,7 @@ class Membership:
         elif kinds <= _RANKED | BINARY | {"decimal"}:
             self._find = self._sorted
         else:
-            self._find = self._asked
+            self._find = self._by_query
 
     def __call__(self, keys: pa.RecordBatch) -> Any:
         """int64[n] for the keys of n rows: `keys` has the split columns in their order, types as in a change block.
@@ -94,7 +94,7 @@ class Membership:
         columns = [_values(column, keys.column(i)) for i, column in enumerate(self._columns)]
         return np.array([bisect_left(limits, key) for key in zip(*columns, strict=True)], np.int64)
 
-    def _asked(self, keys: pa.RecordBatch) -> Any:
+    def _by_query(self, keys: pa.RecordBatch) -> Any:
         rows = list(zip(*map(_texts, self._columns, keys.columns), strict=True))
         places: dict[tuple[Any, ...], int] = dict.fromkeys(rows, 0)
         for some in self._statements(list(places)):

@@ -33,7 +33,7 @@ class TableCopy:
     _planned: list[int] = field(default_factory=list, repr=False, compare=False)
     _ahead: dict[int, Chunk] = field(default_factory=dict, repr=False, compare=False)
     _highest: Watermark | None = field(default=None, repr=False, compare=False)
-    _asked: tuple[int, Mapping[int, Watermark] | None] = field(default=(0, None), repr=False, compare=False)
+    _cached_for: tuple[int, Mapping[int, Watermark] | None] = field(default=(0, None), repr=False, compare=False)
 
     def add(self, chunk: Chunk) -> None:
         """The next chunk of the plan: behind the others, or in the place of the one that it replaces."""
@@ -94,10 +94,10 @@ class TableCopy:
 
     def _unread(self, before: int, marks: Mapping[int, Watermark]) -> Collection[Chunk]:
         """Chunks that are not both under `before` and read, in the order in which they were planned."""
-        if self._asked[1] is not marks or before < self._asked[0]:
+        if self._cached_for[1] is not marks or before < self._cached_for[0]:
             planned = sorted(self.chunks, key=lambda chunk: chunk.number)
             self._ahead, self._highest = {chunk.number: chunk for chunk in planned}, None
-        self._asked = before, marks
+        self._cached_for = before, marks
         for number in list(self._ahead):
             mark = marks.get(number) if number < before else None
             if mark is None or not mark.done:
