@@ -64,8 +64,10 @@ class ApplyStep:
         """
         derived = self._derivation.derive(batch, self._events(start, end))
         reached("before-apply", batch)
-        if derived.operations or derived.expected:
+        if derived.operations or derived.expected or any(derived.undone):
             self._finish_commits()
+            undo = partial(self._refused.undo_renames, derived, partial(self._apply, batch))
+            self._retry.call(undo, "schema changes")
             self._retry.call(partial(check_expected, self._sink, derived.expected), "schema changes")
         if derived.operations:
             derived = self._refused.apply(derived, partial(self._apply, batch))

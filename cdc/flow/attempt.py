@@ -1,25 +1,28 @@
 """Schema changes that the sink takes are carried out, those that it refuses are left out, where that may be. Driver.
 
     <state>/attempted.jsonl   what became of each: {"batch": number, "digest": sha256 of all changes of the batch,
-                               "place": among them, "name": sha256 of the change, "refused": true or false}
+                               "place": among them, "name": sha256 of the change, "refused": true or false};
+                               of one that is taken back {"batch": number, "name": sha256, "undone": true}
 
 All are tried together first: a sink plans them before it carries anything out. When one is refused they are tried one
 after the other, and it is noted which are through, as changes of names do not show in the tables. What is through stays
-so when the batch has other changes as it runs again, such as without those of a table that is left out now. Names that
-are exchanged twice in a row are tried in one call: a sink takes a second call of the same batch for the first one.
+so when the batch has other changes as it runs again, such as without those of a table that is left out now; but tables
+get their names back that it does not rename any more. Names that are exchanged twice in a row are tried in one call: a
+sink takes a second call of the same batch for the first one.
 """
 
 from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Sequence, Set
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence, Set
+from itertools import takewhile
+from typing import Any, Protocol
 
-from cdc.errors import ChangeRefused, EngineError
+from cdc.errors import ChangeRefused, EditRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
-from cdc.schema import RenameColumns, RenameTable, SchemaChange, SwapShadow
+from cdc.schema import RenameColumns, RenameTable, SchemaChange, SwapShadow, TableId
 from cdc.state.store import Store
 from cdc.tables.states import Schemas
 
@@ -29,6 +32,12 @@ _LOG = "attempted.jsonl"
 
 _NOT_TWICE = (RenameColumns, RenameTable, SwapShadow)
 """Changes that do not show in the tables: whether they are through is known where they are carried out one by one."""
+
+Renames = Sequence[tuple[TableId, TableId]]
+"""Sink tables that get another name, each with that, in order."""
+
+Missing = Callable[[Sequence[TableId]], Sequence[TableId] | None]
+"""The tables of these that the sink has not; None where it cannot be looked at."""
 
 Apply = Callable[[Sequence[SchemaChange]], None]
 """Carries changes out. Raises ChangeRefused."""
@@ -65,6 +74,24 @@ class Attempts:
             except ChangeRefused as error:
                 log.info("schema changes are tried one by one: %s", error)
         return self._one_by_one(before, changes, apply, tried)
+
+    def undo(self, batch: int, renames: Renames, missing: Missing, apply: Apply) -> None:
+        """Take back what one try of the batch has carried out of these renames, the last one first. Repeatable.
+
+        Raises EditRefused for one that cannot be taken back, what `apply` raises.
+        """
+        tried = _Tried(self._store, batch, ())
+        changes = [RenameTable(table, new) for table, new in renames]
+        noted = len(list(takewhile(tried.has_noted, changes)))
+        for place, change in reversed([*enumerate(changes[: noted + 1])]):  # the one behind those may be through, too
+            gone = missing((change.table, change.new_table))
+            if gone is None:
+                return
+            if [*gone] == [change.table]:
+                tried.note_undone(change)
+                apply([RenameTable(change.new_table, change.table)])
+            elif place < noted and [*gone] != [change.new_table]:
+                raise _not_undone(change)
 
     def _one_by_one(
         self, before: Schemas, changes: Sequence[SchemaChange], apply: Apply, tried: _Tried
@@ -111,6 +138,15 @@ def _runs(changes: Sequence[SchemaChange], through: Set[int]) -> list[list[int]]
     return found
 
 
+def _not_undone(change: RenameTable) -> EditRefused:
+    return EditRefused(
+        f"it was renamed to {change.new_table} for a batch that is not decided, which does so no more by the file of "
+        "now, and its name is not free",
+        where=str(change.table),
+        hint="take the edit back for as long as that batch takes",
+    )
+
+
 class _Tried:
     """The changes of a batch so far, carried out and refused, on disk.
 
@@ -128,8 +164,9 @@ class _Tried:
         if entries and entries[0]["batch"] != batch:
             self._log.truncate(0)
             entries = ()
-        mine = [entry for entry in entries if entry["digest"] == self._mark["digest"]]
-        others = [e["name"] for e in entries if e["digest"] != self._mark["digest"] and not e["refused"]]
+        self._valid = _without_undone(entries)
+        mine = [entry for entry in self._valid if entry["digest"] == self._mark["digest"]]
+        others = [e["name"] for e in self._valid if e["digest"] != self._mark["digest"] and not e["refused"]]
         self.begun = bool(mine)
         self.refused = {entry["place"] for entry in mine if entry["refused"]}
         own = {entry["place"] for entry in mine}
@@ -140,6 +177,28 @@ class _Tried:
         """One more was tried."""
         (self.refused if refused else self.through).add(place)
         self._log.append({**self._mark, "place": place, "name": self._names[place], "refused": refused})
+
+    def has_noted(self, change: SchemaChange) -> bool:
+        """Whether a change was carried out, as one of whatever changes."""
+        name = digest([change])
+        return any(entry["name"] == name and not entry["refused"] for entry in self._valid)
+
+    def note_undone(self, change: SchemaChange) -> None:
+        """A change that was carried out is about to be taken back."""
+        self._log.append({"batch": self._mark["batch"], "name": digest([change]), "undone": True})
+
+
+def _without_undone(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The entries but for those of changes that were taken back."""
+    found: list[Mapping[str, Any]] = []
+    for entry in entries:
+        if "undone" not in entry:
+            found.append(entry)
+            continue
+        places = [place for place, each in enumerate(found) if each["name"] == entry["name"] and not each["refused"]]
+        if places:
+            del found[places[-1]]
+    return found
 
 
 def _places(names: Sequence[str], through: Sequence[str], but: Set[int]) -> set[int]:

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from cdc.errors import ChangeRefused
 from cdc.events import SourceEvent, TableLeft
 from cdc.evolution.journal import digest
+from cdc.flow.attempt import Renames
 from cdc.flow.middle import Middle
 from cdc.flow.rule_events import ruled
 from cdc.route import RouteGuard
-from cdc.schema import CreateTable, SchemaChange, TableId
+from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId
 from cdc.schema_json import change_name
 from cdc.source import Snapshots, Source
 from cdc.state.store import Store
@@ -60,6 +61,7 @@ class Derived:
         not_created: the same tables, as the source created them.
         counts: notices, by their names and sink tables.
         taken: requests of users that it takes in.
+        undone: renames of sink tables, by each earlier try of the batch that had others, the latest first.
     """
 
     batch: int
@@ -70,6 +72,7 @@ class Derived:
     not_created: Schemas = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     taken: Sequence[Request] = ()
+    undone: Sequence[Renames] = ()
 
     @property
     def sinks_before(self) -> Schemas:
@@ -148,7 +151,8 @@ class Derivation:
 
     def _planned(self, behind: Derived, events: Sequence[on.Event]) -> Derived:
         """The outcome of events behind the rules; `behind` has the tables there."""
-        found = self._as_before(behind.batch, behind.before.tables, events)
+        found, tries = self._as_before(behind.batch, behind.before.tables, events), self._tries
+        self._tries, renames = (), _try_of(found.operations).renames
         counts = Counter[str]()
         for notice in found.notices:
             log.warning("%s: %s", notice.table, notice.text)
@@ -158,7 +162,7 @@ class Derivation:
         not_created = {table: schema for table, schema in created.items() if schema is not None}
         return Derived(
             behind.batch, behind.before, behind.after.with_tables(found.after), found.operations, found.expected,
-            not_created, counts, behind.taken,
+            not_created, counts, behind.taken, [one.renames for one in reversed(tries) if one.renames != renames],
         )  # fmt: skip
 
     def _as_before(self, batch: int, before: Tables, events: Sequence[on.Event]) -> BatchOutcome:
@@ -173,7 +177,6 @@ class Derivation:
             operations = (each for one in self._tries for each in one.operations)
             touched = {table for name, table in operations if name in _SHADOW_CHANGES}
             found = batch_outcome(now, before, events, touched)
-        self._tries = ()
         return found
 
     def _check_orders(self, tables: Tables, batch: int) -> None:
@@ -218,4 +221,5 @@ def _try_of(operations: Sequence[SchemaChange]) -> Try:
     """The operations that the sink is asked for, as the log has them."""
     if not operations:
         return Try()
-    return Try(tuple((change_name(each), each.table) for each in operations), digest(operations))
+    renames = tuple((each.table, each.new_table) for each in operations if isinstance(each, RenameTable))
+    return Try(tuple((change_name(each), each.table) for each in operations), digest(operations), renames)

@@ -151,6 +151,14 @@ class RefusedChanges:
             found = replace(found, operations=[*done, *dropped])
         return found
 
+    def undo_renames(self, derived: Derived, apply: Apply) -> None:
+        """Give tables their names back that earlier tries of the batch have renamed, by a file that was edited since.
+
+        Raises EditRefused where that cannot be, what `apply` raises. Repeatable.
+        """
+        for renames in derived.undone:
+            self._attempts.undo(derived.batch, renames, self._sink.missing_tables, apply)
+
     def _without(self, derived: Derived, done: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> Derived:
         """The batch of which only these operations were carried out; tables that need it wait for a snapshot."""
         machine = Machine(self._derivation.circumstances(derived.batch), derived.after.tables)

@@ -56,10 +56,12 @@ class Try:
     Attributes:
         operations: the name of each schema change (`cdc.schema_json.change_name`) and its sink table, in order.
         digest: of the schema changes as a whole; empty where there was none.
+        renames: the sink tables among them that get another name, each with that, in order.
     """
 
     operations: tuple[tuple[str, TableId], ...] = ()
     digest: str = ""
+    renames: tuple[tuple[TableId, TableId], ...] = ()
 
 
 class Replay:
@@ -204,7 +206,8 @@ def _sinks_of(entry: Json) -> dict[TableId, SinkState | None]:
 def try_of(entry: Json) -> Try:
     """The operations of an entry that the sink is asked for."""
     operations = tuple((str(name), table_from_json(table)) for name, table in entry.get("operations", ()))
-    return Try(operations, entry.get("digest", ""))
+    renames = tuple((table_from_json(table), table_from_json(new)) for table, new in entry.get("renames", ()))
+    return Try(operations, entry.get("digest", ""), renames)
 
 
 _READ: Mapping[str, Callable[[Json], Mapping[Any, Any]]] = {

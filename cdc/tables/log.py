@@ -10,7 +10,8 @@
      "sinks": {"ods.all": {"merged": true}},
      "rule_texts": {"shop.orders": {"total": "price * qty"}},
      "routes": {"rules": [], "first_match": false},
-     "operations": [["create.shadow", "ods.orders"]], "digest": "sha256 of the operations"}
+     "operations": [["rename.table", "ods.orders"]], "digest": "sha256 of the operations",
+     "renames": [["ods.orders", "ods.sales"]]}
 
 An entry is written before the sink is asked for anything and before the first task of its batch. The decision on the
 batch says how many entries hold. A batch that is repeated writes its entry anew behind the others, and the last entry
@@ -107,6 +108,8 @@ class TableLog:
         if wanted is not None and wanted.operations:
             operations = [[name, table_to_json(table)] for name, table in wanted.operations]
             entry |= {"operations": operations, "digest": wanted.digest}
+            renames = [[table_to_json(table) for table in pair] for pair in wanted.renames]
+            entry |= {"renames": renames} if renames else {}
         last = self._log.items()[-1:]
         if last and self._number(last[0]) == batch:
             return len(self._log) if last[0] == json.loads(json.dumps(entry)) else self._log.append(entry)

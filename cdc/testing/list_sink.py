@@ -63,6 +63,10 @@ class ListSink(Sink):
         """The tables that exist."""
         return set(self._rows)
 
+    def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
+        """Those that do not exist."""
+        return [table for table in tables if table not in self._rows]
+
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out the changes, unless they are the ones applied last and no batch came in between."""
         if list(changes) == list(self._applied):

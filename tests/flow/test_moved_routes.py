@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asked_source import AskedSource
 
-from cdc.errors import ChangeRefused, EditRefused
+from cdc.block import ChangeBlock
+from cdc.errors import ChangeRefused, EditRefused, SinkError
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
@@ -20,14 +22,16 @@ from cdc.schema import (
     DataType,
     DropTable,
     RenameTable,
+    SchemaChange,
     TableId,
     TableSchema,
     TruncateTable,
 )
+from cdc.sink import Prepared, TaskAttempt
 from cdc.spec.model import RouteRule
 from cdc.testing import FailAt, ListSink, block, run_in_memory
 
-A, B = TableId("shop", "a"), TableId("shop", "b")
+A, B, SPARE = (TableId("shop", name) for name in ("a", "b", "spare"))
 OLD, NEW, OTHER = (TableId("ods", name) for name in ("old", "new", "other"))
 ID = Column("id", DataType.parse("INT"), nullable=False)
 NOTE = Column("note", DataType.parse("STRING"))
@@ -175,3 +179,61 @@ def test_a_table_that_is_left_out_at_the_time_does_not_stand_in_the_way(moving: 
     moving.source.add(DropTable(A), CreateTable(A, SMALL), rows(SMALL, 8, sequence=30))  # as it is taken in again
     moving.run(to((A, NEW), (B, OTHER), behavior=behavior))
     assert moving.ids(NEW) == [8]
+
+
+class Away(ListSink):
+    """Takes no row as long as it is away."""
+
+    away = False
+
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        if self.away:
+            raise SinkError("is away")
+        return super().prepare(task, blocks)
+
+
+SWAP = [RenameTable(A, SPARE), RenameTable(B, A), RenameTable(SPARE, B)]
+
+
+@pytest.mark.parametrize(
+    ("renames", "edited", "left"),
+    [
+        ([RenameTable(A, SPARE)], to((A, NEW), (SPARE, NEW)), {A: [1], B: [2], NEW: [1, 7]}),
+        ([RenameTable(A, SPARE)], to(behavior="ignore"), {A: [1], B: [2], SPARE: [7]}),
+        (SWAP, to(behavior="ignore"), {A: [1], B: [2, 7], SPARE: []}),
+        (SWAP, to(), {A: [2], B: [1, 7]}),
+    ],
+)
+def test_a_rename_that_was_carried_out_and_is_not_planned_any_more_is_taken_back(
+    tmp_path: Path, renames: list[SchemaChange], edited: Middle, left: dict[TableId, list[int]]
+) -> None:
+    """The run stopped behind it, and the file was edited before the batch was decided."""
+    first = [CreateTable(A, SMALL), CreateTable(B, SMALL), rows(SMALL, 1), rows(SMALL, 2, table=B)]
+    last = renames[-1].new_table
+    now = {table: rows(SMALL, 1, 7, table=table, sequence=9) for table in (last, A)}
+    pipeline = Pipeline(tmp_path, source := AskedSource(first, now))
+    pipeline.sink = sink = Away()
+    pipeline.run(to())
+    source.add(*renames, rows(SMALL, 7, table=last, sequence=3))
+    sink.away = True
+    with pytest.raises(SinkError, match="is away"):
+        pipeline.run(to())
+    assert A not in sink.tables or len(renames) > 1
+    sink.away = False
+    pipeline.run(edited)
+    assert {table: pipeline.ids(table) for table in sink.tables} == left
+
+
+def test_one_that_cannot_be_taken_back_refuses_the_edit(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path, source := AskedSource([CreateTable(A, SMALL), rows(SMALL, 1)], {}))
+    pipeline.sink = sink = Away()
+    pipeline.run(to())
+    source.add(RenameTable(A, B), CreateTable(A, SMALL), rows(SMALL, 7, sequence=3))
+    sink.away = True
+    with pytest.raises(SinkError, match="is away"):
+        pipeline.run(to())
+    sink.away = False
+    with pytest.raises(EditRefused, match=r"renamed to shop\.b for a batch that is not decided"):
+        pipeline.run(to(behavior="ignore"))
+    pipeline.run(to())
+    assert (pipeline.ids(A), pipeline.ids(B)) == ([7], [1])

@@ -18,7 +18,7 @@ from tiers import EXHAUSTIVE
 
 from cdc import events as on
 from cdc.block import Stream
-from cdc.errors import ChangeRefused
+from cdc.errors import ChangeRefused, EditRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow import derive
 from cdc.flow.coerce import Coercion
@@ -61,6 +61,7 @@ ROUTES: tuple[dict[str, TableId], ...] = (
     {}, {"shop.a": ONE}, {r"shop.\.*": ALL}, {"shop.a|shop.b": ALL}, {"shop.a": ALL, "shop.b": ONE},
 )  # fmt: skip
 BEHAVIORS = (Behavior.EVOLVE, Behavior.EVOLVE, Behavior.LENIENT, Behavior.TRY_EVOLVE)
+EDITED = (Behavior.EVOLVE, Behavior.EVOLVE, Behavior.LENIENT, Behavior.TRY_EVOLVE, Behavior.IGNORE)
 UNSETTLED = (*OPEN_ORDERS, TableState.SHADOW, TableState.FROZEN, TableState.OVERWRITE, TableState.PAUSED)
 
 
@@ -341,7 +342,7 @@ class Life:
     def _edit(self) -> None:
         self.routes = self.chance.choice(ROUTES)
         if self.chance.random() < 0.3:
-            self.behavior = self.chance.choice((Behavior.EVOLVE, Behavior.LENIENT))
+            self.behavior = self.chance.choice(EDITED)
         self.pipeline.middle = self._middle()
 
     @property
@@ -368,7 +369,7 @@ class Life:
                     self._start_again(changes)
                 self._batches(changes, [each for each in self.points if self.chance.random() < 0.06])
             self._settle()
-        except ChangeRefused:
+        except (ChangeRefused, EditRefused):
             return False
         finally:
             self.pipeline.wait()
