@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
-from cdc.flow.altered import check_expected, check_there
+from cdc.flow.expected import check_expected, check_there
 from cdc.pipeline_plan import Plan, TablePlan
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import KeylessRows, Sink

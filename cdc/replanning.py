@@ -6,13 +6,13 @@ For `cdc plan`, from the state directory and the sink's actual tables. Changes n
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, SpecError
-from cdc.flow.altered import altered_tables
-from cdc.flow.rule_edits import edits, texts_of, told_edits
+from cdc.flow.rule_edits import edits, rule_changes, texts_of
 from cdc.options import SinkOptions
+from cdc.schema import CreateTable, TableId
 from cdc.state.decisions import CommitLog
 from cdc.state.fingerprint import Fingerprints
 from cdc.tables.entry import TableViews
@@ -20,7 +20,6 @@ from cdc.tables.log import TableLog
 from cdc.tables.states import Schemas
 
 if TYPE_CHECKING:
-    from cdc.schema import TableId
     from cdc.sink import Sink
     from cdc.state.directory import StateDir
     from cdc.transform.rules import Rules
@@ -62,7 +61,7 @@ def _edited(tables: TableViews, rules: Rules | None, paused: Collection[TableId]
     texts = {table: text for table, text in tables.rule_texts.items() if table not in paused}
     before = replace(tables, rule_texts=texts)
     try:
-        for edit in told_edits(before, texts_of(rules, sources), edits(rules, sources, behind)):
+        for edit in rule_changes(before, texts_of(rules, sources), edits(rules, sources, behind)):
             yield f"{edit.table}: {edit.text}"
     except SpecError as error:  # of tables as they were: the source may have changed them since
         yield f"the rules do not fit the tables as the last run has left them: {error}"
@@ -99,3 +98,60 @@ def moved_rows(before: Mapping[str, str] | None, options: object, filled: Iterab
 
 _SHOWN = 5
 """Tables named in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """One table.
+
+    Attributes:
+        table: as the sink has it.
+        lost: columns that the pipeline fills and that are gone.
+        new: columns that the pipeline knows nothing of.
+        refused: why its rows cannot go in any more, with what to do; empty when they can.
+    """
+
+    table: TableId
+    lost: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    refused: str = ""
+
+    @property
+    def text(self) -> str:
+        """The difference for people, behind the table's name."""
+        parts = []
+        if self.lost:
+            names = ", ".join(self.lost)
+            parts.append(f"{names} was dropped in the sink: it is added again, NULL in rows that are there")
+        if self.new:
+            parts.append(f"{', '.join(self.new)} was added in the sink: it is left as it is, NULL in new rows")
+        if self.refused:
+            parts.append(f"a run would stop: {self.refused}")
+        return "; ".join(parts)
+
+
+def altered_tables(sink: Sink, known: Schemas) -> Sequence[Altered]:
+    """The tables that are not as they were left, of those that there are. Driver; asks the sink for each table.
+
+    Tables that are gone are not among them.
+    """
+    found = []
+    for table, schema in sorted(known.items()):
+        actual = sink.describe(table)
+        if actual is None:
+            continue
+        there, wanted = ({name.casefold() for name in each.names} for each in (actual, schema))
+        lost = tuple(name for name in schema.names if name.casefold() not in there)
+        new = tuple(name for name in actual.names if name.casefold() not in wanted)
+        altered = Altered(table, lost, new, _refused(sink, CreateTable(table, schema)))
+        if altered != Altered(table):
+            found.append(altered)
+    return found
+
+
+def _refused(sink: Sink, change: CreateTable) -> str:
+    try:
+        sink.plan_text([change])
+    except ChangeRefused as error:
+        return str(error)
+    return ""

@@ -13,9 +13,9 @@ from functools import partial
 from cdc.events import SourceEvent
 from cdc.evolution.apply import apply_changes
 from cdc.faults import reached
-from cdc.flow.altered import check_expected, check_there
 from cdc.flow.copying import changes_for
 from cdc.flow.derive import Derivation, Derived
+from cdc.flow.expected import check_expected, check_there
 from cdc.flow.middle import Middle
 from cdc.flow.offsets import source_offset
 from cdc.flow.refused import RefusedChanges

@@ -60,7 +60,7 @@ class Derived:
         expected: sink tables that were not created, as that is left out, with the columns that they have to have.
         not_created: the same tables, as the source created them.
         counts: notices, by their names and sink tables.
-        taken: requests of users that it takes in.
+        requests: those of users that it takes in.
         undone: renames of sink tables, by each earlier try of the batch that had others, the latest first.
     """
 
@@ -71,7 +71,7 @@ class Derived:
     expected: Sequence[CreateTable] = ()
     not_created: Schemas = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
-    taken: Sequence[Request] = ()
+    requests: Sequence[Request] = ()
     undone: Sequence[Renames] = ()
 
     @property
@@ -103,7 +103,7 @@ class Derivation:
         self._tries = self._log.tries(batch)
         self._first = True
 
-    def derive(self, batch: int, told: Sequence[SourceEvent]) -> Derived:
+    def derive(self, batch: int, logged: Sequence[SourceEvent]) -> Derived:
         """The outcome of a batch; for every batch, also without events. The log has it.
 
         The first batch of a run may have more: what an edited pipeline file makes different. Raises ChangeRefused for
@@ -112,13 +112,13 @@ class Derivation:
         before, requests = self._log.at(batch - 1), self._mailbox.open()
         left = self._left(before.tables) if self._first else []
         held = held_tables(before, requests)
-        behind = ruled(self._middle.rules, before, [*left, *told], held, edited=self._first)
+        behind = ruled(self._middle.rules, before, [*left, *logged], held, edited=self._first)
         self._guard.check(behind.after.source)
         early = [request for request in requests if request.table in before.rules]
         late = [request for request in requests if request.table not in before.rules]  # the batch makes the table
         unfit = self._unfit(before.tables) if self._first else []
         events = [*unfit, *_requested(early), *behind.events, *_requested(late), *self._again(behind.stale)]
-        found = Derived(batch, before, behind.after, taken=requests)
+        found = Derived(batch, before, behind.after, requests=requests)
         if events or self._tries or before.routes != self._middle.routes.to_json():
             found = self._planned(found, events)
         self._first = False
@@ -132,7 +132,7 @@ class Derivation:
 
     def decided(self, derived: Derived) -> None:
         """The batch is decided: the requests of users that it has taken in are done with. Repeatable."""
-        self._mailbox.remove(derived.taken)
+        self._mailbox.remove(derived.requests)
 
     @property
     def entries(self) -> int:
@@ -162,7 +162,7 @@ class Derivation:
         not_created = {table: schema for table, schema in created.items() if schema is not None}
         return Derived(
             behind.batch, behind.before, behind.after.with_tables(found.after), found.operations, found.expected,
-            not_created, counts, behind.taken, [one.renames for one in reversed(tries) if one.renames != renames],
+            not_created, counts, behind.requests, [one.renames for one in reversed(tries) if one.renames != renames],
         )  # fmt: skip
 
     def _as_before(self, batch: int, before: Tables, events: Sequence[on.Event]) -> BatchOutcome:

@@ -48,8 +48,8 @@ class LostLoads:
 
         Raises LoadsLost with the way out when that cannot be, what the sink raises, and retryable errors of the source.
         """
-        asked = self._asked(decision)
-        freed = asked & {*error.tables, *error.unsure}
+        ordered = self._ordered_again(decision)
+        freed = ordered & {*error.tables, *error.unsure}
         again = {table: first for table, first in error.tables.items() if table not in freed}
         if not again and not freed:
             raise self._stopped(decision, error, error.unsure, "whether they are in it is not known")
@@ -70,7 +70,7 @@ class LostLoads:
             log.warning("batch %d: rows of %s are let go, it is re-snapshotted", decision.batch, table)
         return new
 
-    def _asked(self, decision: Decision) -> set[str]:
+    def _ordered_again(self, decision: Decision) -> set[str]:
         """The sink's tables whose rows of a decision a later snapshot brings, of all source tables that go there."""
         requested = snapshots_requested(self._mailbox)
         tables, found = TableLog(self._state.store).at(self._log.last()).tables, set[str]()
@@ -80,7 +80,7 @@ class LostLoads:
             later |= {
                 source for source in members if _is_later(tables.pairs.get((source, table), ABSENT), decision.batch)
             }
-            if later and (later == {*members} or self._task.middle.snapshotted_together(self._task.source, members)):
+            if later and (later == {*members} or self._task.middle.snapshots_all_again(self._task.source, members)):
                 found.update(names_of(self._task.sink, table))
         return found
 
@@ -155,4 +155,4 @@ class LostLoads:
 
 def _is_later(pair: PairState, batch: int) -> bool:
     """Whether a snapshot of the pair begins behind a batch, or has begun there."""
-    return pair.asked or pair.state in OPEN_ORDERS or (pair.state in SNAPSHOTTED and pair.since > batch)
+    return pair.ordered or pair.state in OPEN_ORDERS or (pair.state in SNAPSHOTTED and pair.since > batch)

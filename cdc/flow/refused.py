@@ -4,9 +4,10 @@
                    --> the table is suspended (`cdc.tables`), a snapshot of it is ordered
     later batch    --> the snapshot fills a shadow table with the new schema, which takes its place
 
-What happens to the table as a whole later in the batch comes first (`settled`): it may have no rows then, or another
-name. Readers find the table as it was until then. Not so a table that several source tables go to, one that keeps rows
-or columns that the source does not have any more, and one that somebody has dropped in the sink: those stop the run.
+What happens to the table as a whole later in the batch comes first (`whole_tables_first`): it may have no rows then, or
+another name. Readers find the table as it was until then. Not so a table that several source tables go to, one that
+keeps rows or columns that the source does not have any more, and one that somebody has dropped in the sink: those stop
+the run.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _is_copied_with(change: SchemaChange) -> bool:
     return isinstance(change, _WITH_COPY)
 
 
-def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
+def whole_tables_first(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     """The changes of a batch with those of a table's columns behind what happens to it as a whole; pure.
 
     No row stands between them, so they come to the same: a table that is dropped need not be altered or copied before,
@@ -133,7 +134,7 @@ class RefusedChanges:
         """
         changes = derived.operations
         if self._sink.shadows and not self._leaves_out:
-            changes = settled(changes)
+            changes = whole_tables_first(changes)
         self._changes, self._after, self._way_out = tuple(changes), derived.after, _LEAVE_OUT
         try:
             done, refused = self._attempts.apply(derived.batch, derived.sinks_before, changes, apply)
@@ -165,7 +166,7 @@ class RefusedChanges:
         for table in sorted({change.table for change in refused if self._needs_copy(change)}):
             source = self._only_source(table)
             if source is not None:
-                machine.take(on.ChangeRefused(source, Target(table), "a change of its schema", curable=True))
+                machine.handle(on.ChangeRefused(source, Target(table), "a change of its schema", curable=True))
         tables = machine.outcome().after
         sinks = apply_changes(derived.sinks_before, done)
         pairs = {pair: _with_sink(record, pair[1] in sinks, derived.batch) for pair, record in tables.pairs.items()}
@@ -208,7 +209,7 @@ class RefusedChanges:
     def _is_requested(self, table: TableId) -> bool:
         """Whether a user has asked for a snapshot of a source table of this sink table, which is not done."""
         return any(
-            place == table and (pair.asked or (pair.by_user and pair.state in OPEN_ORDERS | SNAPSHOTTED))
+            place == table and (pair.ordered or (pair.by_user and pair.state in OPEN_ORDERS | SNAPSHOTTED))
             for (_, place), pair in self._after.tables.pairs.items()
         )
 

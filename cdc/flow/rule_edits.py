@@ -65,7 +65,7 @@ class RuleEdit:
     stale: bool
 
 
-def told_edits(before: TableViews, now: Texts, changes: Sequence[SchemaChange]) -> Iterator[RuleEdit]:
+def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]) -> Iterator[RuleEdit]:
     """The source tables whose rules were edited, and what that means.
 
     `before` are the tables as the run before has left them; `changes` lead from what the earlier rules made of them to

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cdc import events as on
 from cdc.errors import SpecError, TransformError
-from cdc.flow.rule_edits import altered, edits, texts_of, told_edits
+from cdc.flow.rule_edits import altered, edits, rule_changes, texts_of
 from cdc.schema import AlterColumnType, CreateTable, TableId, TableSchema
 from cdc.tables.entry import TableViews
 from cdc.tables.held import HeldTables
@@ -47,7 +47,7 @@ class RuledEvents:
 
 
 def ruled(
-    rules: Rules | None, before: TableViews, told: Sequence[on.SourceEvent], held: HeldTables, *, edited: bool
+    rules: Rules | None, before: TableViews, logged: Sequence[on.SourceEvent], held: HeldTables, *, edited: bool
 ) -> RuledEvents:
     """The source's events of a batch behind the rules. Without rules nothing is changed, or what earlier ones have made
     is undone. Logs what users have to know.
@@ -58,13 +58,13 @@ def ruled(
     Raises SpecError where a rule does not fit a table, TransformError where a change takes a column away that a rule
     names.
     """
-    if not (told or edited):
-        return RuledEvents(told, before)
+    if not (logged or edited):
+        return RuledEvents(logged, before)
     walk = _Walk(rules, before, held)
     if edited:
-        walk.take_edits(before)
-    for event in told:
-        walk.take(event)
+        walk.apply_edits(before)
+    for event in logged:
+        walk.apply(event)
     texts = texts_of(rules, walk.sources, walk.left_out, before.rule_texts)
     behind = on.schemas_behind(before.rules, walk.made)
     after = replace(before, source=walk.sources, rules=behind, rule_texts=texts)
@@ -89,11 +89,11 @@ class _Walk:
         self.left_out = set(held.paused | held.resumed)
         self.stale: dict[TableId, str] = {}
 
-    def take_edits(self, before: TableViews) -> None:
+    def apply_edits(self, before: TableViews) -> None:
         """The changes that edited rules make of the tables before the batch."""
         made = edits(self._rules, before.source, before.rules, self.left_out)
         texts = texts_of(self._rules, before.source, self.left_out, before.rule_texts)
-        for edit in told_edits(before, texts, made):
+        for edit in rule_changes(before, texts, made):
             log.warning("%s: %s", edit.table, edit.text)
             if edit.stale and self._is_keyless(edit.table):
                 self.stale[edit.table] = EDITED
@@ -105,7 +105,7 @@ class _Walk:
             return False
         return not (schema if self._rules is None else self._rules.result(table, schema).schema).primary_key
 
-    def take(self, event: on.SourceEvent) -> None:
+    def apply(self, event: on.SourceEvent) -> None:
         """The next event of the source."""
         schema = self.sources.get(event.table)
         self.made += self._through(schema, event)
@@ -121,7 +121,7 @@ class _Walk:
             self.left_out.add(event.new_table)
         try:
             if self._rules is not None and schema is not None:
-                _tell_stale(self._rules, schema, event)
+                _warn_stale(self._rules, schema, event)
             return through(self._rules, schema, event)
         except (SpecError, TransformError) as error:
             if not holds or isinstance(event, on.TableCreated) or not _stays(event, self._paused):
@@ -139,7 +139,7 @@ class _Walk:
             self.stale[event.new_table] = before or RENAMED
 
 
-def _tell_stale(rules: Rules, schema: TableSchema, event: on.SourceEvent) -> None:
+def _warn_stale(rules: Rules, schema: TableSchema, event: on.SourceEvent) -> None:
     """Say which computed columns are not computed again when a column that they read gets another type."""
     if not isinstance(event, on.TableChanged) or event.uncertain is not None:
         return

@@ -180,15 +180,15 @@ class PrepareTask:
         """The blocks without those that no table of the sink gets, such as those of paused tables: no rule meets their
         rows."""
         tables = self.tables.at(batch).tables
-        taken: dict[tuple[TableId, frozenset[Stream]], bool] = {}
+        wanted: dict[tuple[TableId, frozenset[Stream]], bool] = {}
         for block in blocks:
             key = block.table, block.streams
-            if key not in taken:
-                taken[key] = self._is_taken(tables, *key)
-            if taken[key]:
+            if key not in wanted:
+                wanted[key] = self._is_wanted(tables, *key)
+            if wanted[key]:
                 yield block
 
-    def _is_taken(self, tables: Tables, source: TableId, streams: frozenset[Stream]) -> bool:
+    def _is_wanted(self, tables: Tables, source: TableId, streams: frozenset[Stream]) -> bool:
         """Whether a table of the sink gets rows of these streams; of one that is not followed the run is told later."""
         for target in self.middle.routes.targets(source):
             state, shadowed = tables.state((source, target.table)), tables.sink_state(target.table).shadowed
@@ -217,19 +217,19 @@ class PrepareTask:
                     continue
                 if state in NO_MEMBER:
                     raise _not_followed(block.table, target.table, state)
-                taken = blocks_for(self.sink, replace(block, table=target.table), state, shadowed=sink_state.shadowed)
-                found = [one for one in taken if only is None or str(one.table) in only]
-                if not found:
+                named = blocks_for(self.sink, replace(block, table=target.table), state, shadowed=sink_state.shadowed)
+                places = [each.table for each in named if only is None or str(each.table) in only]
+                if not places:
                     continue
                 routed = replace(with_source(block, target), table=target.table)
                 exact = self.middle.policy.exact and not sink_state.merged
-                fitted: dict[int, ChangeBlock] = {}
-                for one in found:
-                    schema = known if one.table == target.table else sink_state.shadow or known
-                    if id(schema) not in fitted:
+                fitted, fits = routed, None
+                for place in places:
+                    schema = known if place == target.table else sink_state.shadow or known
+                    if schema is not fits:
                         _check_columns(routed, schema, exact=exact)
-                        fitted[id(schema)] = self.middle.coercion(routed, schema, count)
-                    yield replace(fitted[id(schema)], table=one.table)
+                        fitted, fits = self.middle.coercion(routed, schema, count), schema
+                    yield replace(fitted, table=place)
 
 
 def _not_followed(source: TableId, table: TableId, state: TableState) -> EngineError:

@@ -11,7 +11,7 @@
 | what the sink finds again by which batches it has | refused |
 | anything else | the part that it belongs to looks after it |
 
-The sink is looked at as well: it has to have the batches that the state tells of, and the tables (`cdc.job.dropped`).
+The sink is looked at as well: it has to have the batches of the state, and the tables (`cdc.job.sink_tables`).
 Nothing is planned, decided or committed before all of that holds, so an edit that is taken back leaves nothing behind.
 """
 
@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cdc.errors import EditRefused, SinkError, StateError
 from cdc.flow.middle import Middle
-from cdc.job.dropped import DroppedTables
+from cdc.job.sink_tables import SinkTables
 from cdc.options import SinkOptions
 from cdc.planning import check_patterns
 from cdc.replanning import moved_rows
@@ -140,7 +140,7 @@ class Edits:
                     filled[place].add(table)
             self._check_named(before, filled.keys() & known.sink.keys())
             where = ", ".join(self._now.at) or self._now.sink
-            DroppedTables(source, sink, self._state, where, self._middle).check(filled)
+            SinkTables(source, sink, self._state, where, self._middle).restore(filled)
         if before != self._now:
             self._kept.write(self._now)
 

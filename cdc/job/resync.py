@@ -43,7 +43,7 @@ def leave_request(spec: PipelineSpec, table: str, state: StateDir) -> None:
     middle, tables = compiled(spec), TableLog(state.store).at(CommitLog(state.commits).last())
     sink_tables = middle.routes(found)
     members = [table for table in tables.rules if {*middle.routes(table)} & {*sink_tables}]
-    if not middle.snapshotted_together(source, members):
+    if not middle.snapshots_all_again(source, members):
         _check_told_apart(found, sink_tables, tables)
     Mailbox(state.store).add(found, RequestKind.SNAPSHOT)
 

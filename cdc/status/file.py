@@ -94,7 +94,7 @@ def with_requests(root: Path, status: StatusDocument) -> StatusDocument:
     from cdc.state.directory import StateDir
     from cdc.tables.held import Held
 
-    tables = Held(StateDir(root)).asked()
+    tables = Held(StateDir(root)).requested()
     if tables is None:
         return status
     paused, resumed = (tuple(sorted(map(str, each))) for each in (tables.paused, tables.resumed))

@@ -16,13 +16,13 @@ class Case:
         when: names of `CONDITIONS`, each perhaps behind `not `; all have to hold.
         to: the next state; None: it stays.
         do: names of `OPERATIONS`, in order.
-        tell: name of a notice in `NOTICES`.
+        notice: name of a notice in `NOTICES`.
     """
 
     when: tuple[str, ...]
     to: TableState | None = None
     do: tuple[str, ...] = ()
-    tell: str = ""
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ CONDITIONS: Mapping[str, str] = {
     "grows": "the event gives the sink table other columns or another key",
     "lacks": "the sink table lacks columns of the source table, and the policy lets columns be added",
     "mirrors": "the policy lets rows go from the sink as they are gone from the source",
-    "together": "all source tables of the sink table can be snapshotted again, into one shadow table",
+    "all again": "all source tables of the sink table can be snapshotted again, into one shadow table",
     "allowed": "the policy carries changes of this kind out",
     "carried out": "the policy carries the event out",
     "delete": "the route says `shard-gone: delete`, and the policy mirrors",
@@ -86,7 +86,7 @@ OPERATIONS: Mapping[str, str] = {
     "empty": "TruncateTable",
     "drop": "DropTable, as the behavior says",
     "rename": "RenameTable",
-    "move": "the state goes to the new name",
+    "rename pair": "the state goes to the new name",
     "create renamed": "the table of the new name is created as any other, and keeps this state",
     "remember rows": "rows of the source table stay in the sink table, and are stale",
     "stop": "the run stops, with the reason and the way out",
@@ -120,6 +120,6 @@ CARRIED_OUT = frozenset({"occupied", "replaced", "routed", "unrouted", "pause", 
 """Notices that tell of what is carried out, and not of what is held back."""
 
 
-def case(*when: str, to: TableState | None = None, do: Iterable[str] = (), tell: str = "") -> Case:
+def case(*when: str, to: TableState | None = None, do: Iterable[str] = (), notice: str = "") -> Case:
     """A `Case`."""
-    return Case(when, to, tuple(do), tell)
+    return Case(when, to, tuple(do), notice)

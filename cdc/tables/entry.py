@@ -80,7 +80,7 @@ class Replay:
             self._views = TableViews(**{name: dict(known) for name, known in self._maps.items()}, routes=self._routes)
         return self._views
 
-    def take(self, entry: Json) -> None:
+    def apply(self, entry: Json) -> None:
         """The next entry."""
         changed = {name: read(entry) for name, read in _READ.items()}
         if entry["batch"] == self._last:

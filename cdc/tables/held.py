@@ -28,7 +28,7 @@ class Held:
     def __init__(self, state: StateDir) -> None:
         self._log, self._requests = TableLog(state.store), Mailbox(state.store)
 
-    def asked(self) -> HeldTables | None:
+    def requested(self) -> HeldTables | None:
         """The tables of `tables`; None when no request waits for a batch. Raises StateError."""
         requests = self._requests.open()
         return held_tables(self._log.at(ANY_BATCH), requests) if requests else None

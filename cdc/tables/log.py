@@ -86,7 +86,7 @@ class TableLog:
         for entry in entries:
             if self._number(entry) > batch:
                 break
-            self._take(entry)
+            self._apply(entry)
         self._batch = batch
         return self._replay.views()
 
@@ -123,8 +123,8 @@ class TableLog:
             if place + 1 == len(items) or self._number(items[place + 1]) != batch:
                 yield batch, self._read_as(sink_of, entry)
 
-    def _take(self, entry: Json) -> None:
-        self._read_as(self._replay.take, entry)
+    def _apply(self, entry: Json) -> None:
+        self._read_as(self._replay.apply, entry)
         self._read += 1
 
     def _number(self, entry: Json) -> int:

@@ -76,7 +76,7 @@ class Machine:
         self.tables = TableMap(now, before)
         self._routes = before.routes
 
-    def take(self, event: on.Event) -> None:
+    def handle(self, event: on.Event) -> None:
         """Take one event. Raises EngineError for one that cannot be, ChangeRefused where the run stops."""
         if not isinstance(event, on.ShadowBegun):
             self.tables.sinks.statement = _statement(event)
@@ -86,9 +86,9 @@ class Machine:
             case on.RouteAdded() | on.RouteRemoved() | on.RowsUnfit() | on.ChangeRefused() | on.ShadowBegun():
                 self._step(event, event.target, self.tables.sources.get(event.table))
             case _:
-                self._take_source_event(event)
+                self._handle_source_event(event)
 
-    def take_routes(self) -> None:
+    def apply_routes(self) -> None:
         """Take what the routes of now have other than those before. Raises as `take`, EditRefused."""
         if self._routes is None or self._routes == self.tables.now.route.to_json():
             return
@@ -99,17 +99,17 @@ class Machine:
             )
             for table, target in new.items():
                 if table not in old:
-                    self.take(on.RouteAdded(source, target))
+                    self.handle(on.RouteAdded(source, target))
                 elif target != old[table]:
                     raise shard_moved(source, old[table], target)
             for table in sorted(old.keys() - new.keys()):
-                self.take(on.RouteRemoved(source, old[table]))
+                self.handle(on.RouteRemoved(source, old[table]))
 
     def begin_shadow_again(self, table: TableId) -> None:
         """Nobody knows what is in the shadow table: it begins again, if there is one."""
         if self.tables.sinks.state(table).shadowed:
             begin_shadow(self.tables, table, None)
-            self._take_inside()
+            self._handle_inside()
 
     def drop_left_shadow(self, table: TableId) -> None:
         """A shadow table that an earlier try of the batch has created goes, unless this one has it too."""
@@ -124,7 +124,7 @@ class Machine:
 
     # events
 
-    def _take_source_event(self, event: Any) -> None:
+    def _handle_source_event(self, event: Any) -> None:
         source, before = event.table, self.tables.sources.get(event.table)
         behind = {} if before is None else {source: before}
         advance_schemas(behind, event)
@@ -155,13 +155,13 @@ class Machine:
         if schema is not None:
             step = Step(self.tables, event, new, schema, new)
             OPERATE["create renamed"](step)
-            self._take_inside()
+            self._handle_inside()
             left_out = {TableState.PAUSED, TableState.RESUMED}
             states = (self.tables.states_of(event.table) | self.tables.states_of(event.new_table)) & left_out
             state = min(states, default=TableState.LIVE)
             self.tables.set_pair((event.new_table, new.table), PairState(state, self.tables.now.batch))
             text = f"rename.table {event.table} to {event.new_table}: the rows that are there do not come here"
-            self.tables.sinks.tell(new.table, text)
+            self.tables.sinks.add_notice(new.table, text)
 
     def _step(self, event: on.Event, target: Target, schema: TableSchema | None, new: Target | None = None) -> None:
         step = Step(self.tables, event, target, schema, new)
@@ -177,17 +177,17 @@ class Machine:
         for name in case.do:
             if name != "swap":
                 OPERATE[name](step)
-                self._take_inside()
+                self._handle_inside()
         self._set_state(step, case)
-        if case.tell:
-            text = NOTICES[case.tell].format_map(step.words)
-            self.tables.sinks.tell(step.told_at, text, done=case.tell in CARRIED_OUT)
+        if case.notice:
+            text = NOTICES[case.notice].format_map(step.words)
+            self.tables.sinks.add_notice(step.notice_table, text, done=case.notice in CARRIED_OUT)
         if "swap" in case.do:
             swap_if_whole(self.tables, step.target.table)
 
-    def _take_inside(self) -> None:
+    def _handle_inside(self) -> None:
         while self.tables.inside:
-            self.take(self.tables.inside.pop(0))
+            self.handle(self.tables.inside.pop(0))
 
     def _set_state(self, step: Step, case: Case) -> None:
         before, to = self.tables.pair(step.pair), case.to
@@ -197,16 +197,16 @@ class Machine:
         if isinstance(step.event, on.SnapshotRequested):
             after = _requested(after, step.event)
         elif isinstance(step.event, on.SnapshotBegun):
-            after = replace(after, asked=False)
+            after = replace(after, ordered=False)
         elif isinstance(step.event, on.SnapshotVoid) and after.state is TableState.SNAPSHOT:
-            after = replace(after, asked=True, since=self.tables.now.batch)
-        if step.new is not None and ("move" in case.do or "create renamed" in case.do):
+            after = replace(after, ordered=True, since=self.tables.now.batch)
+        if step.new is not None and ("rename pair" in case.do or "create renamed" in case.do):
             stays = PairState(TableState.DETACHED, self.tables.now.batch) if "create renamed" in case.do else ABSENT
             self.tables.set_pair(step.pair, stays)
             if after.state in OPEN_ORDERS:  # it is asked for under the new name
                 after = replace(after, since=self.tables.now.batch)
             self.tables.set_pair((step.new_source, step.new.table), after)
-            if "move" in case.do:
+            if "rename pair" in case.do:
                 self.tables.sinks.rename_rows(step.new.table, step.source, step.new_source)
         else:
             self.tables.set_pair(step.pair, after)
@@ -214,8 +214,8 @@ class Machine:
     def _entered(self, event: on.Event, to: TableState, before: PairState) -> PairState:
         """The record of a pair that gets to another state."""
         if to not in OPEN_ORDERS:
-            asked = before.asked and to not in _NOT_SNAPSHOTTED
-            return PairState(to, self.tables.now.batch, before.why, before.by_user and to in SNAPSHOTTED, asked)
+            ordered = before.ordered and to not in _NOT_SNAPSHOTTED
+            return PairState(to, self.tables.now.batch, before.why, before.by_user and to in SNAPSHOTTED, ordered)
         match event:
             case on.RouteAdded():
                 return PairState(to, self.tables.now.batch, MOVED, by_user=True)
@@ -230,12 +230,12 @@ class Machine:
             case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
                 return PairState(to, self.tables.now.batch, reason, before.by_user)
             case on.TableRenamed():
-                return PairState(to, self.tables.now.batch, before.why or JOINED, before.by_user, before.asked)
+                return PairState(to, self.tables.now.batch, before.why or JOINED, before.by_user, before.ordered)
             case on.ChangeRefused():
                 why = "the sink does not take a change of its schema"
                 return PairState(to, self.tables.now.batch, why, before.by_user)
             case _:
-                return PairState(to, self.tables.now.batch, JOINED, before.by_user, before.asked)
+                return PairState(to, self.tables.now.batch, JOINED, before.by_user, before.ordered)
 
 
 def _statement(event: on.Event) -> SourceStatement | None:
@@ -253,7 +253,7 @@ def _requested(record: PairState, event: on.SnapshotRequested) -> PairState:
     """The record of a table that is to be snapshotted again."""
     if record.state in OPEN_ORDERS:
         return replace(record, by_user=record.by_user or event.by_user)
-    return replace(record, asked=True, why=event.why) if record.state in SNAPSHOTTED else record
+    return replace(record, ordered=True, why=event.why) if record.state in SNAPSHOTTED else record
 
 
 def _impossible(step: Step, cell: Impossible) -> EngineError:
@@ -296,9 +296,9 @@ def batch_outcome(
     machine, touched = Machine(now, before), sorted(touched)
     for table in touched:
         machine.begin_shadow_again(table)
-    machine.take_routes()
+    machine.apply_routes()
     for event in events:
-        machine.take(event)
+        machine.handle(event)
     for table in touched:
         machine.drop_left_shadow(table)
     return machine.outcome()

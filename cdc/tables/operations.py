@@ -48,7 +48,7 @@ def _widen(step: Step) -> None:
         if step.is_comment:
             return
         if words := step.merged_words:
-            step.sinks.tell(step.table, words)
+            step.sinks.add_notice(step.table, words)
         added = step.change.column.name if isinstance(step.change, AddColumn) else ""
     if not isinstance(step.event, on.RouteAdded):
         _check_key(step)
@@ -145,7 +145,7 @@ def _stopped(step: Step) -> ChangeRefused:
         case on.TableRenamed():
             return ChangeRefused(
                 f"rename.table {step.source} to {step.new_source}: {step.stays}, so its rows cannot follow",
-                where=str(step.told_at),
+                where=str(step.notice_table),
                 hint="route both names to one sink table; or write lenient, and re-snapshot it with cdc resync",
             )
         case on.TableChanged():
@@ -182,7 +182,7 @@ OPERATE: Mapping[str, Operation] = {
     "empty": _empty,
     "drop": _drop,
     "rename": _rename,
-    "move": _nothing,
+    "rename pair": _nothing,
     "create renamed": _create_renamed,
     "remember rows": _remember_rows,
     "swap": _nothing,

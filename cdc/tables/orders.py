@@ -17,13 +17,13 @@ def open_orders(tables: Tables) -> dict[TableId, Order]:
     """The open orders, by source table."""
     waiting: dict[TableId, list[PairState]] = {}
     for (source, _), pair in tables.pairs.items():
-        if pair.state in OPEN_ORDERS or pair.asked:
+        if pair.state in OPEN_ORDERS or pair.ordered:
             waiting.setdefault(source, []).append(pair)
     return {source: _order(source, pairs) for source, pairs in sorted(waiting.items())}
 
 
 def _order(source: TableId, pairs: list[PairState]) -> Order:
     newest = max(pairs, key=lambda pair: pair.since)
-    limited = not any(pair.by_user or pair.asked for pair in pairs)
+    limited = not any(pair.by_user or pair.ordered for pair in pairs)
     digest = hashlib.sha256(str(source).encode()).hexdigest()[:16]
     return Order(f"{newest.since}-{digest}", newest.why, limited)

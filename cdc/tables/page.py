@@ -112,8 +112,8 @@ def _rows(states: str, cell: Cell) -> Iterator[str]:
 
 
 def _done(case: Case) -> str:
-    told = [f"notice *{case.tell}*"] if case.tell else []
-    return "; ".join([*case.do, *told])
+    notices = [f"notice *{case.notice}*"] if case.notice else []
+    return "; ".join([*case.do, *notices])
 
 
 def _words() -> Iterator[str]:

@@ -152,7 +152,7 @@ class SinkMap:
             self._stale[table].discard(source)
             self._stale[table].add(new)
 
-    def tell(self, table: TableId, text: str, *, done: bool = False, expected: TableSchema | None = None) -> None:
+    def add_notice(self, table: TableId, text: str, *, done: bool = False, expected: TableSchema | None = None) -> None:
         """A notice for the user."""
         self.notices.append(Notice(table, text, done, expected))
 
@@ -165,7 +165,7 @@ class SinkMap:
         for each in outcome.changes:
             self.plan(each)
         if outcome.held:
-            self.tell(change.table, outcome.held)
+            self.add_notice(change.table, outcome.held)
 
     def create(self, new: CreateTable, source: TableId, members: Collection[TableId]) -> None:
         """A source table comes; `members` go to the sink table by now. Raises ChangeRefused where it does not fit."""
@@ -177,7 +177,7 @@ class SinkMap:
             else:
                 self.schemas[table] = schema
                 text = "create.table is left out: the table has to be in the sink"
-                self.tell(table, text, expected=schema)
+                self.add_notice(table, text, expected=schema)
             return
         self.check_key(table, schema, source, members)
         alone = not self.state(table).merged

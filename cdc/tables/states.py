@@ -78,27 +78,27 @@ class PairState:
         since: number of the batch in which it got there.
         why: for people, what led there; the reason of the order for a snapshot.
         by_user: whether a user has asked for the snapshot that it waits for: no size limit holds for that one.
-        asked: a snapshot is ordered behind the one that runs, or for one that is void.
+        ordered: a snapshot is ordered behind the one that runs, or for one that is void.
     """
 
     state: TableState
     since: int = 0
     why: str = ""
     by_user: bool = False
-    asked: bool = False
+    ordered: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads; what is as it mostly is, is left out."""
         found: dict[str, Any] = {"state": str(self.state), "since": self.since}
         found |= {"why": self.why} if self.why else {}
         found |= {"by": "user"} if self.by_user else {}
-        return found | ({"asked": True} if self.asked else {})
+        return found | ({"ordered": True} if self.ordered else {})
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> PairState:
         """The record that `to_json` wrote. Raises ValueError, KeyError."""
-        by_user, asked = fields.get("by") == "user", bool(fields.get("asked"))
-        return cls(TableState(fields["state"]), int(fields["since"]), str(fields.get("why", "")), by_user, asked)
+        by_user, ordered = fields.get("by") == "user", bool(fields.get("ordered"))
+        return cls(TableState(fields["state"]), int(fields["since"]), str(fields.get("why", "")), by_user, ordered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class Step:
     def is_void_before(self) -> bool:
         """Whether the pair's first snapshot was void in an earlier batch."""
         pair = self.tables.pair(self.pair)
-        return pair.asked and pair.since < self.tables.now.batch
+        return pair.ordered and pair.since < self.tables.now.batch
 
     @cached_property
     def is_carried_out(self) -> bool:
@@ -163,7 +163,7 @@ class Step:
                 return type(self.event).__name__
 
     @property
-    def told_at(self) -> TableId:
+    def notice_table(self) -> TableId:
         """The table that a notice is about."""
         return self.table if self.new is None else self.new.table
 
@@ -180,7 +180,7 @@ class Step:
             case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
                 pass
             case on.SnapshotBegun():
-                why = self.not_together
+                why = self.why_not_all
             case _:
                 pass
         return {
@@ -197,7 +197,7 @@ class Step:
         )
 
     @property
-    def not_together(self) -> str:
+    def why_not_all(self) -> str:
         """The part of a notice that says why not all source tables are snapshotted again."""
         alone = self.not_snapshotted if self.policy.mirrors and self.tables.now.shadows else []
         return f", as {alone[0]} cannot be copied with it" if alone else ""

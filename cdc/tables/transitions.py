@@ -46,15 +46,15 @@ def _created() -> dict[_Key, Cell]:
         case(*rows, *when, to=state, do=do)
         for rows, state in ((("by snapshot",), SN), ((), LI))
         for when, do in (
-            (("merged", "stale", "not shadowed", "together"), shadow),
+            (("merged", "stale", "not shadowed", "all again"), shadow),
             (("shadowed", "grows"), shadow),
             ((), ("create",)),
         )
     ]
     occupied = (
         case("by snapshot", "occupied", "rows refused", do=("stop",)),
-        case("by snapshot", "occupied", "replaces", to=FR, do=("create", "create shadow"), tell="replaced"),
-        case("by snapshot", "occupied", to=SN, do=("create",), tell="occupied"),
+        case("by snapshot", "occupied", "replaces", to=FR, do=("create", "create shadow"), notice="replaced"),
+        case("by snapshot", "occupied", to=SN, do=("create",), notice="occupied"),
     )
     again = case("by snapshot", "there", "not keyed", "not mirrors", to=FR, do=("create", "create shadow"))
     return {
@@ -71,10 +71,10 @@ def _changed() -> dict[_Key, Cell]:
         case("uncertain", "not allowed", to=RQ, do=("alter",)),
         case("uncertain", "same rows", "keyed", to=RQ, do=("alter",)),
         case("uncertain", "keyed", "not mirrors", to=RQ, do=("alter",)),
-        case("uncertain", to=SU, do=("check policy", "remember rows"), tell="held back"),
+        case("uncertain", to=SU, do=("check policy", "remember rows"), notice="held back"),
     )
     exchanged = (
-        case("merged", "exchanges", "together", to=RQ, do=shadow),
+        case("merged", "exchanges", "all again", to=RQ, do=shadow),
         case("merged", "exchanges", do=("stop",)),
     )
     live = (
@@ -99,7 +99,7 @@ def _changed() -> dict[_Key, Cell]:
         case("merged", "grows", to=RQ, do=shadow),
         case("merged", do=("widen",)),
         case("uncertain", "not allowed", to=RQ, do=("drop shadow", "alter")),
-        case("uncertain", to=SU, do=("check policy", "drop shadow", "remember rows"), tell="held back"),
+        case("uncertain", to=SU, do=("check policy", "drop shadow", "remember rows"), notice="held back"),
         case("grows", to=RQ, do=("drop shadow", "alter")),
         case(do=("alter",)),
     )
@@ -117,7 +117,7 @@ def _changed() -> dict[_Key, Cell]:
         **_cells((SH,), event, *shadowed),
         **_cells((FR,), event, *frozen),
         **_cells((SU, PA, RE), event, STAYS),
-        **_cells((MI,), event, case(tell="missing")),
+        **_cells((MI,), event, case(notice="missing")),
         **_not((AB, DE), event, NOT_FOLLOWED),
     }
 
@@ -155,37 +155,37 @@ def _truncated() -> dict[_Key, Cell]:
         return (
             case("merged", "delete", "last", to=after, do=(check, "empty")),
             case("merged", "delete", to=after, do=(check, "create shadow", "swap")),
-            case("merged", to=after, do=(check, "create shadow", "swap"), tell="rows stay"),
+            case("merged", to=after, do=(check, "create shadow", "swap"), notice="rows stay"),
             case("carried out", to=after, do=("truncate",)),
             case(to=held, do=("drop shadow", "truncate")),
         )
 
     deleted = (
         case("merged", "delete", "last", to=LI, do=(check, "empty")),
-        case("merged", "delete", "together", to=LI, do=(check, "create shadow", "swap")),
+        case("merged", "delete", "all again", to=LI, do=(check, "create shadow", "swap")),
     )
     return {
         **_cells(
             (LI, SN, OW),
             event,
             *deleted,
-            case("merged", "delete", to=LI, do=(check,), tell="not all"),
-            case("merged", "shadowed", to=LI, do=(check, "create shadow", "swap"), tell="rows stay"),
-            case("merged", to=LI, do=(check,), tell="rows stay"),
+            case("merged", "delete", to=LI, do=(check,), notice="not all"),
+            case("merged", "shadowed", to=LI, do=(check, "create shadow", "swap"), notice="rows stay"),
+            case("merged", to=LI, do=(check,), notice="rows stay"),
             case(to=LI, do=("truncate",)),
         ),
         **_cells(
             (RQ,),
             event,
             *deleted,
-            case("merged", "delete", do=(check,), tell="not all"),
-            case("merged", do=(check,), tell="rows stay"),
+            case("merged", "delete", do=(check,), notice="not all"),
+            case("merged", do=(check,), notice="rows stay"),
             case(do=("truncate",)),
         ),
         **_cells((SH,), event, *shadowed(LI, RQ)),
         **_cells((FR,), event, *shadowed(SU, SU)),
         **_cells((SU, PA, RE), event, STAYS),
-        **_cells((MI,), event, case(tell="missing")),
+        **_cells((MI,), event, case(notice="missing")),
         **_not((AB, DE), event, NOT_FOLLOWED),
     }
 
@@ -197,14 +197,14 @@ def _dropped() -> dict[_Key, Cell]:
             _FOLLOWED,
             event,
             case("merged", "delete", "last", to=AB, do=(check, "empty")),
-            case("merged", "delete", "together", to=DE, do=(check, "remember rows", "create shadow", "swap")),
-            case("merged", "delete", to=DE, do=(check, "remember rows", *leave), tell="not all"),
-            case("merged", "mirrors", to=DE, do=(check, "remember rows", *leave), tell="rows stay"),
-            case("merged", to=DE, do=(check, *leave), tell="rows stay"),
+            case("merged", "delete", "all again", to=DE, do=(check, "remember rows", "create shadow", "swap")),
+            case("merged", "delete", to=DE, do=(check, "remember rows", *leave), notice="not all"),
+            case("merged", "mirrors", to=DE, do=(check, "remember rows", *leave), notice="rows stay"),
+            case("merged", to=DE, do=(check, *leave), notice="rows stay"),
             case("carried out", to=AB, do=("drop",)),
             case(to=DE, do=("leave shadow", "drop")),
         ),
-        **_cells((MI,), event, case(to=AB, tell="missing")),
+        **_cells((MI,), event, case(to=AB, notice="missing")),
         **_cells((DE,), event, case("merged"), case("last", "there", "carried out", to=AB, do=("drop",)), STAYS),
         **_cells((AB,), event, STAYS),
     }
@@ -215,11 +215,11 @@ def _renamed() -> dict[_Key, Cell]:
 
     def cases(follows: TableState | None, elsewhere: TableState) -> tuple[Case, ...]:
         return (
-            case("same table", "not sharded", do=("move",)),
-            case("follows", to=follows, do=("rename", "move")),
+            case("same table", "not sharded", do=("rename pair",)),
+            case("follows", to=follows, do=("rename", "rename pair")),
             case("exact", do=("stop",)),
-            case("same table", do=("move",), tell="rename"),
-            case(to=elsewhere, do=("leave shadow", "swap", "create renamed"), tell="rename"),
+            case("same table", do=("rename pair",), notice="rename"),
+            case(to=elsewhere, do=("leave shadow", "swap", "create renamed"), notice="rename"),
         )
 
     return {
@@ -227,15 +227,16 @@ def _renamed() -> dict[_Key, Cell]:
            for key, cell in _cells((state,), event, *cases(None, state)).items()},
         **_cells((SH,), event, *cases(RQ, RQ)),
         **_cells((FR,), event, *cases(SU, SU)),
-        **_cells((MI,), event, case("same table", do=("move",)), case(to=LI, do=("create renamed",), tell="late")),
+        **_cells((MI,), event, case("same table", do=("rename pair",)),
+                 case(to=LI, do=("create renamed",), notice="late")),
         **_not((AB, DE), event, NOT_FOLLOWED),
     }  # fmt: skip
 
 
 def _left() -> dict[_Key, Cell]:
-    def gone(event: type[on.Event], tell: str) -> dict[_Key, Cell]:
+    def gone(event: type[on.Event], notice: str) -> dict[_Key, Cell]:
         return {
-            **_cells(_FOLLOWED, event, case(to=DE, do=("remember rows", "leave shadow", "swap"), tell=tell)),
+            **_cells(_FOLLOWED, event, case(to=DE, do=("remember rows", "leave shadow", "swap"), notice=notice)),
             **_cells((MI,), event, case(to=AB)),
             **_cells((AB, DE), event, STAYS),
         }
@@ -266,26 +267,26 @@ def _snapshots() -> dict[_Key, Cell]:
 
 
 def _begun() -> dict[_Key, Cell]:
-    event, shadow, over = on.SnapshotBegun, ("widen", "create shadow"), ("widen",)
+    event, shadow, widen = on.SnapshotBegun, ("widen", "create shadow"), ("widen",)
     alone = (
         case("not merged", "mirrors", "lacks", to=SH, do=("create new shadow",)),
         case("not merged", "mirrors", to=SH, do=("create shadow",)),
         case("not merged", "not keyed", "lacks", to=SH, do=shadow),
         case("not merged", "not keyed", to=SH, do=("create shadow",)),
-        case("not merged", to=OW, do=over, tell="overwritten"),
+        case("not merged", to=OW, do=widen, notice="overwritten"),
     )
     certain = case("keys certain", "keyed", "not shadowed", to=OW)
     into_shadow = (
         case("shadowed", "grows", to=FR, do=shadow),
-        case("shadowed", to=FR, do=over),
+        case("shadowed", to=FR, do=widen),
     )
     rest = (
-        case("keyed", to=OW, do=over, tell="overwritten"),
+        case("keyed", to=OW, do=widen, notice="overwritten"),
         case(do=("stop",)),
     )
     return {
         **_cells((SN,), event, case("void before", "not merged", do=("empty",)), STAYS),
-        **_cells((LI,), event, certain, *alone, case("together", to=SH, do=shadow), *rest),
+        **_cells((LI,), event, certain, *alone, case("all again", to=SH, do=shadow), *rest),
         **_cells(
             (RQ,),
             event,
@@ -293,8 +294,8 @@ def _begun() -> dict[_Key, Cell]:
             case("not merged", "shadowed", to=SH, do=("create shadow",)),
             *alone,
             case("shadowed", "grows", to=SH, do=shadow),
-            case("shadowed", to=SH, do=over),
-            case("together", to=SH, do=shadow),
+            case("shadowed", to=SH, do=widen),
+            case("all again", to=SH, do=shadow),
             *rest,
         ),
         **_cells(
@@ -302,11 +303,11 @@ def _begun() -> dict[_Key, Cell]:
             event,
             case("not merged", to=FR, do=("create new shadow",)),
             *into_shadow,
-            case("stale", "together", to=FR, do=shadow),
-            case("not keyed", "together", to=FR, do=shadow),
+            case("stale", "all again", to=FR, do=shadow),
+            case("not keyed", "all again", to=FR, do=shadow),
             case("not keyed", do=("stop",)),
-            case("stale", to=OW, do=over, tell="overwritten"),
-            case(to=SN, do=over),
+            case("stale", to=OW, do=widen, notice="overwritten"),
+            case(to=SN, do=widen),
         ),
         **_cells(
             (RE,),
@@ -314,25 +315,25 @@ def _begun() -> dict[_Key, Cell]:
             case("not merged", "mirrors", to=FR, do=("create new shadow",)),
             case("not merged", "not keyed", to=FR, do=("create new shadow",)),
             *into_shadow,
-            case("together", to=FR, do=shadow),
-            case("keyed", to=OW, do=over, tell="overwritten"),
+            case("all again", to=FR, do=shadow),
+            case("keyed", to=OW, do=widen, notice="overwritten"),
             case(do=("stop",)),
         ),
         **_cells((PA, DE), event, STAYS),
-        **_cells((MI,), event, case(tell="missing")),
+        **_cells((MI,), event, case(notice="missing")),
         **_not((SH, FR, OW), event, NOT_VOID),
         **_not((AB,), event, NO_SNAPSHOT),
     }
 
 
 def _requests() -> dict[_Key, Cell]:
-    ask, pause, resume = on.SnapshotRequested, on.PauseRequested, on.ResumeRequested
-    held = case("shared", tell="not paused")
+    request, pause, resume = on.SnapshotRequested, on.PauseRequested, on.ResumeRequested
+    held = case("shared", notice="not paused")
     return {
-        **_cells((LI,), ask, case("shadowed", to=RQ, do=("create shadow",)), case(to=RQ)),
-        **_cells((SN, RQ, SU, SH, FR, OW, PA, RE, MI, AB, DE), ask, STAYS),
-        **_cells((SN, LI, RQ, SU, OW, RE), pause, held, case(to=PA, do=("remember rows",), tell="pause")),
-        **_cells((SH, FR), pause, held, case(to=PA, do=("remember rows", "drop shadow"), tell="pause")),
+        **_cells((LI,), request, case("shadowed", to=RQ, do=("create shadow",)), case(to=RQ)),
+        **_cells((SN, RQ, SU, SH, FR, OW, PA, RE, MI, AB, DE), request, STAYS),
+        **_cells((SN, LI, RQ, SU, OW, RE), pause, held, case(to=PA, do=("remember rows",), notice="pause")),
+        **_cells((SH, FR), pause, held, case(to=PA, do=("remember rows", "drop shadow"), notice="pause")),
         **_cells((PA, MI, AB, DE), pause, STAYS),
         **_cells((PA,), resume, case(to=RE)),
         **_cells([state for state in TableState if state is not PA], resume, STAYS),
@@ -341,7 +342,7 @@ def _requests() -> dict[_Key, Cell]:
 
 def _routed() -> dict[_Key, Cell]:
     cases = [
-        case(*source, *when, to=state, do=do, tell="routed")
+        case(*source, *when, to=state, do=do, notice="routed")
         for source, state in ((("paused",), PA), (("resumed",), RE), ((), SU))
         for when, do in (
             (("not there",), ("create",)),
@@ -358,16 +359,19 @@ def _sink() -> dict[_Key, Cell]:
     refused, begun = on.ChangeRefused, on.ShadowBegun
     stop, unfit = case(do=("stop",)), on.RowsUnfit
     return {
-        **_cells((LI, SN, RQ, OW), unfit, case("merged"), case(to=SU, do=("remember rows",), tell="unfit")),
-        **_cells((SH, FR), unfit, case("merged"), case(to=SU, do=("remember rows", "drop shadow"), tell="unfit")),
+        **_cells((LI, SN, RQ, OW), unfit, case("merged"), case(to=SU, do=("remember rows",), notice="unfit")),
+        **_cells((SH, FR), unfit, case("merged"), case(to=SU, do=("remember rows", "drop shadow"), notice="unfit")),
         **_cells((SU, PA, RE, MI, AB, DE), unfit, STAYS),
         **_cells(
-            (LI, SN, RQ, OW), refused, case("not merged", "curable", to=SU, do=("remember rows",), tell="refused"), stop
+            (LI, SN, RQ, OW),
+            refused,
+            case("not merged", "curable", to=SU, do=("remember rows",), notice="refused"),
+            stop,
         ),
         **_cells(
             (SH, FR),
             refused,
-            case("not merged", "curable", to=SU, do=("remember rows", "drop shadow"), tell="refused"),
+            case("not merged", "curable", to=SU, do=("remember rows", "drop shadow"), notice="refused"),
             stop,
         ),
         **_cells((SU, PA, RE), refused, STAYS),

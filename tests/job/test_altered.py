@@ -11,7 +11,7 @@ import pytest
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.middle import Middle
-from cdc.job.dropped import DroppedTables
+from cdc.job.sink_tables import SinkTables
 from cdc.replanning import notes_since
 from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
 from cdc.source import Context
@@ -49,7 +49,7 @@ class Life:
         run_in_memory(ListSource([CreateTable(ORDERS, SCHEMA), first]), self.sink(), state=self.state.root, rules=made)
 
     def check(self) -> None:
-        DroppedTables(ListSource([]), self.sink(), self.state, "one.duckdb", Middle()).check({ORDERS: {ORDERS}})
+        SinkTables(ListSource([]), self.sink(), self.state, "one.duckdb", Middle()).restore({ORDERS: {ORDERS}})
 
     def sql(self, statement: str) -> list[Any]:
         with duckdb.connect(self.file) as connection:
@@ -124,13 +124,13 @@ ADDING_NOTHING = pytest.mark.parametrize(
 def test_nothing_is_put_back_where_columns_may_not_be_added(life: Life, policy: Policy, why: str) -> None:
     life.run()
     life.sql("ALTER TABLE shop.orders DROP COLUMN qty")
-    dropped = DroppedTables(ListSource([]), life.sink(), life.state, "one.duckdb", Middle(policy=policy))
+    dropped = SinkTables(ListSource([]), life.sink(), life.state, "one.duckdb", Middle(policy=policy))
     with pytest.raises(ChangeRefused, match=rf"shop\.orders: the sink's table has no column qty, and {why}") as caught:
-        dropped.check({ORDERS: {ORDERS}})
+        dropped.restore({ORDERS: {ORDERS}})
     assert "add it to the table" in caught.value.hint
     assert [row[0] for row in life.sql("DESCRIBE shop.orders")] == ["id", "note"]
     life.sql("ALTER TABLE shop.orders ADD COLUMN qty INT")
-    dropped.check({ORDERS: {ORDERS}})
+    dropped.restore({ORDERS: {ORDERS}})
 
 
 @ADDING_NOTHING
@@ -159,8 +159,8 @@ def test_a_column_that_is_ignored_does_not_stop_the_next_run(life: Life) -> None
         block(ORDERS, wider, [("+I", {"id": 1, "qty": 2, "more": 3})], sequence=1),
     ]
     run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=Middle(policy=IGNORED))
-    dropped = DroppedTables(ListSource([]), life.sink(), life.state, "one.duckdb", Middle(policy=IGNORED))
-    dropped.check({ORDERS: {ORDERS}})
+    dropped = SinkTables(ListSource([]), life.sink(), life.state, "one.duckdb", Middle(policy=IGNORED))
+    dropped.restore({ORDERS: {ORDERS}})
     assert life.sql("SELECT * FROM shop.orders") == [(1, 2, None)]
 
 

@@ -16,7 +16,7 @@ from cdc.block import ChangeBlock, Stream
 from cdc.errors import SinkError
 from cdc.flow.middle import Middle
 from cdc.flow.offsets import numbered
-from cdc.job.dropped import DroppedTables
+from cdc.job.sink_tables import SinkTables
 from cdc.route import PlainRule, RouteTable
 from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
 from cdc.sink import Prepared
@@ -95,7 +95,7 @@ class Life:
         for table in (ORDERS, OTHERS):
             for place in self.middle.routes(table):
                 routed.setdefault(place, set()).add(table)
-        DroppedTables(self.source, self.sink(), self.state, "one.duckdb", self.middle).check(routed)
+        SinkTables(self.source, self.sink(), self.state, "one.duckdb", self.middle).restore(routed)
 
     def sql(self, statement: str) -> list[Any]:
         with duckdb.connect(self.file) as connection:
@@ -131,8 +131,8 @@ def test_it_is_created_as_its_rule_says(tmp_path: Path) -> None:
     sink.apply = lambda batch, changes: created.extend(changes)  # type: ignore[method-assign]
     texts = RuleTexts(table_options=text("replication_num=1,x=y"), partition_keys=text("id"))
     rules = Rules([RuleSource("transform[0]", "shop.orders", texts)], RuleSettings())
-    found = DroppedTables(life.source, sink, life.state, life.file, Middle(rules=rules))
-    found.check({ORDERS: [ORDERS]})
+    found = SinkTables(life.source, sink, life.state, life.file, Middle(rules=rules))
+    found.restore({ORDERS: [ORDERS]})
     assert created == [CreateTable(ORDERS, SMALL, (("replication_num", "1"), ("x", "y")), ("id",))]
 
 

@@ -63,7 +63,7 @@ FULL = TableViews(
     {T: NARROW, ODD: NARROW},
     {U: WIDE, ODD: NARROW},
     {
-        (T, U): PairState(TableState.SHADOW, 3, "cdc resync", by_user=True, asked=True),
+        (T, U): PairState(TableState.SHADOW, 3, "cdc resync", by_user=True, ordered=True),
         (ODD, ODD): PairState(TableState.LIVE),
     },
     {U: SinkState(merged=True, shadowed=True), ODD: SinkState(stale=frozenset({T, ODD}))},

@@ -56,11 +56,11 @@ def _check_pair(state: TableState, event: type[on.Event], merged: bool) -> None:
     machine = Machine(Circumstances(to((r"shop.\.*", ALL)), Policy(Behavior.EVOLVE), batch=7), before)
     if isinstance(cell, Impossible):
         with pytest.raises(EngineError):
-            machine.take(EVENTS[event])
+            machine.handle(EVENTS[event])
         return
     allowed = {state if case.to is None else case.to for case in cell}
     try:
-        machine.take(EVENTS[event])
+        machine.handle(EVENTS[event])
     except ChangeRefused:
         assert any("stop" in case.do for case in cell)
         return
@@ -78,7 +78,7 @@ def test_an_impossible_event_names_the_state_and_the_reason() -> None:
     with pytest.raises(
         EngineError, match=r"ods.all: shop.a is shadow there, and SnapshotBegun came: a running snapshot"
     ):
-        machine.take(on.SnapshotBegun(A))
+        machine.handle(on.SnapshotBegun(A))
 
 
 FROZEN = Tables(
@@ -90,9 +90,9 @@ FROZEN = Tables(
 def test_a_shadow_table_with_columns_of_its_own_begins_again_when_another_source_table_joins() -> None:
     """Rows of that one go to both tables, which then have the same columns."""
     machine = Machine(Circumstances(to((r"shop.\.*", ALL)), Policy(Behavior.EVOLVE)), FROZEN)
-    machine.take(on.TableCreated(B, CreateTable(B, KEYED)))
+    machine.handle(on.TableCreated(B, CreateTable(B, KEYED)))
     assert machine.tables.sinks.operations == (CreateShadow(ALL),)
-    machine.take(on.SnapshotBegun(A))
+    machine.handle(on.SnapshotBegun(A))
     assert machine.tables.sinks.operations == (AddColumn(ALL, NOTE, Position(after="id")), CreateShadow(ALL))
 
 
@@ -109,7 +109,7 @@ def test_a_shadow_table_with_columns_of_its_own_begins_again_when_another_source
 def test_a_table_has_the_columns_of_its_shadow_table_once_that_is_swapped_in(event: on.Event, after: object) -> None:
     """A shadow table that is dropped takes its own with it; the operations alone tell that, too."""
     machine = Machine(Circumstances(to(("shop.a", ALL)), Policy(Behavior.EVOLVE)), FROZEN)
-    machine.take(event)
+    machine.handle(event)
     assert machine.tables.sinks.schemas == {ALL: after} == apply_changes(FROZEN.sinks, machine.tables.sinks.operations)
     assert machine.tables.sinks.state(ALL).shadow is None
 

@@ -227,7 +227,7 @@ class Life:
 
     def _open(self) -> frozenset[TableId]:
         return self.tables.in_state(*OPEN_ORDERS) | {
-            source for (source, _), pair in self.tables.pairs.items() if pair.asked
+            source for (source, _), pair in self.tables.pairs.items() if pair.ordered
         }
 
     def _take(self, found: list[on.Event]) -> None:

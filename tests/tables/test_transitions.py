@@ -47,7 +47,7 @@ def test_words_are_explained_and_carried_out() -> None:
     cases = [case for _, cell in CELLS for case in cell]
     assert {name.removeprefix("not ") for case in cases for name in case.when} == CONDITIONS.keys() == NAMES
     assert {name for case in cases for name in case.do} == OPERATIONS.keys() == OPERATE.keys()
-    assert {case.tell for case in cases} - {""} == NOTICES.keys()
+    assert {case.notice for case in cases} - {""} == NOTICES.keys()
     assert NOTICES.keys() > CARRIED_OUT
 
 

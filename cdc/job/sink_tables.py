@@ -1,11 +1,13 @@
-"""Tables that somebody has dropped in the sink since the last run: found before anything fails on them. Driver.
+"""Sink tables that somebody has altered or dropped by hand since the pipeline last wrote to them. Driver.
+
+At the start of a run, before anything fails on them:
 
 | | what is done |
 |---|---|
-| nobody asked for a copy | the run stops, names the tables and the command that has each copied |
+| a column was dropped | it is added again, NULL in the rows that are there |
+| a column was added | it is left as it is |
+| a table was dropped, nobody asked for a copy | the run stops, names the tables and the command that has each copied |
 | it was asked for (`cdc resync`) | rows of decided batches are let go, the table is created, its copy brings the rows |
-
-Columns that were dropped there are added again (`cdc.flow.altered`).
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
-from cdc.errors import SinkError
+from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution import journal
-from cdc.flow.altered import put_back
 from cdc.flow.copying import names_of
+from cdc.flow.expected import not_added
 from cdc.flow.middle import Middle
+from cdc.replanning import altered_tables
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import Sink
 from cdc.source import Snapshots, Source
@@ -27,6 +29,7 @@ from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox, RequestKind, snapshots_requested
+from cdc.tables.states import Schemas
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +37,8 @@ _SHOWN = 5
 """Tables named in a message."""
 
 
-class DroppedTables:
-    """Looks for them, at the start of a run and before its first commit. `where` is the sink's place, for messages."""
+class SinkTables:
+    """The sink's tables at the start of a run, before its first commit. `where` is the sink's place, for messages."""
 
     def __init__(
         self,
@@ -49,10 +52,11 @@ class DroppedTables:
         self._source, self._sink, self._state, self._where = source, sink, state, where
         self._log, self._tables = CommitLog(state.commits), TableLog(state.store)
 
-    def check(self, filled: Mapping[TableId, Collection[TableId]]) -> None:
-        """Look for sink tables; each with the source tables that go there. Raises SinkError for those nobody asked for.
+    def restore(self, filled: Mapping[TableId, Collection[TableId]]) -> None:
+        """Restore sink tables that are filled; each with the source tables that go there.
 
-        Repeatable: what is asked for is on disk before anything else is done.
+        Raises SinkError for tables that are gone and nobody asked for, ChangeRefused for a column that the policy does
+        not let be added. Repeatable: what is asked for is on disk before anything else is done.
         """
         last, sink = self._log.last(), self._sink
         if self._half_applied(last):
@@ -63,7 +67,7 @@ class DroppedTables:
         if found is None:
             return
         missing = sorted(found)
-        put_back(sink, known, set(wanted) - set(missing), partial(self._apply, last), self._policy)
+        self._add_columns(last, {table: known[table] for table in wanted if table not in found})
         if not missing:
             return
         mailbox = Mailbox(self._state.store)
@@ -80,6 +84,26 @@ class DroppedTables:
             log.warning("%s: it was dropped in the sink; it is created, and re-snapshotted as was asked for", table)
         self._let_go(missing)
         self._apply(last, [self._creation(table, known[table], filled[table]) for table in missing])
+
+    def _add_columns(self, last: int, there: Schemas) -> None:
+        """Add the columns that were dropped in these tables, and warn of what was altered.
+
+        A table that rows cannot go into any more is warned of; the run stops when there are some.
+        """
+        creations = [CreateTable(table, schema) for table, schema in there.items()]
+        try:
+            missing = self._sink.plan_text(creations) if creations else ()
+        except ChangeRefused as error:
+            log.warning("a table was altered in the sink: %s", error)
+            return
+        if not missing:
+            return
+        for altered in altered_tables(self._sink, there):
+            if altered.lost and not self._policy.adds_columns:
+                raise not_added(altered.table, altered.lost, self._policy)
+            again = f"; `cdc resync FILE TABLE` brings the values of {', '.join(altered.lost)}" if altered.lost else ""
+            log.warning("%s: %s%s", altered.table, altered.text, again)
+        self._apply(last, creations)
 
     def _creation(self, table: TableId, schema: TableSchema, sources: Collection[TableId]) -> CreateTable:
         """The table as it was created at first, with the options of its source table's rule."""
