@@ -264,7 +264,6 @@ def folder(name: str) -> str:
 
 MOST_IMPORTS, MOST_ARGUMENTS = 15, 8
 LARGER = {
-    "cdc.flow.batch",
     "cdc.flow.derive",
     "cdc.flow.refused",
     "cdc.flow.task",

@@ -14,9 +14,14 @@ from contextvars import copy_context
 from cdc.errors import CdcError, CommitUnknown, EngineError, LoadsLost
 from cdc.faults import reached
 from cdc.flow.lost import LostLoads
+from cdc.flow.task import PrepareTask
 from cdc.retry import Backoff, RetryPolicy
 from cdc.sink import Sink
 from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import StateDir
+
+Then = Callable[[Mapping[str, int], float], None]
+"""Gets what a commit has counted, and how many seconds it took."""
 
 _MOST_GENERATIONS = 3
 """A sink that gives up the rows of a batch more often in one run is not helped by reading them again."""
@@ -38,15 +43,17 @@ class Commits:
     `error` is what stopped it; nothing is committed after that. `took_s` is how long the last commit was under way.
     """
 
-    def __init__(self, sink: Sink, log: CommitLog, retry: RetryPolicy, lost: LostLoads) -> None:
-        self._sink, self._log, self._retry, self._lost = sink, log, retry, lost
+    def __init__(self, sink: Sink, state: StateDir, retry: RetryPolicy, task: PrepareTask) -> None:
+        """`task` reads rows again that the sink has given up."""
+        self._sink, self._log, self._retry = sink, CommitLog(state.commits), retry
+        self._lost = LostLoads(task, state, retry)
         self._thread = ThreadPoolExecutor(1, "commit")
         self._pending: Future[None] | None = None
         self.error: CdcError | None = None
         self.took_s = 0.0
 
-    def start(self, decision: Decision, then: Callable[[Mapping[str, int]], None]) -> None:
-        """Begin to commit a decision once the one before is through; `then` gets its counts, in the thread.
+    def start(self, decision: Decision, then: Then) -> None:
+        """Begin to commit a decision once the one before is through; `then` runs behind it, in the thread.
 
         Raises what the commit before failed with.
         """
@@ -66,9 +73,10 @@ class Commits:
         if self._pending is not None:
             wait([self._pending])
 
-    def _run(self, decision: Decision, then: Callable[[Mapping[str, int]], None]) -> None:
+    def _run(self, decision: Decision, then: Then) -> None:
         try:
-            then(self.commit(decision))
+            counts = self.commit(decision)
+            then(counts, self.took_s)
         except Exception as error:  # noqa: BLE001 - kept, and raised to the run by whoever waits for the commit
             self.error = known(error)
 

@@ -27,6 +27,7 @@ from cdc.flow.shard import with_source
 from cdc.schema import TableId, TableSchema
 from cdc.sink import MOST_PAYLOAD, Prepared, Sink, TaskAttempt
 from cdc.source import Count, Source, Split
+from cdc.state.directory import StateDir
 from cdc.state.notes import Notes
 from cdc.state.store import Store
 from cdc.tables.log import TableLog
@@ -115,6 +116,11 @@ class PrepareTask:
     tables: TableLog
     answers: Store | None = None
     notes: Notes | None = None
+
+    @classmethod
+    def of(cls, source: Source, sink: Sink, middle: Middle, state: StateDir) -> PrepareTask:
+        """The task of a pipeline whose state is in a directory."""
+        return cls(source, sink, middle, TableLog(state.store), state.answers, state.notes)
 
     def warm(self) -> None:
         """Load what the first task needs."""

@@ -19,7 +19,6 @@ from cdc.job.stream import StreamParts, TaskParts
 from cdc.sink import Sink
 from cdc.source import Limits, Source
 from cdc.spec.model import PipelineSpec
-from cdc.tables.log import TableLog
 from cdc.without_pandas import keep_pandas_out
 
 
@@ -45,7 +44,7 @@ class SparkSide:
             return None
         state, stop = self._place.state, self._control.stop
         parallelism = self._mode.parallelism(self._spec, spark)
-        task = PrepareTask(source, sink, middle, TableLog(state.store), state.answers, state.notes)
+        task = PrepareTask.of(source, sink, middle, state)
         if self._shared is None:
             self._output.line("Spark is up, the first batch is prepared", tasks=parallelism)
         else:

@@ -64,7 +64,7 @@ class ListSink(Sink):
         return set(self._rows)
 
     def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
-        """Those that do not exist."""
+        """Tables of these that do not exist."""
         return [table for table in tables if table not in self._rows]
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:

@@ -186,9 +186,7 @@ class LocalPipeline:
         """A new process."""
         between = self.middle
         self._recovered = False
-        self._task = PrepareTask(
-            self._source, sink, between, TableLog(self._state.store), self._state.answers, self._state.notes
-        )  # fmt: skip
+        self._task = PrepareTask.of(self._source, sink, between, self._state)
         self._runner = BatchRunner(
             self._source, sink, between, self._state, self._planned.__getitem__, self._progress,
             RetryPolicy(timeout_s=10.0),
