@@ -49,11 +49,11 @@ class ExpiredFiles:
         note.rename(note.with_suffix(_SURE))
         forget(paths)
 
-    def remove(self, table: LakeTable) -> None:
-        """Remove the files whose time has come."""
+    def remove(self, table: LakeTable, *, all_at_once: bool = False) -> None:
+        """Remove the files whose time has come; all of them where the table goes."""
         for note in self._notes(table):
             found = _read(note)
-            if float(found["expired_s"]) + self.keep_s > self.clock():
+            if not all_at_once and float(found["expired_s"]) + self.keep_s > self.clock():
                 break  # those behind it are younger
             named = named_by(table, table.metadata.snapshots) if note.suffix == _UNSURE else set[str]()
             for path in found["paths"]:

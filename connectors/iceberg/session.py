@@ -16,12 +16,13 @@ from cdc.evolution import operations as op
 from cdc.evolution.api_sink import ApiSession
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId
+from connectors.iceberg.expired import ExpiredFiles
 from connectors.iceberg.library import HeadMoved, identifier
 from connectors.iceberg.partitions import PartitionField
 from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import live_rows, rewritten
 from connectors.iceberg.rules import IcebergRules, IcebergTable
-from connectors.iceberg.snapshots import SnapshotChange, live_entries, publish
+from connectors.iceberg.snapshots import SnapshotChange, delete_quietly, describing_files, live_entries, publish
 from connectors.iceberg.tables import BATCH, KEY, CatalogTables, LakeTable
 from connectors.iceberg.types import VECTOR, arrow_type, can_identify
 from connectors.shared.lake.defaults import literal
@@ -32,8 +33,8 @@ COMMENT = "comment"
 class IcebergSession(ApiSession[str]):
     """A session with the catalog."""
 
-    def __init__(self, tables: CatalogTables, rules: IcebergRules, pipeline: str) -> None:
-        self._tables, self._rules, self._pipeline = tables, rules, pipeline
+    def __init__(self, tables: CatalogTables, rules: IcebergRules, pipeline: str, expired: ExpiredFiles) -> None:
+        self._tables, self._rules, self._pipeline, self._expired = tables, rules, pipeline, expired
         self._catalog = tables.catalog
 
     @property
@@ -191,7 +192,11 @@ class IcebergSession(ApiSession[str]):
             updates=updates,
         )
         publish(self._catalog, table, change)
+        left = describing_files(shadow)
+        self._expired.remove(shadow, all_at_once=True)
         catalog.drop_table(identifier(operation.shadow))
+        for path in left:
+            delete_quietly(table.library.io, path)
 
     def _create(self, table: op.ActualTable, location: str | None) -> None:
         from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
@@ -210,7 +215,9 @@ class IcebergSession(ApiSession[str]):
         )
 
     def _drop(self, table: TableId) -> None:
-        if self._tables.find(table) is not None:
+        found = self._tables.find(table)
+        if found is not None:
+            self._expired.remove(found, all_at_once=True)
             self._catalog.open().purge_table(identifier(table))
 
 

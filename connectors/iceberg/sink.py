@@ -113,7 +113,7 @@ class IcebergSink(TableSink[str]):
     def schema_session(self, *, write: bool) -> Iterator[IcebergSession]:
         """A session with the catalog. Driver."""
         rules = IcebergRules(self._options.table_properties(), self._options.partitions())
-        yield IcebergSession(self._tables, rules, self._pipeline)
+        yield IcebergSession(self._tables, rules, self._pipeline, self._upkeep.expired)
 
 
 def file_io(catalog: Catalog) -> Any:

@@ -105,6 +105,15 @@ def live_entries(table: LakeTable) -> Iterator[Any]:
         yield from read_entries(io, manifest)
 
 
+def describing_files(table: LakeTable) -> set[str]:
+    """Paths of what describes a table and its snapshots: metadata files, manifest lists and manifests."""
+    metadata = table.metadata
+    found = {table.library.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
+    for snapshot in metadata.snapshots:
+        found |= {snapshot.manifest_list, *(each.manifest_path for each in manifests_of(table.library.io, snapshot))}
+    return found
+
+
 class _SnapshotWriter:
     """Writes the files of one snapshot."""
 

@@ -253,3 +253,5 @@ def test_a_rest_catalog_that_loses_an_answer(tmp_path: Path, status: int) -> Non
         assert rows(harness) == ["1 z"]
         harness.sink().apply(3, [SwapShadow(TABLE)])
         assert rows(harness) == ["7 new"]
+        harness.sink().apply(4, [DropTable(TABLE)])
+        assert not [path for path in (tmp_path / "shop").rglob("*") if path.is_file()]

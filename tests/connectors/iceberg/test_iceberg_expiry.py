@@ -8,7 +8,7 @@ import pytest
 from iceberg_harness import IcebergHarness
 
 from cdc.errors import SinkUnavailable
-from cdc.schema import CreateTable
+from cdc.schema import CreateTable, DropTable
 from cdc.testing.sink_conformance import KEYED, ORDERS, keyed, prepare, row
 from connectors.iceberg import upkeep
 from connectors.iceberg.expired import ExpiredFiles, named_by
@@ -56,7 +56,10 @@ def test_commits_in_a_short_time_leave_few_snapshots_and_all_files_for_a_while(
     expired(lake).remove(table)
     named = {path.removeprefix("file://") for path in named_by(table, table.metadata.snapshots)}
     assert files(tmp_path) == named
-    assert {item["id"]: item["name"] for item in lake.rows(ORDERS) or []} == {0: "9", 1: "10", 2: "11"}
+    commits(sink, 12, 4)
+    assert {item["id"]: item["name"] for item in lake.rows(ORDERS) or []} == {0: "15", 1: "13", 2: "14"}
+    sink.apply(16, [DropTable(ORDERS)])
+    assert not [path for path in (tmp_path / "lake" / "shop").rglob("*") if path.is_file()]
 
 
 def test_snapshots_that_stayed_keep_their_files(
