@@ -30,7 +30,7 @@ from pydantic import (
 from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from cdc.schema_json import CHANGE_NAMES, CHANGE_WORDS
-from cdc.units import DURATION_RULE, SIZE_RULE, OptionError, parse_duration, parse_size
+from cdc.units import DURATION_RULE, SIZE_RULE, OptionError, parse_duration, parse_size, zone_name
 
 __all__ = [
     "AnyCase",
@@ -85,22 +85,7 @@ FilePath = Annotated[str, AfterValidator(_resolve)]
 """A path or glob. In a pipeline file it starts at the folder of that file; absolute paths, URLs and `-` stay as is."""
 
 
-def _check_zone(text: str) -> str:
-    import zoneinfo
-
-    if re.fullmatch(r"UTC|Z|(?:UTC|GMT)?[+-](?:0\d|1[0-8]):?[0-5]\d", text):
-        return text
-    if hours := re.fullmatch(r"(UTC|GMT|UT)?([+-])(\d|0\d|1[0-8])", text):  # as Java reads them, and Flink CDC with it
-        return f"{'GMT' if hours[1] else ''}{hours[2]}{int(hours[3]):02}:00"
-    try:
-        zoneinfo.ZoneInfo(text)
-    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError) as error:
-        shown = text if len(text) <= 60 else text[:57] + "..."
-        raise OptionError(f"time zone {shown!r} is not known", "write Asia/Shanghai, UTC or GMT+08:00") from error
-    return text
-
-
-Zone = Annotated[str, AfterValidator(_check_zone)]
+Zone = Annotated[str, AfterValidator(zone_name)]
 """A time zone: a region (`Asia/Shanghai`), `UTC`, or an offset (`GMT+08:00`)."""
 
 

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: `30s`, `10 min`, `500ms`; `64 mb`, `1 MiB`. No I/O, no pydantic.
+"""Durations, sizes and time zones as people write them: `30s`, `10 min`; `64 mb`, `1 MiB`; `GMT+8`. No pydantic.
 
 The units and the meaning of a bare number are Flink's (`TimeUtils`, `MemorySize`): a duration without a unit is
 milliseconds, a size without a unit is bytes, and `kb` and `KiB` are both 1024 bytes.
@@ -88,3 +88,27 @@ def _split(value: object, rule: str) -> tuple[str, str]:
     if match is None:
         raise OptionError(rule)
     return match[1], match[2].lower()
+
+
+def zone_name(text: str) -> str:
+    """A time zone as Java writes it: a region, `UTC`, or an offset; `GMT+8` becomes `GMT+08:00`. Raises OptionError."""
+    import zoneinfo
+
+    if re.fullmatch(r"UTC|Z|(?:UTC|GMT)?[+-](?:0\d|1[0-8]):?[0-5]\d", text):
+        return text
+    if hours := re.fullmatch(r"(UTC|GMT|UT)?([+-])(\d|0\d|1[0-8])", text):  # as Java reads them, and Flink CDC with it
+        return f"{'GMT' if hours[1] else ''}{hours[2]}{int(hours[3]):02}:00"
+    try:
+        zoneinfo.ZoneInfo(text)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError) as error:
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        raise OptionError(f"time zone {shown!r} is not known", "write Asia/Shanghai, UTC or GMT+08:00") from error
+    return text
+
+
+def engine_zone(zone: str) -> str:
+    """The name of such a zone that the engine of expressions knows: `+08:00` becomes `GMT+08:00`."""
+    if zone == "Z":
+        return "UTC"
+    match = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)", zone)
+    return f"GMT{match[1]}{match[2]}:{match[3]}" if match else zone

@@ -16,6 +16,7 @@ from cdc.spec.tree import Scalar
 from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import Mistake, Span
 from cdc.transform.texts import Model, RuleSettings, RuleSource, RuleTexts, UserFunction
+from cdc.units import engine_zone
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 
 _ANY = r"\.*.\.*"
-_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)")
 
 
 def rule_sources(
@@ -68,14 +68,6 @@ def settings(
     return RuleSettings(
         engine_zone(zone or "UTC"), metadata, tuple(functions), tuple(models), given or None, letters or "", namespaces
     )
-
-
-def engine_zone(text: str) -> str:
-    """A time zone as the expression engine knows it: `Asia/Shanghai`, `UTC`; `+08:00` becomes `GMT+08:00`."""
-    if text == "Z":
-        return "UTC"
-    match = _OFFSET.fullmatch(text)
-    return f"GMT{match[1]}{match[2]}:{match[3]}" if match else text
 
 
 def problems(sources: Iterable[RuleSource], shared: RuleSettings) -> tuple[Problem, ...]:

@@ -188,6 +188,7 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ),
     ("DATE_FORMAT(l, 'yyyy-MM-dd''T''HH')", "STRING", "2024-02-01T02", None),
     ("DATE_FORMAT_TZ(l, 'HH:mm', 'UTC')", "STRING", "18:04", None),
+    ("DATE_FORMAT_TZ(l, 'HH:mm', 'GMT+8')", "STRING", "02:04", None),
     ("TO_DATE('2024-02-30')", "DATE", None, None),
     ("TO_DATE('05/06/2024', 'dd/MM/yyyy')", "DATE", dt.date(2024, 6, 5), dt.date(2024, 6, 5)),
     ("TO_DATE(l)", "DATE", dt.date(2024, 2, 1), None),

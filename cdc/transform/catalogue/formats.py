@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from zoneinfo import ZoneInfo
 
 from cdc.transform.typed import Typed, mistake
+from cdc.units import OptionError, engine_zone, zone_name
 
 _LETTERS = {
     "yyyy": "%Y", "y": "%Y", "yy": "%y", "MM": "%m", "M": "%-m", "MMM": "%b", "MMMM": "%B", "dd": "%d", "d": "%-d",
@@ -41,10 +41,8 @@ def engine_format(node: Typed, *, reads: bool = False) -> str:
 
 
 def checked_zone(node: Typed) -> str:
-    """The name of a time zone. Raises ExpressionError when there is no such zone."""
-    name = str(node.value)
+    """The engine's name of a time zone. Raises ExpressionError when there is no such zone."""
     try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        raise mistake(node.span, f"there is no time zone '{name}'", "a region such as Europe/Berlin, or UTC") from error
-    return name
+        return engine_zone(zone_name(str(node.value)))
+    except OptionError as error:
+        raise mistake(node.span, str(error), error.hint) from error
