@@ -140,7 +140,7 @@ class Site:
         """Start or stop the pipelines that are chosen in the list, and go back to it with a word about each kind."""
         body = await request.body()
         fields = await self._form(request)
-        what, names = fields.get("action", ""), _all(body, "name")
+        what, names = fields.get("action", ""), _form_values(body).get("name", [])
         if what not in ("start", "stop"):
             raise BadRequest(f"there is no action {what!r} for several pipelines")
         message = await run_in_threadpool(act_on_several, self._desk, what, names)
@@ -219,11 +219,13 @@ def _of_action(fields: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _fields(body: bytes) -> dict[str, str]:
-    """The fields of a form; of one that comes twice the first counts."""
-    text = body.decode("utf-8", "replace")
-    return {name: values[0] for name, values in parse_qs(text, max_num_fields=_MOST_CHOSEN).items()}
+    """The fields of a form; of one that comes twice the first counts. Raises BadRequest."""
+    return {name: values[0] for name, values in _form_values(body).items()}
 
 
-def _all(body: bytes, name: str) -> list[str]:
-    """Every value of a field that may come several times; the list of pipelines has no more."""
-    return parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MOST_CHOSEN).get(name, [])
+def _form_values(body: bytes) -> dict[str, list[str]]:
+    """The fields of a form, each with all of its values. Raises BadRequest for more than the list of pipelines has."""
+    try:
+        return parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MOST_CHOSEN)
+    except ValueError as error:
+        raise BadRequest(f"the form cannot be read: {error}", hint="load the page again, and choose less") from error

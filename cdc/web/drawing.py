@@ -72,17 +72,11 @@ def _stretches(points: Sequence[Point], value: Value, end: float) -> list[list[t
 
 def spark(points: Sequence[Point], label: str) -> Markup:
     """Rows written per second as a small line."""
-    last = points[-SPARK_POINTS:]
-    top = max((point.written_per_s for point in last), default=0.0) or 1.0
-    step = 80 / max(1, len(last) - 1)
-    places = " ".join(f"{i * step:.0f},{19 - 17 * point.written_per_s / top:.0f}" for i, point in enumerate(last))
-    return svg(
-        80,
-        20,
-        el("polyline", points=Markup(places or "0,19 80,19"), class_="line written"),
-        label=label,
-        class_="spark",
-    )
+    last = [point.written_per_s for point in points[-SPARK_POINTS:]]
+    top = max(last, default=0.0) or 1.0
+    places = " ".join([f"{i},{19 - round(17 * rate / top)}" for i, rate in enumerate(last)])
+    line = el("polyline", points=Markup(places or "0,19 1,19"), class_="line written")
+    return svg(max(1, len(last) - 1), 20, line, label=label, class_="spark")
 
 
 def phase_bar(phases: Mapping[str, float], duration_s: float) -> Markup:

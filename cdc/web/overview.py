@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cdc.status.model import StatusDocument
 from cdc.web.drawing import spark
-from cdc.web.html import Child, Markup, el
+from cdc.web.html import Child, Markup, el, fill
 from cdc.web.layout import Visitor, badge, link, live, page, tile
 from cdc.web.views import Shown
 from cdc.web.words import ago, count, lag, percent, rate
@@ -18,6 +18,18 @@ _HEADS = (
     ("Last", "", "last"),
 )  # fmt: skip
 """Heads of columns, the key that the script sorts by, and the class."""
+
+_ROW = (
+    '<tr data-live="p-{name}" data-state="{state}" data-attention="{needs}" data-lag="{lag_s}" data-rate="{per_s}"'
+    ' data-rows="{rows}" data-tables="{tables}">{choose}<th scope="row"><a href="{href}">{name}</a></th>'
+    '<td class="state">{badge}</td><td class="dim path">{path}</td><td class="n lag">{lag}</td>'
+    '<td class="n rate">{rate}</td><td class="sparkline">{spark}</td><td class="n rows">{row_count}</td>'
+    '<td class="n tables">{table_count}</td><td class="dim last">{last}</td></tr>'
+)
+_CHOOSE = (
+    '<td class="choose"><input type="checkbox" name="name" value="{name}" form="bulk" aria-label="Choose {name}"'
+    "{disabled}></td>"
+)
 
 
 def overview(pipelines: Sequence[Shown], visitor: Visitor, message: str = "") -> str:
@@ -94,30 +106,18 @@ def _head(name: str, key: str, class_: str) -> Markup:
 
 def _row(shown: Shown, visitor: Visitor) -> Markup:
     view, status = shown.view, shown.status
-    chosen = el(
-        "input", type="checkbox", name="name", value=view.name, form="bulk", aria_label=f"Choose {view.name}",
-        disabled=view.state == "invalid",
-    )  # fmt: skip
-    cells = [
-        el("td", badge(view.state), _attention(shown), class_="state"),
-        el("td", f"{view.source} → {view.sink}" if view.source else "–", class_="dim path"),
-        el("td", lag(shown.lag_s), class_="n lag"),
-        el("td", rate(shown.written_per_s) if shown.live else "–", class_="n rate"),
-        el(
-            "td", spark(status.points, "rows written over time") if status and status.points else None,
-            class_="sparkline",
-        ),
-        el("td", count(status.totals.rows) if status else "–", class_="n rows"),
-        el("td", count(len(status.tables)) if status else "–", class_="n tables"),
-        el("td", _last(shown), class_="dim last"),
-    ]  # fmt: skip
-    choose = None if visitor.read_only else el("td", chosen, class_="choose")
-    name = el("th", el("a", view.name, href=link(view.name)), scope="row")
-    return el(
-        "tr", choose, name, cells, data_live=f"p-{view.name}", data_state=view.state,
-        data_attention="1" if view.attention else "", data_lag=-1.0 if shown.lag_s is None else shown.lag_s,
-        data_rate=shown.written_per_s, data_rows=status.totals.rows if status else 0,
-        data_tables=len(status.tables) if status else 0,
+    rows, tables = (status.totals.rows, len(status.tables)) if status else (None, None)
+    disabled = " disabled" if view.state == "invalid" else ""
+    return fill(
+        _ROW,
+        choose="" if visitor.read_only else fill(_CHOOSE, name=view.name, disabled=disabled),
+        name=view.name, href=link(view.name), state=view.state, needs="1" if view.attention else "",
+        badge=[badge(view.state), _attention(shown)], path=f"{view.source} → {view.sink}" if view.source else "–",
+        lag_s=-1.0 if shown.lag_s is None else shown.lag_s, lag=lag(shown.lag_s),
+        per_s=shown.written_per_s, rate=rate(shown.written_per_s) if shown.live else "–",
+        spark=spark(status.points, "rows written over time") if status and status.points else None,
+        rows=rows or 0, row_count="–" if rows is None else count(rows),
+        tables=tables or 0, table_count="–" if tables is None else count(tables), last=_last(shown),
     )  # fmt: skip
 
 

@@ -217,6 +217,13 @@ def test_answers_carry_the_policy_and_name_no_other_place(control: FakeControl) 
         assert found == set(), path
 
 
+@pytest.mark.parametrize("path", ["/actions/shop", "/bulk", "/login", "/logout"])
+def test_a_form_with_more_fields_than_any_page_has_is_refused(control: FakeControl, path: str) -> None:
+    answer = client(control).post(path, content=b"a=b&" * 3_000)
+    assert answer.status_code == 400
+    assert "the form cannot be read" in answer.text
+
+
 def test_what_stopped_a_pipeline_is_the_first_thing_on_its_page(control: FakeControl) -> None:
     control.put(replace(control.pipeline("shop"), state="waiting", attention="failed 4 times in a row"))
     text = client(control).get("/pipelines/shop").text

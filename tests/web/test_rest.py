@@ -8,10 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
+from random import Random
 from urllib.parse import quote
 
 import pytest
-from fake_control import FakeControl, fake, form, shop, status, told, view
+from fake_control import HOSTILE, FakeControl, fake, form, shop, status, told, view
+from jsonschema import Draft202012Validator
 from web_client import TestClient
 
 from cdc import web
@@ -292,6 +294,32 @@ def test_the_openapi_document_has_every_address_with_its_parameters(client: Test
     text = client.get("/openapi.json").text
     for name in set(re.findall(r"#/components/schemas/(\w+)", text)):
         assert name in document["components"]["schemas"]
+
+
+def test_any_request_is_answered_as_the_openapi_document_says(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    rng, parts = Random(1), {"components": document["components"]}
+    names = ["shop", "nightly", "nobody", quote(HOSTILE, safe=""), "%2e%2e", "%00", "%ff", "shop%2Flake", "n" * 3_000]
+    values = ["0", "1", "-1", "", "9" * 30, "%00", "%ff", "shop.orders", "1e3", "%D9%A3", "+1"]
+    bodies = ["", "{}", "[]", "null", "NaN", '"x"', "[" * 5_000, '{"table": "%s"}' % ("x" * 60_000)]
+    bodies += [
+        f'{{"table": {value}}}' for value in ("null", '"shop.orders"', '""', '"."', '"a.b.c"', "{}", '"\\ud800"')
+    ]
+    asked = [(path, verb, operation) for path, verbs in document["paths"].items() for verb, operation in verbs.items()]
+    for path, verb, operation in asked * 12:
+        query = "&".join(
+            f"{rng.choice(['q', 'page', 'last', 'x', ''])}={rng.choice(values)}" for _ in range(rng.randrange(3))
+        )
+        url, body = (
+            f"{path.replace('{name}', rng.choice(names))}?{query}",
+            rng.choice(bodies) if verb == "post" else None,
+        )
+        answer = client.request(verb, url, headers=rng.choice([SENT, SENT, {}]), content=body)
+        assert str(answer.status_code) in operation["responses"], (verb, url, answer.text)
+        shape = operation["responses"][str(answer.status_code)]["content"]["application/json"]["schema"]
+        wrong = [error.message for error in Draft202012Validator({**shape, **parts}).iter_errors(answer.json())]
+        assert not wrong, (verb, url, wrong)
+        assert client.request("PUT", url, headers=SENT).status_code in (404, 405)
 
 
 def test_metrics_of_all_pipelines(client: TestClient) -> None:

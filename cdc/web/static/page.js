@@ -245,6 +245,8 @@
   });
 
   list?.show();
+  // Rows below the fold are laid out after the first paint.
+  if (list) requestAnimationFrame(() => setTimeout(() => body.closest("table").classList.add("whole")));
   if (document.querySelector("[data-live]")) {
     tell("live");
     const loop = async () => {
