@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -50,7 +51,8 @@ def init(
         sys.stdout.buffer.write(text.encode("utf-8"))  # as pipeline files are, whatever the terminal has
         return
     _write(output, text)
-    print(printed(f"{output}: written; export {_PASSWORD}, then run `cdc plan {output}`"), file=sys.stderr)
+    wanted = dict.fromkeys(re.findall(r"^[^#\n]*(?<!\$)\$\{(\w+)\}", text, re.MULTILINE))
+    print(printed(f"{output}: written; export {', '.join(wanted)}, then run `cdc plan {output}`"), file=sys.stderr)
 
 
 def _write(output: Path, text: str) -> None:

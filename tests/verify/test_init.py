@@ -139,6 +139,15 @@ def test_a_file_that_cannot_be_written_is_a_mistake_of_the_command_line(
     assert "written" in done.output
 
 
+def test_every_variable_of_the_file_is_named_when_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "source:\n  password: ${DB_PASSWORD}\n  # or ${NAME}\nsink:\n  path: $${no}\n  hosts: ${SINK_HOSTS}\n"
+    monkeypatch.setattr("cdc.init.run.init_text", lambda *_: text)
+    done = written("mysql://u@h/shop", "--sink", "duckdb", "-o", str(tmp_path / "p.yaml"), DB_PASSWORD="word")
+    assert "export DB_PASSWORD, SINK_HOSTS, then run `cdc plan" in done.output.replace("\n", " ")
+
+
 def test_what_is_written_to_a_terminal_is_a_pipeline_file_whatever_its_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc.init.run.init_text", lambda *_: "source: caf\u00e9\n")
     done = CliRunner(charset="ascii").invoke(

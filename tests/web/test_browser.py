@@ -304,11 +304,12 @@ def test_light_and_dark_can_be_read(page: playwright.Page, address: str, scheme:
     assert [name for ratio, name in ratios if ratio < 4.5] == [], "too little contrast"
 
 
-@pytest.mark.parametrize(("server_ms", "refreshes"), [(1, 5), (200, 1)])
+@pytest.mark.parametrize(("server_ms", "every_s"), [(1, 2), (200, 20)])
 def test_a_page_that_costs_the_server_much_is_fetched_less_often(
-    page: playwright.Page, address: str, server_ms: int, refreshes: int
+    page: playwright.Page, address: str, server_ms: int, every_s: int
 ) -> None:
-    """In eleven seconds; one percent of a core is 200 ms of it in 20 s."""
+    """In eleven seconds of the page's clock, or more where the machine is slow; one percent of a core is 200 ms of it
+    in 20 s."""
     fetched = []
 
     def costly(route: playwright.Route) -> None:
@@ -319,13 +320,15 @@ def test_a_page_that_costs_the_server_much_is_fetched_less_often(
 
     page.clock.install()
     page.goto(address)
+    begun_ms = page.evaluate("Date.now()")
     page.route(address, costly)
     for _ in range(110):
         page.clock.run_for(100)
         page.evaluate("document.title")  # what was fetched is taken in
     page.unroute_all(behavior="ignoreErrors")  # one may be on its way while the page is closed
-    assert 1 <= len(fetched) <= refreshes
-    assert len(fetched) > 1 or refreshes == 1
+    passed_s = (page.evaluate("Date.now()") - begun_ms) / 1000
+    assert 1 <= len(fetched) <= passed_s / every_s + 1
+    assert len(fetched) > 1 or every_s == 20
 
 
 def test_a_hundred_pipelines_are_there_at_once_and_are_refreshed_with_little(
