@@ -39,7 +39,7 @@ class Notifying:
         """Stop looking, and send what waits."""
         self._ending.set()
         self._thread.join()
-        self._notifier.close()
+        self._notifier.close(5.0)
 
     def look(self, now_s: float) -> None:
         """Look at each pipeline once."""

@@ -1,4 +1,4 @@
-"""Sends notifications: to a webhook, or by running a command. A thread of its own, so that nothing waits for it.
+"""Sends notifications: to a webhook, or by running a command. Threads of their own, so that nothing waits for it.
 
 | webhook | body |
 |---|---|
@@ -14,12 +14,15 @@ import json
 import os
 import queue
 import shlex
+import signal
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -69,10 +72,8 @@ class Notifier:
     def __init__(self, warn: Callable[[str], None], pauses_s: tuple[float, ...] = PAUSES_S) -> None:
         self._warn, self._pauses_s = warn, pauses_s
         self._watched: dict[tuple[str, NotificationTarget], Watched] = {}
-        self._queue: queue.Queue[tuple[NotificationTarget, Notification] | None] = queue.Queue(_WAITING)
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="notify", daemon=True)
-        self._thread.start()
+        self._senders: dict[tuple[str, str], _Sender] = {}
 
     def look(self, now: Look, target: NotificationTarget, at_s: float) -> None:
         """One look at a pipeline for one target. Never waits."""
@@ -80,10 +81,8 @@ class Notifier:
         if key not in self._watched:
             self._watched[key] = Watched(target.events, target.lag_s, target.repeat_s)
         for each in self._watched[key].look(now, at_s):
-            try:
-                self._queue.put_nowait((target, each))
-            except queue.Full:
-                self._warn(f"a notification is lost, as {_WAITING} others wait to be sent: {each.text}")
+            for sender in self._senders_of(target):
+                sender.put(each)
 
     def forget(self, names: set[str]) -> None:
         """Keep what is known of these pipelines alone."""
@@ -92,16 +91,21 @@ class Notifier:
     def close(self, wait_s: float = 15.0) -> None:
         """Send what waits, for so long at most."""
         self._ending.set()
-        self._queue.put(None)
-        self._thread.join(wait_s)
+        until_s = time.monotonic() + wait_s
+        for sender in self._senders.values():
+            sender.end()
+        for sender in self._senders.values():
+            sender.join(max(0.0, until_s - time.monotonic()))
 
-    def _work(self) -> None:
-        while (work := self._queue.get()) is not None:
-            target, notification = work
-            for send, given in ((self._post, target.webhook), (run_command, target.command)):
-                wrong = send(given, notification) if given else ""
-                if wrong:
-                    self._warn(f"a notification is not sent: {wrong}: {notification.text}")
+    def _senders_of(self, target: NotificationTarget) -> Iterator[_Sender]:
+        for key, send in (
+            (("webhook", target.webhook), partial(self._post, target.webhook)),
+            (("command", target.command), partial(run_command, target.command)),
+        ):
+            if key[1]:
+                if key not in self._senders:
+                    self._senders[key] = _Sender(send, self._warn)
+                yield self._senders[key]
 
     def _post(self, webhook: str, notification: Notification) -> str:
         """Send with a few tries; why it was not taken, empty when it was."""
@@ -111,6 +115,36 @@ class Notifier:
             if not wrong or not later or pause_s is None or self._ending.wait(pause_s):
                 break
         return wrong
+
+
+class _Sender:
+    """A thread that sends to one receiver, in order: one that is away or hangs is no matter of the others."""
+
+    def __init__(self, send: Callable[[Notification], str], warn: Callable[[str], None]) -> None:
+        self._send, self._warn = send, warn
+        self._waiting: queue.SimpleQueue[Notification | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="notify", daemon=True)
+        self._thread.start()
+
+    def put(self, notification: Notification) -> None:
+        """Send it when its turn comes. Never waits."""
+        if self._waiting.qsize() >= _WAITING:
+            self._warn(f"a notification is lost, as {_WAITING} others wait to be sent: {notification.text}")
+        else:
+            self._waiting.put(notification)
+
+    def end(self) -> None:
+        """End once what waits is sent."""
+        self._waiting.put(None)
+
+    def join(self, wait_s: float) -> None:
+        """Wait for the end, so long at most."""
+        self._thread.join(wait_s)
+
+    def _work(self) -> None:
+        while (notification := self._waiting.get()) is not None:
+            if wrong := self._send(notification):
+                self._warn(f"a notification is not sent: {wrong}: {notification.text}")
 
 
 def body_for(webhook: str, notification: Notification) -> dict[str, Any]:
@@ -154,17 +188,25 @@ def _posted(webhook: str, body: bytes) -> tuple[str, bool]:
         )
 
 
-def run_command(command: str, notification: Notification, environment: Mapping[str, str] | None = None) -> str:
-    """Run a command with the notification as its standard input; why it failed, empty when it did not."""
+def run_command(command: str, notification: Notification, longest_s: float = COMMAND_S) -> str:
+    """Run a command with the notification as its standard input; why it failed, empty when it did not.
+
+    One that takes too long is ended with all that it has started.
+    """
     fields = notification.to_json()
     about = {f"CDC_NOTIFY_{name.upper()}": str(fields[name]) for name in ("event", "pipeline", "text", "time")}
     words = shlex.split(command)
     try:
-        done = subprocess.run(
-            words, input=json.dumps(fields).encode(), env={**(environment or os.environ), **about}, timeout=COMMAND_S,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"{words[0]}: {type(error).__name__}: {getattr(error, 'strerror', None) or 'took too long'}"
-    last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-    return f"{words[0]} ended with {done.returncode}: {' '.join(last)[:200]}" if done.returncode else ""
+        with subprocess.Popen(
+            words, env={**os.environ, **about}, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            try:
+                _, errors = process.communicate(json.dumps(fields).encode(), longest_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return f"{words[0]} took longer than {longest_s:g} s"
+    except OSError as error:
+        return f"{words[0]}: {type(error).__name__}: {error.strerror}"
+    last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
+    return f"{words[0]} ended with {process.returncode}: {' '.join(last)[:200]}" if process.returncode else ""

@@ -79,8 +79,8 @@ def _timing(view: PipelineView) -> Child:
     return [" ", el("span", text, class_="dim")] if text else None
 
 
-def _none(said: str = "None.") -> Markup:
-    return el("p", said, class_="empty")
+def _none(message: str = "None.") -> Markup:
+    return el("p", message, class_="empty")
 
 
 def _more(name: str) -> Markup:

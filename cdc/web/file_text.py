@@ -17,7 +17,7 @@ _SECRET = re.compile(
 """Of keys. Too many are better than too few: every secret option of ours matches, see the tests."""
 _SAFE = re.compile(r"\s*\$\{[^}]*\}\s*")
 _LOGIN = re.compile(r"(?<=://)[^/\s@'\"]+:[^/\s@'\"]+(?=@)")
-_SECRET = re.compile(r"(?i)\b(\S*(?:passw|secret|token|key)\S*\s*[:=]\s*)(?!\$\{)\S+")
+_IN_COMMENT = re.compile(r"(?i)\b(\S*(?:passw|secret|token|key)\S*\s*[:=]\s*)(?!\$\{)\S+")
 
 
 def file_text(path: Path) -> str:
@@ -43,7 +43,7 @@ def masked(text: str) -> str:
 def _line(line: str) -> str:
     """Comments may hold what was taken out of use."""
     code, mark, comment = line.partition("#")
-    hidden = _SECRET.sub(rf"\g<1>{MASK}", comment)
+    hidden = _IN_COMMENT.sub(rf"\g<1>{MASK}", comment)
     return f"{code}{mark}{hidden}"
 
 

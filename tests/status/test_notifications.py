@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from cdc_process import wait_for
 
+from cdc.processes import started
 from cdc.spec.notify import EVENTS, NotifyOptions
 from cdc.status.model import Error, SchemaEvent
 from cdc.status.notifications import Look, Notification, Watched
@@ -182,6 +184,28 @@ def test_a_command_gets_it_as_its_input_and_its_end_is_looked_at(tmp_path: Path)
         f"{sys.executable} -c \"import sys; print('no', file=sys.stderr); sys.exit(3)\"", NOTE
     )
     assert "FileNotFoundError" in run_command("/no/such/program", NOTE)
+
+
+def test_a_command_that_hangs_is_ended_with_all_that_it_has_started(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+
+    def ended() -> bool:
+        wrong = run_command(f"sh -c 'sleep 1000 & echo $! > {child}; wait'", NOTE, 1.0)
+        assert "took longer than 1 s" in wrong
+        return child.exists() and child.read_text().endswith("\n")  # a slow machine has not come so far
+
+    wait_for("a command that has started another", ended)
+    wait_for("the end of both", lambda: not started(int(child.read_text())))
+
+
+def test_a_receiver_that_hangs_delays_no_other(hook: Hook) -> None:
+    notifier = Notifier(list[str]().append)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hangs = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        for url in (hangs, hangs + "another", hook.url):
+            notifier.look(BAD, NotificationTarget(url, events=frozenset(EVENTS)), 5.0)
+        assert hook.got.get(timeout=60)[2]["event"] == "failing"
+    notifier.close(0.0)
 
 
 def test_slack_and_teams_get_their_own_bodies() -> None:
