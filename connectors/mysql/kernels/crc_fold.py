@@ -64,7 +64,7 @@ _FIRST: Final = bytearray([0x80] * 64 + [0, 1, 2, 3] + [0x80] * 76)
 """80 bytes of this from 64 - n on are byte shuffles that put four bytes at place n of a block and the next 16 bytes."""
 
 
-class _WideOperations:
+class _Builder:
     """The few 128-bit operations that the folding is made of."""
 
     def __init__(self, builder: ir.IRBuilder) -> None:
@@ -128,7 +128,7 @@ def fold(typing: Any, at: Any, size: Any, register: Any) -> Any:
 
 
 def _generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-    b, (at, size, register) = _WideOperations(builder), args
+    b, (at, size, register) = _Builder(builder), args
     end = builder.add(at, size)
     unused = builder.and_(builder.neg(size), ir.Constant(_I64, 63))  # bytes of the first block before the message
     lanes, carry = _first_block(b, builder.sub(at, unused), unused, register)
@@ -147,7 +147,7 @@ def _generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) ->
     return builder.zext(b.reduce(joined), _I64)
 
 
-def _first_block(b: _WideOperations, block: Any, unused: Any, register: Any) -> tuple[list[Any], Any]:
+def _first_block(b: _Builder, block: Any, unused: Any, register: Any) -> tuple[list[Any], Any]:
     """The lanes after the first block, and what is to be added to the second one: bytes of the register.
 
     Zeros before a message do not change its CRC; the register is added to the message's first four bytes.
