@@ -187,6 +187,7 @@ CASES: list[tuple[str, str, Any, Any]] = [
         for digits in ("678", "678912", "678999999")
     ),
     ("DATE_FORMAT(l, 'yyyy-MM-dd''T''HH')", "STRING", "2024-02-01T02", None),
+    ("DATE_FORMAT(t, 'D DDD')", "STRING", "31 031", None),
     ("DATE_FORMAT_TZ(l, 'HH:mm', 'UTC')", "STRING", "18:04", None),
     ("DATE_FORMAT_TZ(l, 'HH:mm', 'GMT+8')", "STRING", "02:04", None),
     ("TO_DATE('2024-02-30')", "DATE", None, None),

@@ -13,7 +13,11 @@ _LETTERS = {
     "SSSSSS": "%f", "a": "%p", "E": "%a", "EEE": "%a", "EEEE": "%A", "DDD": "%j",
 }  # fmt: skip
 _READ = {**_LETTERS, "SSSSSSSSS": "%n"}
-_WRITTEN = {**_LETTERS, "SSSSSSSSS": "%f000"}  # moments have six digits, and the engine's %n is wrong inside a pattern
+_WRITTEN = {
+    **_LETTERS,
+    "D": "%-j",
+    "SSSSSSSSS": "%f000",
+}  # moments have six digits, and the engine's %n is wrong inside a pattern
 _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 
