@@ -65,6 +65,18 @@ def test_what_cannot_be_loaded_is_told_and_stops_nobody(tmp_path: Path) -> None:
     assert told == ["warning: what stream readers share is not loaded, each loads it by itself: ImportError: no duckdb"]
 
 
+def test_what_is_still_being_loaded_when_all_ends_is_no_matter_any_more(tmp_path: Path) -> None:
+    forks = Forks("it has ended")
+    shared, told = shared_with(forks, tmp_path)
+    run = threading.Thread(target=shared.prepare, args=(TASK, threading.Event()))
+    run.start()
+    wait_for("the load", lambda: forks.loads)
+    shared.stop()
+    forks.go.set()
+    run.join(60)
+    assert told == []
+
+
 def test_a_thread_that_fails_in_any_way_lets_the_runs_go_on(tmp_path: Path) -> None:
     class Broken(Forks):
         def load(self, what: Callable[[], Any], *, busy: bool = False) -> str:

@@ -61,7 +61,7 @@ class SharedSpark:
         self.master, self.settings = chosen_master(master), dict(settings or {})
         self._lock, self._secrets, self._line = RunLock(root), secret_variables, line
         self._stack = contextlib.ExitStack()
-        self._turn, self._loading = threading.Lock(), threading.Lock()
+        self._turn, self._loading, self._ended = threading.Lock(), threading.Lock(), threading.Event()
         self._loads: dict[tuple[type, type], threading.Event] = {}
         self._spark: SparkSession | None = None
         self._forks: Forks | None = None
@@ -95,6 +95,7 @@ class SharedSpark:
                 raise
 
     def _begin(self) -> None:
+        self._ended = threading.Event()
         scratch = self._scratch = self._lock.make_scratch()
         self._stack.enter_context(as_guest())
         with without_variables(self._secrets):
@@ -119,6 +120,7 @@ class SharedSpark:
 
     def stop(self) -> None:
         """End Spark and Java. Runs that go on fail with what may pass."""
+        self._ended.set()
         self._stack.close()
         self._loads.clear()
 
@@ -147,14 +149,20 @@ class SharedSpark:
 
     def _let_load(self, forks: Forks, what: Callable[[], None], busy: bool, done: threading.Event) -> None:
         text = "runs have waited {:.0f} s for kernels new to this machine, compiled here or by another process"
+        ended = self._ended
+
+        def say(message: str, level: str) -> None:
+            if not ended.is_set():  # else nobody waits for it any more
+                self._line(message, level)
+
         try:
-            with self._loading, repeatedly(lambda seconds: self._line(text.format(seconds), "info"), _SAY_EVERY_S):
+            with self._loading, repeatedly(lambda seconds: say(text.format(seconds), "info"), _SAY_EVERY_S):
                 wrong = forks.load(what, busy=busy) if forks.alive() else "it has ended"
         except Exception as error:  # noqa: BLE001 - told; runs wait for this thread
             wrong = f"{type(error).__name__}: {error}"
         try:
             if wrong:
-                self._line(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")
+                say(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")
         finally:
             done.set()
 
