@@ -43,21 +43,22 @@ def parse_alter_table(cursor: Cursor, *, ignore: bool = False) -> AlterTable:
     table = cursor.table()
     cursor.take_wait()
     clauses: list[Clause] = [MoveRowsClause("ALTER IGNORE", brings=False)] if ignore else []
+    periods: dict[str, tuple[str, ...]] = {}
     while not cursor.at_end():
-        clauses += _clause(cursor)
+        clauses += _clause(cursor, periods)
         # Table options need no comma between them, nor does what is said about partitions at the end.
         cursor.take_symbol(",")
     return AlterTable(table, tuple(clauses), if_exists)
 
 
-def _clause(cursor: Cursor) -> list[Clause]:
+def _clause(cursor: Cursor, periods: dict[str, tuple[str, ...]]) -> list[Clause]:
     if cursor.at("PARTITION", "BY"):
         cursor.skip_statement()
         return []
     if cursor.at_any(*_PARTITION_VERBS) and cursor.peek(1).word in ("PARTITION", "PARTITIONING", "TABLESPACE"):
         return _rows_moved(cursor)
     if cursor.take("ADD"):
-        return _add(cursor)
+        return _add(cursor, periods)
     if cursor.take("MODIFY"):
         return _modify(cursor)
     if cursor.take("CHANGE"):
@@ -73,13 +74,13 @@ def _clause(cursor: Cursor) -> list[Clause]:
     return _other(cursor)
 
 
-def _add(cursor: Cursor) -> list[Clause]:
+def _add(cursor: Cursor, periods: dict[str, tuple[str, ...]]) -> list[Clause]:
     if cursor.at("PARTITION"):
         cursor.skip_statement()
         return []
     if cursor.take("SYSTEM", "VERSIONING"):
         return [VersioningClause(True)]
-    elements = Elements()
+    elements = Elements(periods=periods)
     if parse_key_or_constraint(cursor, elements):
         return _keys(cursor, elements)
     cursor.take("COLUMN")
