@@ -195,6 +195,12 @@ CASES: dict[str, tuple[str, ...]] = {
         'ALTER TABLE `k"4` RENAME COLUMN `a``b` TO `x``y`, ADD `\\g` INT DEFAULT 7|RENAME TABLE `k"4` TO `t``q`',
         "INSERT INTO `t``q` VALUES (2,2,3,4,5,6,8)",
     ),
+    "a column that the log does not know": (
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "INSERT INTO t VALUES (1)",
+        "SET sql_log_bin=0|ALTER TABLE t ADD a INT DEFAULT 3|SET sql_log_bin=1|ALTER TABLE t ADD b INT AFTER a",
+        "INSERT INTO t VALUES (2,3,4)",
+    ),
     "geometry": (
         "CREATE TABLE t (id INT PRIMARY KEY, g GEOMETRY, p POINT)",
         "INSERT INTO t VALUES (1, ST_GeomFromText('POLYGON((0 0,1 0,1 1,0 0))'), "
@@ -238,6 +244,13 @@ def test_the_sink_ends_equal_with_what_only_mariadb_has(mariadb_server: MySqlSer
 @pytest.mark.parametrize("name", CASES)
 def test_the_sink_ends_equal(any_server: MySqlServer, tmp_path: Path, name: str) -> None:
     _ends_equal(any_server, tmp_path, CASES[name])
+
+
+def test_a_table_made_like_one_that_is_not_captured(any_server: MySqlServer, tmp_path: Path) -> None:
+    template = any_server.new_database("template")
+    any_server.execute("CREATE TABLE u (id INT PRIMARY KEY, a VARCHAR(9) DEFAULT 'x')", database=template)
+    made = f"CREATE TABLE u LIKE {template}.u|INSERT INTO u (id) VALUES (1)"
+    _ends_equal(any_server, tmp_path, ("CREATE TABLE t (id INT PRIMARY KEY)", made))
 
 
 def _ends_equal(server: MySqlServer, tmp_path: Path, sessions: tuple[str, ...]) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+from cdc.errors import SchemaUnknown
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.calls import called
@@ -26,7 +27,7 @@ from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
-from connectors.shared.ddl.statements import StatementDml, Unparsed
+from connectors.shared.ddl.statements import AlterTable, CreateTable, Statement, StatementDml, Unparsed
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -144,13 +145,18 @@ class TableDefinitions:
                         work.leave_uncertain(table, reason, same_rows=False)
                 elif written or self._concerned(statement.tables):
                     dml.append(statement)
-            elif isinstance(statement, Unparsed):
-                if self._concerned(statement.tables) or names_in(sql, database, self.captured):
-                    unparsed.append(statement)
-                work.forget((*statement.tables, *names_in(sql, database, self.tables)))
-            else:
-                carry_out(statement, work)
-                follow_copies(statement, sql, work)
+                continue
+            if not isinstance(statement, Unparsed):
+                try:
+                    carry_out(statement, work)
+                    follow_copies(statement, sql, work)
+                    continue
+                except SchemaUnknown as error:
+                    statement = self._unexplained(statement, error)
+                    work = StatementWork(self, dialect, charset, executed_at)
+            if self._concerned(statement.tables) or names_in(sql, database, self.captured):
+                unparsed.append(statement)
+            work.forget((*statement.tables, *names_in(sql, database, self.tables)))
         return self._result(work, tuple(dml), tuple(unparsed))
 
     def define(self, tables: Iterable[MySqlTable], *, databases: Mapping[str, str] | None = None) -> DdlResult:
@@ -191,6 +197,14 @@ class TableDefinitions:
 
     def _concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)
+
+    def _unexplained(self, statement: Statement, error: SchemaUnknown) -> Unparsed:
+        """A statement about a table that is re-snapshotted when nothing here tells what it made. Raises the error."""
+        if isinstance(statement, CreateTable | AlterTable):
+            table = self.known_name(statement.table)
+            if self.wanted(table) and self.copied_when_uncertain(table):
+                return Unparsed(error.message, (statement.table,))
+        raise error
 
     def _written(self, dml: StatementDml, sql: str, dialect: DdlDialect) -> frozenset[TableId]:
         """The captured tables whose rows a statement may have changed: all, as a name may be a view, and a trigger or a

@@ -276,14 +276,12 @@ class ChangedTables:
 
 def redefined(statement: Statement, known: Iterable[TableId]) -> Iterator[TableId]:
     """The tables that a statement creates, alters, renames or drops; `known` are those a dropped database may have."""
+    yield from (table for pair in renamed(statement) for table in pair)
     match statement:
         case CreateTable(table=table):
             yield table
-        case AlterTable(table=table, clauses=clauses):
+        case AlterTable(table=table):
             yield table
-            yield from (clause.table for clause in clauses if isinstance(clause, RenameToClause))
-        case RenameTable(pairs=pairs):
-            yield from (table for pair in pairs for table in pair)
         case DropTable(tables=tables) | Unparsed(tables=tables):
             yield from tables
         case DropDatabase(database=database):
@@ -317,3 +315,12 @@ def whole_log(stream: BinlogStream) -> Iterator[ReceiveBuffer]:
         return
     finally:
         stream.close()
+
+
+def renamed(statement: Statement) -> Iterator[tuple[TableId, TableId]]:
+    """Old and new names of the tables that a statement renames."""
+    match statement:
+        case AlterTable(table=table, clauses=clauses):
+            yield from ((table, clause.table) for clause in clauses if isinstance(clause, RenameToClause))
+        case RenameTable(pairs=pairs):
+            yield from pairs

@@ -1,24 +1,23 @@
 """Tables that are captured since the pipeline file was edited. Stream reader process, once at the start of a run.
 
 Such a table has a definition and rows that the log behind the offset does not tell. Tables made behind the offset are
-not among them: the log has their CREATE TABLE and all of their rows.
+not among them: the log has their CREATE TABLE and all of their rows, or renames a followed table to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from connectors.mysql.follow.startup import ChangedTables
+from connectors.mysql.follow.startup import ChangedTables, renamed
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server
-from connectors.mysql.server.server_info import ServerInfo
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import CreateTable, Statement
@@ -48,7 +47,8 @@ def added_tables(
         found = read_tables(connection, fresh.__contains__)
         check_select(connection, found)
         end = check_server(connection)
-    changes = _changes(start, end, fresh, streams)
+    changes = _Changes(fresh, filter(wanted, known), end.dialect, end.lower_case_table_names)
+    changes.look(partial(streams.at, server=end.identity), start.position, LogPosition(end.file, end.position))
     found = {table: definition for table, definition in found.items() if table not in changes.created}
     names = ", ".join(map(str, list(found)[:5]))
     if found and not allowed:
@@ -84,20 +84,27 @@ def without_rows(found: Sequence[MySqlTable], left_out: Collection[TableId], opt
 
 
 class _Changes(ChangedTables):
-    """Also remembers which tables were created."""
+    """Also remembers which of the tables the log has all rows of: it creates them, or renames to them what is followed.
 
-    def __init__(self, known: Collection[TableId], dialect: DdlDialect, lower_case_table_names: int) -> None:
-        super().__init__(known.__contains__, known, dialect, lower_case_table_names)
+    `fresh` are those that may be new, `followed` those that were captured before.
+    """
+
+    def __init__(
+        self, fresh: Collection[TableId], followed: Iterable[TableId], dialect: DdlDialect, lower_case_table_names: int
+    ) -> None:
+        super().__init__(fresh.__contains__, fresh, dialect, lower_case_table_names)
+        self._followed = set(followed)
         self.created: set[TableId] = set()
 
     def _note(self, statement: Statement) -> None:
-        if isinstance(statement, CreateTable) and self._known_name(statement.table) not in self.tables:
-            self.created.add(self._known_name(statement.table))
+        if isinstance(statement, CreateTable):
+            self._begin(self._known_name(statement.table))
+        for pair in renamed(statement):
+            old, new = map(self._known_name, pair)
+            if old in self._followed or old in self.created:
+                self._begin(new)
         super()._note(statement)
 
-
-def _changes(start: MySqlOffset, end: ServerInfo, tables: set[TableId], streams: Streams) -> _Changes:
-    """The changes of tables by statements between an offset and the end of the log."""
-    changes = _Changes(tables, end.dialect, end.lower_case_table_names)
-    changes.look(partial(streams.at, server=end.identity), start.position, LogPosition(end.file, end.position))
-    return changes
+    def _begin(self, table: TableId) -> None:
+        if table not in self.tables:
+            self.created.add(table)
