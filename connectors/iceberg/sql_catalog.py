@@ -7,6 +7,7 @@ The library does so at each look at a table, and again in a commit.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -73,7 +74,8 @@ def sql_catalog() -> Any:
                 return self.commit_table(table, requirements, updates)
             except CommitFailedException:
                 if commit.written:
-                    table.io.delete(commit.written)
+                    with suppress(OSError):  # it costs room and nothing else
+                        table.io.delete(commit.written)
                 raise
             finally:
                 _commit.reset(token)

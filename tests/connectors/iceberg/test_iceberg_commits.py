@@ -214,6 +214,10 @@ def test_a_merge_beside_a_run_that_commits(
         == left
     )
     assert len({id(change) for change in merges}) == (1 if meanwhile[0] == "+I" else 2)
+    table = harness.table(TABLE)
+    named = {table.library.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    there = Path(table.library.metadata_location.removeprefix("file://")).parent.glob("*.metadata.json")
+    assert {f"file://{path}" for path in there} == named, "a commit that came too late leaves no metadata"
 
 
 def test_an_undecided_batch_leaves_no_file(tmp_path: Path, harness: IcebergHarness) -> None:
