@@ -23,7 +23,7 @@ from cdc.options import (
 from cdc.pattern import NamePattern, TablePattern
 from cdc.pattern_options import BY_TABLE, Tables
 from cdc.schema import DataType
-from connectors.kafka.formats.modes import BinaryMode, DecimalMode, DecodingModes, TimeMode
+from connectors.kafka.formats.modes import BinaryMode, DecimalMode, DecodingModes, TimeMode, UnsignedMode
 from connectors.kafka.registry_options import RegistryOptions
 from connectors.kafka.settings import PREFIX, KafkaConnectionOptions
 
@@ -173,6 +173,11 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         description="How the Debezium connector writes DECIMAL, for messages without a schema and columns that "
         "`columns` declares: as its setting of this name.",
     )
+    unsigned_mode: Annotated[UnsignedMode, AnyCase] = Field(
+        "long",
+        alias="debezium.bigint.unsigned.handling.mode",
+        description="How it writes BIGINT UNSIGNED, in the same cases.",
+    )
     time_mode: Annotated[TimeMode, AnyCase] = Field(
         "adaptive_time_microseconds",
         alias="debezium.time.precision.mode",
@@ -196,7 +201,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     @property
     def modes(self) -> DecodingModes:
         """How Debezium writes values that no schema describes."""
-        return DecodingModes(self.decimal_mode, self.time_mode, self.binary_mode, self.zone)
+        return DecodingModes(self.decimal_mode, self.time_mode, self.binary_mode, self.zone, self.unsigned_mode)
 
     def types_of(self, pattern: str) -> dict[str, DataType]:
         """The declared types of a table pattern's columns."""

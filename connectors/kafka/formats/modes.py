@@ -11,6 +11,7 @@ from connectors.kafka.formats.fields import Encoding, Field
 
 DecimalMode = Literal["precise", "string", "double"]
 TimeMode = Literal["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"]
+UnsignedMode = Literal["long", "precise"]
 BinaryMode = Literal["bytes", "base64", "base64-url-safe", "hex"]
 
 _MILLI, _MICRO = 1000, 1
@@ -18,18 +19,23 @@ _MILLI, _MICRO = 1000, 1
 
 @dataclass(frozen=True, slots=True)
 class DecodingModes:
-    """Named as the connector's settings: decimal.handling.mode, time.precision.mode, binary.handling.mode."""
+    """Named as the connector's settings: decimal.handling.mode, time.precision.mode, binary.handling.mode and
+    bigint.unsigned.handling.mode.
+    """
 
     decimal: DecimalMode = "precise"
     time: TimeMode = "adaptive_time_microseconds"
     binary: BinaryMode = "bytes"
     zone: str = "UTC"
+    unsigned: UnsignedMode = "long"
 
     def natural(self, column: Column) -> Field:
         """How values of this column are written."""
         kind = column.type.kind
         encoding = Encoding.NATURAL
-        if kind is Kind.DECIMAL and self.decimal == "precise":
+        if (kind is Kind.DECIMAL and self.decimal == "precise") or (
+            kind is Kind.BIGINT_UNSIGNED and self.unsigned == "precise"
+        ):
             encoding = Encoding.DECIMAL_BYTES
         elif kind in BINARIES and self.binary == "hex":
             encoding = Encoding.HEX

@@ -102,16 +102,25 @@ def test_declared_columns_and_keys() -> None:
 
 
 def test_debezium_without_a_schema_and_with_declared_columns() -> None:
-    row = {"id": 1, "amount": "BBo=", "created": 1795168800123, "raw": "00ff", "day": 20777}
+    row = {"id": 1, "amount": "BBo=", "created": 1795168800123, "raw": "00ff", "day": 20777, "big": "AP//////////"}
     columns = {"shop.orders": {"amount": "DECIMAL(10, 2)", "created": "TIMESTAMP(3)", "raw": "BYTES", "day": "DATE"}}
+    columns["shop.orders"]["big"] = "BIGINT UNSIGNED"
     values = [text(envelope("c", None, row))]
-    found = Read(DebeziumFormat(DecodingModes(binary="hex")), messages(values, [text({"id": 1})]), columns=columns)
+    modes = DecodingModes(binary="hex", unsigned="precise")
+    found = Read(DebeziumFormat(modes), messages(values, [text({"id": 1})]), columns=columns)
     assert found.images[0][1] == {
         "id": 1, "amount": Decimal("10.50"), "created": datetime(2026, 11, 20, 10, 0, 0, 123000), "raw": b"\0\xff",
-        "day": date(2026, 11, 20),
+        "day": date(2026, 11, 20), "big": 2**64 - 1,
     }  # fmt: skip
     plain = Read(DebeziumFormat(), messages(values))
-    assert plain.types == {"id": "BIGINT", "amount": "STRING", "created": "BIGINT", "raw": "STRING", "day": "BIGINT"}
+    assert plain.types == {
+        "id": "BIGINT",
+        "amount": "STRING",
+        "created": "BIGINT",
+        "raw": "STRING",
+        "day": "BIGINT",
+        "big": "STRING",
+    }
 
 
 def test_an_update_of_a_table_without_a_key_needs_the_row_before() -> None:
