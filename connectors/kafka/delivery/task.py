@@ -17,7 +17,6 @@ from connectors.kafka.delivery.topics import Topics
 from connectors.kafka.delivery.transaction import TransactionWriter
 from connectors.kafka.delivery.turn import Turn
 from connectors.kafka.encoding.encoder import EncodedMessages
-from connectors.kafka.encoding.murmur import murmur2
 from connectors.kafka.topic_names import TopicNames
 
 _MOST_SIGNED = (1 << 63) - 1
@@ -25,6 +24,10 @@ _AHEAD_BYTES = 64 << 20
 """How much is encoded ahead of the task's turn."""
 
 _BY_KEY = -1
+
+_SEED, _M, _R = 0x9747B28C, 0x5BD1E995, 24
+_WORD = 0xFFFFFFFF
+"""Of murmur2 (Austin Appleby), with Kafka's seed."""
 
 WRAPPED = "values of BIGINT UNSIGNED from 2^63 on, written as negative numbers"
 """Debezium does so too, and says nothing; `debezium-json.bigint.unsigned.handling.mode: precise` keeps them."""
@@ -89,6 +92,23 @@ class Outgoing:
 def partition_of(table: TableId, count: int) -> int:
     """The partition, of so many, for messages of a table that have no key."""
     return int(murmur2(str(table).encode()) & 0x7FFFFFFF) % count
+
+
+def murmur2(data: bytes) -> int:
+    """The hash that Java producers choose partitions by: 32 bits without a sign."""
+    length = len(data)
+    found = (_SEED ^ length) & _WORD
+    whole = length - length % 4
+    for at in range(0, whole, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * _M & _WORD
+        k ^= k >> _R
+        found = (found * _M & _WORD) ^ (k * _M & _WORD)
+    if length > whole:
+        found ^= int.from_bytes(data[whole:], "little")
+        found = found * _M & _WORD
+    found ^= found >> 13
+    found = found * _M & _WORD
+    return found ^ found >> 15
 
 
 def wrapped(block: ChangeBlock) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cdc.schema import TableId, TableSchema
 from connectors.kafka.encoding import avro, canal, debezium, flink, maxwell, plain
 from connectors.kafka.encoding.avro import Register
-from connectors.kafka.encoding.csv_key import csv_key
+from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import MessageLayout, Naming
+from connectors.kafka.encoding.template import KEY, FieldEncoding, Part, RowPart
 from connectors.kafka.sink_options import KafkaSinkOptions
 
 _NAME = "cdc"
@@ -26,7 +28,7 @@ def layout_of(
         return avro.layout(table, schema, naming_of(options, version), options.modes(), register)
     found = _by_value(table, schema, options, version)
     if options.key_format == "csv" and found.key is not None:
-        return replace(found, key=csv_key(table, found.key))
+        return replace(found, key=_csv_key(table, found.key))
     return found
 
 
@@ -48,3 +50,21 @@ def _by_value(table: TableId, schema: TableSchema, options: KafkaSinkOptions, ve
         return plain.layout(schema)
     naming = naming_of(options, version)
     return debezium.layout(table, schema, naming, options.modes(), with_schema=options.include_schema)
+
+
+def _csv_key(table: TableId, key: Sequence[Part]) -> tuple[Part, ...]:
+    """A key in JSON as a line of CSV: the table, then its values; texts in quotes that are doubled inside."""
+    fields = tuple(_csv_field(field) for part in key if isinstance(part, RowPart) for field in part.fields)
+    name = str(table).replace('"', '""')
+    if not fields:
+        return (f'"{name}"'.encode(),)
+    return f'"{name}",'.encode(), RowPart(KEY, fields, messages.MEMBERS)
+
+
+def _csv_field(field: FieldEncoding) -> FieldEncoding:
+    unnamed = replace(field, label="")
+    if field.op in (values.TEXT, values.RAW):
+        return replace(unnamed, op=values.CSV, quoted=True, room=8)
+    if field.op == values.LATIN1:  # escaped as JSON, which CSV does not know
+        return replace(unnamed, op=values.BASE64, room=8)
+    return unnamed

@@ -34,8 +34,7 @@ from connectors.kafka.formats.log_positions import NOWHERE, PLACES, LogPositions
 from connectors.kafka.formats.modes import DecodingModes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
 from connectors.kafka.formats.schema_changes import schema_change, table_changes, unsigned_columns
-from connectors.kafka.formats.tombstones import lone_tombstones, with_deletes
-from connectors.kafka.formats.wrapped import ROUTED, Opener, Unwrapper, by_key, key_object
+from connectors.kafka.formats.wrapped import ROUTED, Opener, Unwrapper, WrappedPayloads, by_key, key_object
 from connectors.kafka.kernels import NULL, OBJECT, STRING
 
 _ENVELOPE = Tree({
@@ -43,6 +42,7 @@ _ENVELOPE = Tree({
     "source": {"db": None, "schema": None, "table": None, "ts_ms": None},
     "ddl": None, "databaseName": None, "tableChanges": None, "status": None,
 })  # fmt: skip
+_OPS = Tree({"op": None})
 _CREATE, _READ, _UPDATE, _DELETE, _TRUNCATE, _NOTE = b"crudtm"
 
 
@@ -64,12 +64,13 @@ class DebeziumFormat:
         reading, given = Reading(), messages
         messages, found = self._wrapped.opened(messages)
         reading.unreadable.update(found.unreadable)
-        lone = lone_tombstones(messages, found)
+        lone = _lone_tombstones(messages, found)
         if len(lone) and table is None:
             reading.count(f"tombstones-left-out {messages.topic}", len(lone))
         elif len(lone) and table is not None:
             shapes = [self._wrapped.shape_of_key(given.key(number)) for number in lone.tolist()]
-            found = with_deletes(found, lone, shapes, table)
+            text = json.dumps({"op": "d", "source": {"db": table.database, "table": table.table}}).encode()
+            found = found.with_added(lone.tolist(), [text] * len(lone), shapes)
         if len(found.texts):
             self._sort(messages, reading, _ENVELOPE.scan(found.texts), found.numbers, found.shapes)
         return reading
@@ -139,6 +140,23 @@ class DebeziumFormat:
             reading.unreadable[number] = _NO_TABLE
         elif scan.cells("status").kinds[place] < STRING and scan.cells("ts_ms").kinds[place] <= NULL:
             reading.unreadable[number] = _NO_OP
+
+
+def _lone_tombstones(messages: Messages, rows: WrappedPayloads) -> Any:
+    """The numbers of tombstones that do not follow the delete of their key, as compaction has removed it.
+
+    `rows` are the values there are.
+    """
+    tombstones = np.flatnonzero(~messages.values.there & messages.keys.there)
+    if not len(tombstones) or not len(rows.numbers):
+        return tombstones
+    places = np.minimum(np.searchsorted(rows.numbers, tombstones - 1), len(rows.numbers) - 1)
+    behind = rows.numbers[places] == tombstones - 1
+    texts = rows.texts.part(rows.texts.begins[places[behind]], rows.texts.ends[places[behind]])
+    op = _OPS.scan(texts).cells("op")
+    behind[behind] = (op.kinds == STRING) & (texts.data[op.starts] == _DELETE)
+    delivered = [number for number in tombstones[behind].tolist() if messages.key(number) == messages.key(number - 1)]
+    return np.setdiff1d(tombstones, delivered, assume_unique=True)
 
 
 def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:

@@ -7,7 +7,6 @@ true are deleted. Connect's converter writes its tombstones as `null`, with a sc
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,20 +51,15 @@ class PlainFormat:
         there = messages.values.there.copy()
         gone = _says(found.texts, b"null")
         there[found.numbers[gone]] = False
-        rows = replace(
-            found,
-            numbers=found.numbers[~gone],
-            texts=found.texts.take(np.flatnonzero(~gone)),
-            shapes=found.shapes[~gone],
-        )
-        numbers, texts, shapes = rows.numbers, rows.texts, rows.shapes
+        rows = found.part(~gone)
         if not there.all():
-            numbers, texts, shapes = _with_deletes(messages, reading, np.flatnonzero(~there), rows)
-        if len(texts):
-            self._sort(messages, reading, numbers, texts, shapes, there)
+            rows = _with_deletes(messages, reading, np.flatnonzero(~there), rows)
+        if len(rows.texts):
+            self._sort(messages, reading, rows, there)
         return reading
 
-    def _sort(self, messages: Messages, reading: Reading, numbers: Any, texts: Texts, shapes: Any, there: Any) -> None:
+    def _sort(self, messages: Messages, reading: Reading, found: WrappedPayloads, there: Any) -> None:
+        numbers, texts, shapes = found.numbers, found.texts, found.shapes
         scan = _OBJECT.scan(texts)
         deleted = _says_true(scan.cells(_DELETED))
         for place in np.flatnonzero(scan.faults).tolist():
@@ -103,26 +97,10 @@ def _says(texts: Texts, word: bytes) -> Any:
     return found
 
 
-def _with_deletes(messages: Messages, reading: Reading, deletes: Any, rows: WrappedPayloads) -> tuple[Any, Texts, Any]:
-    """Rows and deletes in the order of the messages: numbers, texts and shapes.
-
-    A delete has the columns of its key alone, and goes with whatever rows stand before it.
-    """
-    found, keys = list[int](), list[bytes]()
-    for number in deletes.tolist():
-        key = key_object(messages.key(number))
-        if key is None:
-            reading.unreadable[number] = "a delete (no value) whose key is no JSON object with the key columns"
-        else:
-            found.append(number)
-            keys.append(json.dumps(key).encode("utf-8"))
-    numbers = np.concatenate((rows.numbers, np.array(found, np.int64)))
-    ends = len(rows.texts.data) + np.cumsum([0, *map(len, keys)], dtype=np.int64)
-    begins = np.concatenate((rows.texts.begins, ends[:-1])).astype(np.int32)
-    order = np.argsort(numbers, kind="stable")
-    of_row = np.concatenate((np.ones(len(rows.numbers), bool), np.zeros(len(found), bool)))[order]
-    before = np.maximum.accumulate(np.where(of_row, np.arange(len(order)), -1))
-    shapes = np.concatenate((rows.shapes, np.zeros(len(found), np.int64)))[order]
-    texts = rows.texts.with_more(keys)
-    stops = np.concatenate((rows.texts.ends, ends[1:])).astype(np.int32)
-    return numbers[order], texts.part(begins[order], stops[order]), np.where(before < 0, 0, shapes[before])
+def _with_deletes(messages: Messages, reading: Reading, deletes: Any, rows: WrappedPayloads) -> WrappedPayloads:
+    """Rows and deletes in the order of the messages. A delete has the columns of its key alone."""
+    keys = {number: key_object(messages.key(number)) for number in deletes.tolist()}
+    found = {number: json.dumps(key).encode() for number, key in keys.items() if key is not None}
+    why = "a delete (no value) whose key is no JSON object with the key columns"
+    reading.unreadable.update(dict.fromkeys(keys.keys() - found.keys(), why))
+    return rows.with_added([*found], [*found.values()], [None] * len(found))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,6 +50,31 @@ class WrappedPayloads:
     texts: Texts
     shapes: Any
     unreadable: Mapping[int, str]
+
+    def part(self, wanted: Any) -> WrappedPayloads:
+        """Payloads by a mask."""
+        texts = self.texts.part(self.texts.begins[wanted], self.texts.ends[wanted])
+        return replace(self, numbers=self.numbers[wanted], texts=texts, shapes=self.shapes[wanted])
+
+    def with_added(
+        self, numbers: Sequence[int], added: Sequence[bytes], shapes: Sequence[int | None]
+    ) -> WrappedPayloads:
+        """Those and payloads of other messages, in order. A shape that is None is that of the payload before it, of the
+        first one where none is before.
+        """
+        ends = len(self.texts.data) + np.cumsum([0, *map(len, added)], dtype=np.int64)
+        every = np.concatenate((self.numbers, np.array(numbers, np.int64)))
+        order = np.argsort(every, kind="stable")
+        begins = np.concatenate((self.texts.begins, ends[:-1]))[order].astype(np.int32)
+        stops = np.concatenate((self.texts.ends, ends[1:]))[order].astype(np.int32)
+        own = np.array([-1 if shape is None else shape for shape in shapes], np.int64)
+        found = np.concatenate((self.shapes, own))[order]
+        known = np.flatnonzero(found >= 0)
+        if len(known):
+            places = np.searchsorted(known, np.arange(len(found)), side="right") - 1
+            found = found[known[np.maximum(places, 0)]]
+        texts = self.texts.with_more(added).part(begins, stops)
+        return replace(self, numbers=every[order], texts=texts, shapes=np.maximum(found, BARE.number))
 
 
 class Opener(Protocol):
@@ -105,8 +130,7 @@ class Unwrapper:
         whole = np.flatnonzero(of < 0)
         if len(whole):
             begins[whole], ends[whole], shapes[whole] = self._found(texts.take(whole), numbers[whole], unreadable)
-        good = shapes >= 0
-        return WrappedPayloads(numbers[good], texts.part(begins[good], ends[good]), shapes[good], unreadable)
+        return WrappedPayloads(numbers, texts.part(begins, ends), shapes, unreadable).part(shapes >= 0)
 
     def _of_heads(self, texts: Texts) -> Any:
         """int64[n], shapes of texts by their heads, -1 without one; None when a head is no whole schema."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.kafka.encoding.murmur import murmur2
+from connectors.kafka.delivery.task import murmur2
 
 
 @pytest.mark.parametrize(
