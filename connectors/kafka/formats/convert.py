@@ -228,7 +228,7 @@ def each(array: pa.Array, change: Callable[[Any], Any], target: pa.DataType, mes
     for row, value in enumerate(array.to_pylist()):
         try:
             found.append(None if value is None else change(value))
-        except (ValueError, ArithmeticError, LookupError) as error:
+        except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError) as error:
             raise BadValue(row, message) from error
     return pa.array(found, target)
 

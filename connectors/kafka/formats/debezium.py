@@ -230,7 +230,7 @@ def _rows_of_keys(
         if found is None:
             reading.unreadable[int(numbers[row])] = "a delete with neither the row before nor a key to find it by"
             continue
-        text = json.dumps({name: found[name] for name in key}).encode("utf-8")
+        text = json.dumps({name: value for name, value in found.items() if name != ROUTED}).encode("utf-8")
         starts[row], stops[row], kinds[row] = end, end + len(text), OBJECT
         parts.append(text)
         end += len(text)

@@ -19,9 +19,9 @@ from cdc.schema import DataType, Kind
 from cdc.types.kinds import BINARIES, BLOBS, INTEGERS, REALS, TEXTS, TIMESTAMPS
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.convert import BadValue
-from connectors.kafka.formats.scan import Cells, Tree
+from connectors.kafka.formats.scan import Cells
 from connectors.kafka.formats.widen import adapted, become
-from connectors.kafka.kernels import ABSENT, ESCAPED, INTEGER, NULL, OBJECT, STRING, moments
+from connectors.kafka.kernels import ABSENT, ESCAPED, INTEGER, NULL, STRING, moments
 
 Count = Callable[[str, int], None]
 """Takes the name of what was changed or lost in values of this column, and in how many."""
@@ -309,20 +309,18 @@ def _set_list(field: Field, cells: Cells) -> pa.Array:
     return convert.each(convert.text(cells), lambda item: ",".join(json.loads(item)), pa.string(), "is no list")
 
 
-_GEOMETRY = Tree({"wkb": None, "srid": None})
-
-
 def _geometry(field: Field, cells: Cells) -> pa.Array:
     """MySQL's own form: the SRID in four bytes, lowest first, then the WKB."""
-    inside = cells.kinds == OBJECT
-    if not (inside | convert.nulls(cells)).all():
-        raise BadValue(int(np.argmin(inside | convert.nulls(cells))), "is no geometry")
-    found = _GEOMETRY.scan(cells.texts.part(cells.starts[inside], cells.stops[inside]))
-    wkb = convert.from_base64(found.cells("wkb")).to_pylist()
-    srid = convert.integers(found.cells("srid")).to_pylist()
-    values = iter([None if body is None else (at or 0).to_bytes(4, "little") + body
-                   for at, body in zip(srid, wkb, strict=True)])  # fmt: skip
-    return pa.array([next(values) if there else None for there in inside], pa.binary())
+    return convert.each(convert.text(cells), _shape, pa.binary(), "is no geometry")
+
+
+def _shape(item: str) -> bytes | None:
+    match json.loads(item):
+        case {"wkb": None}:
+            return None
+        case {"wkb": str(wkb), **more}:
+            return int(more.get("srid") or 0).to_bytes(4, "little") + base64.b64decode(wkb, validate=True)
+    raise ValueError(item)
 
 
 def _vector(field: Field, cells: Cells) -> pa.Array:

@@ -52,6 +52,12 @@ def test_rows_before_that_are_missing() -> None:
     assert found.images == [("+U", {"id": 1, "name": "b"}), ("-D", {"id": 7, "name": None})]
 
 
+def test_a_key_that_is_half_of_one_with_a_schema_names_no_row() -> None:
+    values = [change("c", None, {"id": 1, "name": "a"}), change("d", None, None)]
+    found = Read(DebeziumFormat(), messages(values, [key(1), text({"payload": {"id": 1}})]))
+    assert (found.messages, found.unreadable.keys()) == ([0], {1})
+
+
 def test_a_delete_of_nothing_known_is_refused() -> None:
     found = Read(DebeziumFormat(), messages([change("c", None, {"id": 1, "name": "a"}), change("d", None, None)]))
     assert found.unreadable == {1: "a delete with neither the row before nor a key to find it by"}
@@ -129,6 +135,12 @@ def test_values_that_cannot_be_read_are_left_out_with_the_reason() -> None:
     found = Read(DebeziumFormat(), messages([with_schema(fields, envelope("c", None, row)) for row in rows]))
     assert found.unreadable == {1: "column c: 'soon' is no date or time"}
     assert [row["id"] for _, row in found.images] == [1, 3]
+    fields["c"] = logical("struct", "io.debezium.data.geometry.Geometry")
+    shapes = [None, {"wkb": "AQE=", "srid": 1}, {"wkb": "AQE=", "srid": 2**40}, {"wkb": "AQE=", "srid": [1]}, 7]
+    values = [with_schema(fields, envelope("c", None, {"id": id_, "c": shape})) for id_, shape in enumerate(shapes)]
+    found = Read(DebeziumFormat(), messages(values))
+    assert found.unreadable == dict.fromkeys((2, 3, 4), "column c: is no geometry")
+    assert [row["c"] for _, row in found.images] == [None, b"\1\0\0\0\1\1"]
 
 
 def test_impossible_dates_are_null_and_counted() -> None:
