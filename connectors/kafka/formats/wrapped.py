@@ -108,8 +108,8 @@ class Unwrapper:
                 return None
             text = json.dumps(schema)
             if text not in self._of_keys:
-                self._of_keys[text] = len(self.shapes)
                 fields = tuple(field for field in connect.fields_of(schema) if field.name != ROUTED)
+                self._of_keys[text] = len(self.shapes)
                 self.shapes.append(Shape(len(self.shapes), fields))
         except (ValueError, RecursionError):
             return None

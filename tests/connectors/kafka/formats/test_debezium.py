@@ -58,6 +58,13 @@ def test_a_key_that_is_half_of_one_with_a_schema_names_no_row() -> None:
     assert (found.messages, found.unreadable.keys()) == ([0], {1})
 
 
+def test_keys_with_a_schema_that_is_none_are_keys_of_the_rows_before() -> None:
+    odd = text({"schema": {"type": "int64"}, "payload": {"id": 1}})
+    given = messages([change("c", None, {"id": 1, "name": "a"}), None, None], [key(1), odd, odd])
+    reading = DebeziumFormat().read(given, TableId("shop", "orders"))
+    assert [group.images.messages.tolist() for group in reading.groups] == [[0, 1, 2]]
+
+
 def test_a_delete_of_nothing_known_is_refused() -> None:
     found = Read(DebeziumFormat(), messages([change("c", None, {"id": 1, "name": "a"}), change("d", None, None)]))
     assert found.unreadable == {1: "a delete with neither the row before nor a key to find it by"}
