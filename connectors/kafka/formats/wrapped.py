@@ -59,8 +59,8 @@ class WrappedPayloads:
     def with_added(
         self, numbers: Sequence[int], added: Sequence[bytes], shapes: Sequence[int | None]
     ) -> WrappedPayloads:
-        """Those and payloads of other messages, in order. A shape that is None is that of the payload before it, of the
-        first one where none is before.
+        """Payloads of more messages among these, in order. A shape that is None is that of the payload before it, or of
+        the first one.
         """
         ends = len(self.texts.data) + np.cumsum([0, *map(len, added)], dtype=np.int64)
         every = np.concatenate((self.numbers, np.array(numbers, np.int64)))
