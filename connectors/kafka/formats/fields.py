@@ -318,8 +318,10 @@ def _shape(item: str) -> bytes | None:
     match json.loads(item):
         case {"wkb": None}:
             return None
-        case {"wkb": str(wkb), **more}:
-            return int(more.get("srid") or 0).to_bytes(4, "little") + base64.b64decode(wkb, validate=True)
+        case {"wkb": str(wkb), "srid": int(srid)}:
+            return srid.to_bytes(4, "little") + base64.b64decode(wkb, validate=True)
+        case {"wkb": str(wkb), **more} if more.get("srid") is None:
+            return bytes(4) + base64.b64decode(wkb, validate=True)
     raise ValueError(item)
 
 
