@@ -16,7 +16,7 @@ from pymysql.constants import COMMAND
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
-from connectors.mysql.server.server_check import announce_reader
+from connectors.mysql.server.server_check import accept_checksums, announce_reader
 from connectors.mysql.server.server_info import query, where_of
 
 HEARTBEAT_S: Final = 10.0
@@ -41,11 +41,10 @@ def prepare_session(
     Raises SourceError and SourceUnavailable.
     """
     period = int(heartbeat_s * 1_000_000_000)
-    query(connection, "SET @master_binlog_checksum = @@GLOBAL.binlog_checksum")
+    accept_checksums(connection, "master_binlog_checksum", *(() if mariadb else ("source_binlog_checksum",)))
     query(connection, f"SET @master_heartbeat_period = {period}, SESSION net_write_timeout = {_WRITE_TIMEOUT_S}")
     announce_reader(connection, str(uuid.uuid4()))
     if not mariadb:
-        query(connection, "SET @source_binlog_checksum = @@GLOBAL.binlog_checksum")
         query(connection, f"SET @source_heartbeat_period = {period}")
         return
     query(connection, "SET @mariadb_slave_capability = 4")

@@ -5,6 +5,7 @@ Source: MySQL `Format_description_event` in `libs/mysql/binlog/event/control_eve
 
 from __future__ import annotations
 
+import re
 import zlib
 from dataclasses import dataclass
 
@@ -43,15 +44,17 @@ def parse(event: bytes, where: str) -> FormatDescription:
     if len(event) < _POST_HEADERS + events.CHECKSUM_SIZE + 1:
         raise CorruptLog("the format description event is too short", where=where)
     version = event[_BODY + 2 : _BODY + 52].rstrip(b"\0").decode("latin-1")
-    _verify(event, where)
+    sums = _has_checksums(version)
+    if sums:
+        _verify(event, where)
     binlog_version = int.from_bytes(event[_BODY : _BODY + 2], "little")
     if binlog_version != 4 or event[_BODY + 56] != events.HEADER_SIZE:
         raise UnsupportedChange(
             f"binary log format version {binlog_version} of server {version!r} is not known",
             where=where,
-            hint="logs of MySQL 5.0 and later and of MariaDB are read",
+            hint="logs of MySQL 5.1 and later and of MariaDB are read",
         )
-    lengths = event[_POST_HEADERS : -events.CHECKSUM_SIZE - 1]
+    lengths = event[_POST_HEADERS : -events.CHECKSUM_SIZE - 1] if sums else event[_POST_HEADERS:]
     for kind, size in _KNOWN.items():
         if kind <= len(lengths) and lengths[kind - 1] not in (size, 0):
             raise UnsupportedChange(
@@ -60,10 +63,17 @@ def parse(event: bytes, where: str) -> FormatDescription:
                 where=where,
                 hint="this server version writes a layout that is not known here",
             )
-    algorithm = event[-events.CHECKSUM_SIZE - 1]
+    algorithm = event[-events.CHECKSUM_SIZE - 1] if sums else _NO_CHECKSUMS
     if algorithm not in (0, 1, 255):
         raise UnsupportedChange(f"checksum algorithm {algorithm} is not known", where=where)
     return FormatDescription(version, "mariadb" in version.lower(), algorithm == 1)
+
+
+def _has_checksums(version: str) -> bool:
+    """Whether a server of that version knows checksums: MySQL does since 5.6.1, all of MariaDB's logs of today do."""
+    number = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    old = number is not None and tuple(map(int, number.groups())) < (5, 6, 1)
+    return not old or "mariadb" in version.lower()
 
 
 def _verify(event: bytes, where: str) -> None:
@@ -82,5 +92,5 @@ def _verify(event: bytes, where: str) -> None:
         raise CorruptLog(
             "wrong checksum of the format description event",
             where=where,
-            hint="copy the file again; logs of servers older than MySQL 5.6.1 have no such checksum and cannot be read",
+            hint="copy the file again",
         )

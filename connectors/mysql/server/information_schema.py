@@ -16,7 +16,7 @@ from connectors.mysql.ddl.defaults import bytes_text, is_bytes
 from connectors.mysql.ddl.versions import with_versions
 from connectors.mysql.server.column_type import parse_column_type, unescape
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.server_info import Row, query, where_of
+from connectors.mysql.server.server_info import Row, query, version_number, where_of
 from connectors.mysql.table import SYSTEM_DATABASES, MySqlColumn, MySqlTable
 
 _DATABASES_ONE_BY_ONE = 50
@@ -79,10 +79,10 @@ def read_tables(connection: MySqlConnection, wanted: Callable[[TableId], bool]) 
     rows = {TableId(str(row[0]), str(row[1])): row for row in query(connection, _TABLES, slow=True)}
     chosen = {table: row for table, row in rows.items() if wanted(table)}
     databases = sorted({table.database for table in chosen})
-    columns = _by_table(rows_of_databases(connection, _COLUMNS, databases), chosen, order=9)
+    mariadb, select = _columns_as_shown(connection)
+    columns = _by_table(rows_of_databases(connection, select, databases), chosen, order=9)
     keys = _by_table(rows_of_databases(connection, _KEYS, databases), chosen, order=3)
     where = where_of(connection)
-    mariadb = "mariadb" in str(query(connection, "SELECT VERSION()")[0][0]).lower()
     return {
         table: _table(table, chosen[table], columns.get(table, ()), keys.get(table, ()), mariadb=mariadb, where=where)
         for table in sorted(chosen)
@@ -96,18 +96,30 @@ def table_reader(connection: MySqlConnection) -> Callable[[TableId], MySqlTable 
     MySQL answers as of the session's transaction, if that has a view. Both functions raise as `read_tables`.
     """
     _show_generated_keys(connection)
-    mariadb = "mariadb" in str(query(connection, "SELECT VERSION()")[0][0]).lower()
+    mariadb, select = _columns_as_shown(connection)
 
     def read(table: TableId) -> MySqlTable | None:
         name = (table.database, table.table)
         rows = query(connection, f"{_TABLES} AND TABLE_SCHEMA = %s AND TABLE_NAME = %s", name)
-        columns = query(connection, f"{_COLUMNS} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 10", name)
+        columns = query(connection, f"{select} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 10", name)
         if not rows or not columns:
             return None
         keys = query(connection, f"{_KEYS} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 4", name)
         return _table(table, rows[0], columns, keys, mariadb=mariadb, where=where_of(connection))
 
     return read
+
+
+def _columns_as_shown(connection: MySqlConnection) -> tuple[bool, str]:
+    """Whether defaults are shown as SQL text, as MariaDB does since 10.2.7, and the query of columns.
+
+    MySQL before 5.7.6 and MariaDB before 10.2.5 show no expressions of generated columns.
+    """
+    version = str(query(connection, "SELECT VERSION()")[0][0])
+    mariadb, number = "mariadb" in version.lower(), version_number(version)
+    if number >= ((10, 2, 7) if mariadb else (5, 7, 6)):
+        return mariadb, _COLUMNS
+    return False, _COLUMNS.replace("GENERATION_EXPRESSION", "''")
 
 
 def _show_generated_keys(connection: MySqlConnection) -> None:

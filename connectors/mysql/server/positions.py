@@ -16,7 +16,7 @@ from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import COPY_ANEW, as_source_error
 from connectors.mysql.server.gtid_range import lacking
-from connectors.mysql.server.server_check import announce_reader, free_server_id
+from connectors.mysql.server.server_check import accept_checksums, announce_reader, free_server_id
 from connectors.mysql.server.server_info import ServerInfo, query, where_of
 
 FIRST_POSITION = 4  # every binlog file begins with a 4-byte magic number
@@ -94,8 +94,7 @@ def last_before(logs: Sequence[BinlogFile], time_s: int, opened_s: Callable[[Bin
 def opened_s(connection: MySqlConnection, file: str) -> int:
     """When the server opened a binlog file: seconds since 1970 of its first event. Closes the connection."""
     try:
-        for name in ("master_binlog_checksum", "source_binlog_checksum"):
-            query(connection, f"SET @{name} = @@GLOBAL.binlog_checksum")
+        accept_checksums(connection, "master_binlog_checksum", "source_binlog_checksum")
         announce_reader(connection, str(uuid.uuid4()))
         query(connection, "SET @mariadb_slave_capability = 4")
         server_id = free_server_id(connection)

@@ -117,6 +117,17 @@ def announce_reader(connection: MySqlConnection, uuid: str) -> None:
     query(connection, "SET @replica_uuid = %s, @slave_uuid = %s", (uuid, uuid))
 
 
+def accept_checksums(connection: MySqlConnection, *names: str) -> None:
+    """Let the server send events with the checksums that its log has; servers before MySQL 5.6.1 have none.
+
+    `names`: the session variables that it looks at, `master_binlog_checksum` and since MySQL 8.0.26
+    `source_binlog_checksum`.
+    """
+    for _, value in query(connection, "SHOW GLOBAL VARIABLES LIKE 'binlog_checksum'"):
+        for name in names:
+            query(connection, f"SET @{name} = %s", (value,))
+
+
 BEYOND = re.compile(r"[^\u0000-\uffff]")
 """A letter that no name has: names are in utf8mb3. MySQL puts ? in its place, MariaDB refuses it."""
 

@@ -162,7 +162,7 @@ def server_settings(connection: MySqlConnection) -> ServerInfo:
         purged=_one_line(values.get("gtid_purged", "")) if flavor == "mysql" else "",
         file="",
         position=0,
-        explicit_timestamps=values.get("explicit_defaults_for_timestamp", "ON").upper() == "ON",
+        explicit_timestamps=values.get("explicit_defaults_for_timestamp", "OFF").upper() == "ON",
         logs_received="ON" in (values.get(name, "").upper() for name in ("log_replica_updates", "log_slave_updates")),
     )
 
@@ -171,6 +171,8 @@ def identity_of(connection: MySqlConnection) -> str:
     """`ServerInfo.identity`, asked by itself."""
     greeting: Any = connection  # PyMySQL's stubs leave the type out
     if "mariadb" in str(greeting.get_server_info()).lower():
+        return f"server-id {query(connection, 'SELECT @@GLOBAL.server_id')[0][0]}"
+    if version_number(str(greeting.get_server_info())) < (5, 6, 0):
         return f"server-id {query(connection, 'SELECT @@GLOBAL.server_id')[0][0]}"
     return str(query(connection, "SELECT @@GLOBAL.server_uuid")[0][0])
 
@@ -203,7 +205,7 @@ def _log_row(connection: MySqlConnection, flavor: Flavor, number: tuple[int, int
     """File, position, binlog_do_db, binlog_ignore_db and, on MySQL, the GTID set; of no log empty."""
     new = flavor == "mysql" and number >= (8, 2, 0)
     rows = query(connection, "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
-    return rows[0] if rows else ("", 0, "", "", "")
+    return (*rows[0], "")[:5] if rows else ("", 0, "", "", "")
 
 
 def _executed(connection: MySqlConnection, flavor: Flavor, logged: Row) -> str:

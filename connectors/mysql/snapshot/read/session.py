@@ -24,10 +24,11 @@ LONGEST_WAIT_S: Final = 3600.0
 """For the next bytes of a result: a filter may leave out many rows before one that is sent."""
 _READER: Final = (
     "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = NULL, net_write_timeout = 86400, "
-    "lock_wait_timeout = {lock_wait_s}, sql_select_limit = 18446744073709551615, sql_big_selects = 1, {no_limit} = 0"
+    "lock_wait_timeout = {lock_wait_s}, sql_select_limit = 18446744073709551615, sql_big_selects = 1"
 )
-"""Values as stored, no limit of rows or time, long time-outs for a reader that pauses, a short one for locks."""
-_NO_LIMIT: Final = {"mysql": "max_execution_time", "mariadb": "max_statement_time"}
+"""Values as stored, no limit of rows, long time-outs for a reader that pauses, a short one for locks."""
+_TIME_LIMITS: Final = {"mysql": ("max_execution_time", (5, 7, 8)), "mariadb": ("max_statement_time", (10, 1, 1))}
+"""The variable that ends statements after a time, and the first version that has it."""
 _PREPARED_DENIED: Final = ("1401", "1227")
 _ENGINE: Final = (
     "SELECT t.ENGINE, t.TABLE_TYPE, e.TRANSACTIONS FROM information_schema.TABLES t "
@@ -62,7 +63,10 @@ class ChunkSessions:
             self.side.close()
             raise
         try:
-            query(self.reader, _READER.format(lock_wait_s=lock_wait_s, no_limit=_NO_LIMIT[self.info.flavor]))
+            query(self.reader, _READER.format(lock_wait_s=lock_wait_s))
+            limit, since = _TIME_LIMITS[self.info.flavor]
+            if self.info.version_number >= since:
+                query(self.reader, f"SET SESSION {limit} = 0")
             query(self.reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         except BaseException:
             self.close()
