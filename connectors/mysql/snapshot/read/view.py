@@ -96,7 +96,8 @@ def open_view(
     sessions.give_up_view()
     versioned = sessions.check_engine(table.id)
     low, gtids = _low(sessions, note, margin_s, clock, retry)
-    query(sessions.reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+    old = not sessions.info.mariadb and sessions.info.version_number < (5, 6, 5)
+    query(sessions.reader, f"START TRANSACTION WITH CONSISTENT SNAPSHOT{'' if old else ', READ ONLY'}")
     opened_ms = int(clock() * 1000)
     if sessions.info.mariadb:
         low = high = behind_checkpoints(_snapshot_position(sessions), sessions.events_from, is_old)
