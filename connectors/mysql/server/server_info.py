@@ -33,7 +33,7 @@ class ServerInfo:
 
     Attributes:
         version: as the server says it; `version_number` is (major, minor, patch).
-        server_uuid: MySQL's; empty on MariaDB, which has none.
+        server_uuid: MySQL's since 5.6; empty on MariaDB, which has none.
         gtid: transactions carry GTIDs (MariaDB: always; MySQL: gtid_mode ON).
         executed: the GTID set or position at `file`/`position`, in the server's spelling on one line; may be empty.
         purged: MySQL's gtid_purged; empty on MariaDB.
@@ -170,9 +170,8 @@ def server_settings(connection: MySqlConnection) -> ServerInfo:
 def identity_of(connection: MySqlConnection) -> str:
     """`ServerInfo.identity`, asked by itself."""
     greeting: Any = connection  # PyMySQL's stubs leave the type out
-    if "mariadb" in str(greeting.get_server_info()).lower():
-        return f"server-id {query(connection, 'SELECT @@GLOBAL.server_id')[0][0]}"
-    if version_number(str(greeting.get_server_info())) < (5, 6, 0):
+    version = str(greeting.get_server_info())
+    if "mariadb" in version.lower() or version_number(version) < (5, 6, 0):
         return f"server-id {query(connection, 'SELECT @@GLOBAL.server_id')[0][0]}"
     return str(query(connection, "SELECT @@GLOBAL.server_uuid")[0][0])
 

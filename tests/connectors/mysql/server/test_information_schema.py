@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pymysql
 import pytest
+from pymysql.cursors import Cursor
 
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
 from connectors.mysql.server.information_schema import charset_of, read_tables, table_ids
+from connectors.mysql.server.server_check import accept_checksums
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 pytestmark = pytest.mark.mysql
@@ -214,3 +219,26 @@ def test_a_thousand_tables_take_a_few_queries(any_server: MySqlServer) -> None:
 )
 def test_the_charset_of_a_collation(collation: str, charset: str) -> None:
     assert charset_of(collation) == charset
+
+
+class OfMySql55(Cursor):
+    """Answers as MySQL 5.5 does where 9.7 has more."""
+
+    def execute(self, query: Any, args: Any = None) -> int:
+        for name, code in (("GENERATION_EXPRESSION", 1054), ("@@GLOBAL.binlog_checksum", 1193)):
+            if name in query:
+                raise pymysql.err.OperationalError(code, f"Unknown column or variable '{name}'")
+        query = query.replace("LIKE 'binlog_checksum'", "LIKE 'no such variable'")
+        return super().execute("SELECT '5.5.9-log'" if query == "SELECT VERSION()" else query, args)
+
+
+def test_a_server_that_shows_no_expressions_and_knows_no_checksums(mysql_server: MySqlServer) -> None:
+    database = mysql_server.new_database()
+    mysql_server.execute("CREATE TABLE a (id INT PRIMARY KEY, b VARCHAR(5) DEFAULT 'x')", database=database)
+    connection = mysql_server.connect(cursorclass=OfMySql55)
+    try:
+        found = read_tables(connection, lambda table: table.database == database)
+        accept_checksums(connection, "master_binlog_checksum")
+    finally:
+        connection.close()
+    assert found[TableId(database, "a")].columns[1].default == "x"
