@@ -20,7 +20,7 @@ once; 141 the output was closed by its reader. CDC_DEBUG=1 shows where an error 
 
 app = typer.Typer(
     name="cdc",
-    help="Change data capture pipelines in YAML: MySQL and MariaDB binlogs to tables, exactly once.",
+    help="Change data capture pipelines in YAML: MySQL, MariaDB and Kafka topics to tables and topics, exactly once.",
     epilog=" ".join(EXIT_CODES.split()),
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
