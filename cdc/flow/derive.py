@@ -169,14 +169,15 @@ class Derivation:
         """The same that an earlier run has come to for the batch, which it may have carried out.
 
         Where the file was edited since they are others: nobody knows then what is in the shadow tables that those have
-        touched, and these begin again.
+        touched, and these begin again; columns that those have taken away are added again.
         """
         now = self.circumstances(batch)
         found = batch_outcome(now, before, events)
         if self._tries and self._tries[-1].digest != _try_of(found.operations).digest:
-            operations = (each for one in self._tries for each in one.operations)
+            operations = [each for one in self._tries for each in one.operations]
             touched = {table for name, table in operations if name in _SHADOW_CHANGES}
-            found = batch_outcome(now, before, events, touched)
+            lacking = {table for name, table in operations if name in ("drop.column", "rename.column")}
+            found = batch_outcome(now, before, events, touched, lacking)
         return found
 
     def _check_orders(self, tables: Tables, batch: int) -> None:

@@ -111,6 +111,12 @@ class Machine:
             begin_shadow(self.tables, table, None)
             self._handle_inside()
 
+    def restore_columns(self, table: TableId) -> None:
+        """A sink table has all of its columns again that an earlier try of the batch has taken away."""
+        schema = self.tables.sinks.schemas.get(table)
+        if schema is not None:
+            self.tables.sinks.plan(CreateTable(table, schema))
+
     def drop_left_shadow(self, table: TableId) -> None:
         """A shadow table that an earlier try of the batch has created goes, unless this one has it too."""
         sinks = self.tables.sinks
@@ -284,16 +290,22 @@ def unfit_rows(tables: Tables, routes: RouteTable) -> Iterator[on.RowsUnfit]:
 
 
 def batch_outcome(
-    now: Circumstances, before: Tables, events: Iterable[on.Event], touched: Iterable[TableId] = ()
+    now: Circumstances,
+    before: Tables,
+    events: Iterable[on.Event],
+    touched: Iterable[TableId] = (),
+    lacking: Iterable[TableId] = (),
 ) -> BatchOutcome:
     """The outcome of events, behind the changes that the present routes make.
 
     `touched`: sink tables of whose shadow tables nobody knows what is in them: they begin again, or go where there are
-    to be none.
+    to be none. `lacking`: sink tables that may lack columns.
 
     Raises ChangeRefused where the run stops, EngineError for an event that cannot be, EditRefused.
     """
     machine, touched = Machine(now, before), sorted(touched)
+    for table in sorted(lacking):
+        machine.restore_columns(table)
     for table in touched:
         machine.begin_shadow_again(table)
     machine.apply_routes()

@@ -11,6 +11,7 @@ from asked_source import AskedSource
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, EditRefused, SinkError
+from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
@@ -20,7 +21,9 @@ from cdc.schema import (
     Column,
     CreateTable,
     DataType,
+    DropColumn,
     DropTable,
+    RenameColumn,
     RenameTable,
     SchemaChange,
     TableId,
@@ -222,6 +225,26 @@ def test_a_rename_that_was_carried_out_and_is_not_planned_any_more_is_taken_back
     sink.away = False
     pipeline.run(edited)
     assert {table: pipeline.ids(table) for table in sink.tables} == left
+
+
+@pytest.mark.parametrize(
+    "change", [DropColumn(A, "note"), RenameColumn(A, "note", "text")], ids=lambda change: type(change).__name__
+)
+def test_a_column_that_was_taken_away_and_stays_by_the_edited_file_is_added_again(
+    tmp_path: Path, change: SchemaChange
+) -> None:
+    pipeline = Pipeline(tmp_path, source := AskedSource([CreateTable(A, WIDE), rows(WIDE, 1)], {}))
+    pipeline.sink = sink = Away()
+    pipeline.run(to())
+    after = apply_changes({A: WIDE}, [change])[A]
+    source.add(change, rows(after, 2, sequence=3))
+    sink.away = True
+    with pytest.raises(SinkError, match="is away"):
+        pipeline.run(to())
+    sink.away = False
+    pipeline.run(to(behavior="lenient"))
+    assert pipeline.ids(A) == [1, 2]
+    assert "note" in sink.rows(A)[-1]
 
 
 def test_one_that_cannot_be_taken_back_refuses_the_edit(tmp_path: Path) -> None:
