@@ -154,7 +154,7 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
         if isinstance(change, RenameColumns):
             check_held_back(change, sink)
         why = "ignored" if behavior is Behavior.IGNORE else "left out"
-        return Outcome(_without_values(change, sink), held=f"{described(change)} is {why}: {_kept(change)}")
+        return Outcome(_without_values(change, sink), held=f"{described(change)} is {why}: {_effect(change)}")
     if behavior is Behavior.LENIENT:
         return _lenient(change, sink, source)
     return fitted(change, sink)
@@ -175,7 +175,7 @@ def described(change: SchemaChange) -> str:
             return change_name(change)
 
 
-def _kept(change: SchemaChange) -> str:
+def _effect(change: SchemaChange) -> str:
     match change:
         case AddColumn(column=column):
             return f"values of {column.name} do not get into the sink"

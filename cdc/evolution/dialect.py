@@ -84,7 +84,7 @@ class Dialect(TableRules[T]):
         """A copy, made as the table has to be, takes its place. May be begun anew at any point before the last."""
         old, new = operation.actual, operation.new
         copy = replace(new, id=operation.copy)
-        chosen = [(column.name, self._kept(operation, column)) for column in new.columns]
+        chosen = [(column.name, self._copied_value(operation, column)) for column in new.columns]
         drop = self.drop_copy(copy.id)
         texts = [
             drop,
@@ -95,7 +95,7 @@ class Dialect(TableRules[T]):
         for sql in texts:
             yield Statement(operation.table, sql, undo=drop)
 
-    def _kept(self, operation: op.RebuildTable, column: ActualColumn[T]) -> str:
+    def _copied_value(self, operation: op.RebuildTable, column: ActualColumn[T]) -> str:
         conversion = operation.values.get(column.name)
         if conversion is not None:
             return self.expression(conversion)

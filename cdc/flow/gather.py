@@ -139,10 +139,10 @@ def merged_metadata(blocks: Sequence[ChangeBlock]) -> Metadata | None:
     pieces = sorted(ends.items(), key=lambda item: item[1])
     if len(pieces) < 2:
         return blocks[0].metadata if not pieces else pieces[0][0]
-    if all(asked is None for asked, _ in pieces):
+    if all(read is None for read, _ in pieces):
         return None
 
-    def asked(name: str, sequence: pa.Array) -> pa.Array:
+    def read(name: str, sequence: pa.Array) -> pa.Array:
         place = np.searchsorted([end for _, end in pieces], sequence.to_numpy())
         parts, order = [], []
         for number, (own, _) in enumerate(pieces):
@@ -156,7 +156,7 @@ def merged_metadata(blocks: Sequence[ChangeBlock]) -> Metadata | None:
         back[np.concatenate(order)] = np.arange(len(sequence))
         return found.take(pa.array(back))
 
-    return asked
+    return read
 
 
 def _alike(parts: list[pa.Array]) -> list[pa.Array]:

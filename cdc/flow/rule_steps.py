@@ -85,7 +85,7 @@ class RuleSteps:
             return
         for block in blocks:
             made = self._applied(self._runner, block)
-            self._keep(self._runner)
+            self._write_dead_letters(self._runner)
             if len(made) or not len(block):
                 yield made
         for reason, counts in (
@@ -103,7 +103,7 @@ class RuleSteps:
             if self._answers is not None:
                 self._answers.save()
 
-    def _keep(self, runner: RuleRunner) -> None:
+    def _write_dead_letters(self, runner: RuleRunner) -> None:
         """Write the rows that were left out of a block."""
         letters = runner.counts.letters
         if not letters:

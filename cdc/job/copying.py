@@ -24,32 +24,32 @@ class Copying:
     """Asks the source now and then, and passes on what changed. Tables have their times from the making on.
 
     Args:
-        ask: the source's `progress`.
+        read: the source's `progress`.
         store: that of the state directory.
         say: writes a log line with fields.
     """
 
     def __init__(
         self,
-        ask: Callable[[], Sequence[TableProgress]],
+        read: Callable[[], Sequence[TableProgress]],
         store: Store,
         say: Callable[..., None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._ask, self._store, self._say, self._clock = ask, store, say, clock
+        self._read, self._store, self._say, self._clock = read, store, say, clock
         self._tables: Sequence[TableProgress] = ()
         self._states: dict[TableId, str] = {}
         self._copied: set[TableId] = set()
-        self._asked_s = self._said_s = 0.0
-        ask()  # tables that are snapshotted before the first look have their times, too
+        self._read_s = self._said_s = 0.0
+        read()  # tables that are snapshotted before the first look have their times, too
 
     def update(self, *, last: bool = False) -> None:
         """Ask when a second has passed, or for the last time."""
         now = self._clock()
-        if not last and now - self._asked_s < _WRITE_S:
+        if not last and now - self._read_s < _WRITE_S:
             return
-        before, self._asked_s = self._tables, now
-        self._tables = tuple(self._ask())
+        before, self._read_s = self._tables, now
+        self._tables = tuple(self._read())
         self._say_ends()
         if not self._tables or self._tables == before:
             return

@@ -51,7 +51,7 @@ class Edits:
     def __init__(self, spec: PipelineSpec, middle: Middle, state: StateDir) -> None:
         """`middle` is the file, compiled."""
         self._spec, self._middle, self._state = spec, middle, state
-        self._log, self._kept = CommitLog(state.commits), Fingerprints(state.store)
+        self._log, self._fingerprints = CommitLog(state.commits), Fingerprints(state.store)
         self._now = fingerprint_of(spec)
 
     def check_sink(self, sink: Sink) -> None:
@@ -59,7 +59,7 @@ class Edits:
 
         Asks the sink only where it can remember the pipeline.
         """
-        before, committed = self._kept.read(), self._log.committed()
+        before, committed = self._fingerprints.read(), self._log.committed()
         if before is not None and before.sink != self._now.sink:
             raise self._refused("sink.type", before.sink, self._now.sink)
         moved = before is not None and not before.same_place(self._now)
@@ -114,7 +114,7 @@ class Edits:
 
         The source is asked for its tables only where there are new patterns. Raises SourceError.
         """
-        before = self._kept.read()
+        before = self._fingerprints.read()
         if before is None or not source.lists_all_tables:
             return
         if {*self._now.patterns} - {*before.patterns}:
@@ -126,7 +126,7 @@ class Edits:
         Before anything that was decided is committed. What passes is the new state of things: the first batch finds
         that routes are others, and snapshots of tables that go elsewhere are ordered with that.
         """
-        before = self._kept.read()
+        before = self._fingerprints.read()
         if before is not None and (last := self._log.last()) >= 0:
             known = TableLog(self._state.store).at(last)
             tables = sorted(filter(source.captures, known.source))
@@ -142,7 +142,7 @@ class Edits:
             where = ", ".join(self._now.at) or self._now.sink
             SinkTables(source, sink, self._state, where, self._middle).restore(filled)
         if before != self._now:
-            self._kept.write(self._now)
+            self._fingerprints.write(self._now)
 
     def _check_moved(
         self,

@@ -54,7 +54,7 @@ class RunLock:
         except OSError as error:
             raise state_error(self._path, error) from error
         try:
-            self._take(file)
+            self._acquire(file)
         except OSError as error:
             file.seek(0)
             holder = _holder(file.read())
@@ -73,7 +73,7 @@ class RunLock:
         self._file = file
         self._write({"driver": os.getpid()})
 
-    def _take(self, file: IO[str]) -> None:
+    def _acquire(self, file: IO[str]) -> None:
         """Lock the file, also while somebody looks whether it is (`locked`). Raises OSError when another run has."""
         for _ in range(_LOOKS):
             try:

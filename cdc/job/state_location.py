@@ -70,7 +70,7 @@ def named_location(given: str | Path) -> StateLocation:
         raise StateError("names no place in a store", where=str(given), hint=hint)
     name = f"{url[1].lower()}://{bucket}/{prefix}"
     short = hashlib.sha256(name.encode()).hexdigest()[:12]
-    folder = f"{_letters(prefix.rpartition('/')[2])[:40]}-{short}"
+    folder = f"{_file_name(prefix.rpartition('/')[2])[:40]}-{short}"
     cache = os.environ.get("CDC_STATE_CACHE", "")
     kept = of_this_machine(cache, "CDC_STATE_CACHE", "name a folder") if cache else cache_folder(os.environ) / "state"
     return StateLocation(kept.absolute() / folder, name)
@@ -273,12 +273,12 @@ def folder_name(name: str) -> str:
 
     Raises StateError for a name that has none, or whose folder would be one of the state root's own files.
     """
-    found = _letters(name)
+    found = _file_name(name)
     if not found or found.lower() in OF_THE_ROOT:
         why = "has no letter" if not found else "is a name that the folder of all state directories uses itself"
         raise StateError(f"the pipeline's name {why}", where=name, hint="give it another pipeline.name")
     return found
 
 
-def _letters(name: str) -> str:
+def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".")

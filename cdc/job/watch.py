@@ -103,7 +103,7 @@ class Watch:
         self._retry, self._again, self._again_at = retry, Backoff(retry, _AGAIN), 0
         self._runner, self._progress, self._monitor = runner, progress, monitor
         self._state, self._signals = state, signals
-        self._stopping = self._over = self._gave_up = False
+        self._stopping = self._finished = self._gave_up = False
 
     def until_end(self) -> None:
         """Returns when the query ended by itself or was stopped; raises what it failed with."""
@@ -115,7 +115,7 @@ class Watch:
                 hint="see the lines above; a run after this one continues at the last committed batch",
             ) from error
         finally:
-            self._over = True
+            self._finished = True
             self._runner.finish()
         if self._runner.error is not None and not self._gives_up(self._runner.error):
             raise self._runner.error
@@ -124,10 +124,10 @@ class Watch:
         while not self._ended():
             self.report()
             self._warm_once()
-            if self._asked() and self._stop() and not self._drains():
+            if self._is_stop_requested() and self._stop() and not self._drains():
                 return
 
-    def _asked(self) -> bool:
+    def _is_stop_requested(self) -> bool:
         """Whether somebody wants the query to end: in this process, or with a request in the state directory."""
         if not self._stopping and self._state.stop_requested():
             self._signals.stop.set()
@@ -222,7 +222,7 @@ class Watch:
         try:
             warm()
         except Exception:
-            if not self._over:
+            if not self._finished:
                 raise
 
     def _stop(self) -> bool:
@@ -244,4 +244,4 @@ class Watch:
 
     def report(self) -> None:
         """Show what happened since the last call."""
-        self._monitor.update(self._query, last=self._over)
+        self._monitor.update(self._query, last=self._finished)

@@ -70,7 +70,7 @@ def check_here(wanted: Installed) -> None:
 
 def check(wanted: Installed, found: Installed, machine: str, python: str) -> None:
     """Raise EngineError when an executor's Python has not what the driver's has. Any process. Pure."""
-    others = [_told(name, version, found.get(name, "")) for name, version in wanted.items()
+    others = [_difference(name, version, found.get(name, "")) for name, version in wanted.items()
               if found.get(name, "") != version]  # fmt: skip
     if others:
         raise EngineError(
@@ -80,7 +80,7 @@ def check(wanted: Installed, found: Installed, machine: str, python: str) -> Non
         )
 
 
-def _told(name: str, wanted: str, found: str) -> str:
+def _difference(name: str, wanted: str, found: str) -> str:
     if not found:
         return f"{name} is missing there" if name != CODE else "the package cdc is missing there"
     if name == CODE:

@@ -54,9 +54,9 @@ class Forks:
         process of its own does first what takes long, such as compiling kernels, which are then on disk.
         """
         data = cloudpickle.dumps(what)  # type: ignore[no-untyped-call]
-        return (self._asked(b"t", data) if busy else "") or self._asked(b"w", data)
+        return (self._load(b"t", data) if busy else "") or self._load(b"w", data)
 
-    def _asked(self, kind: bytes, data: bytes) -> str:
+    def _load(self, kind: bytes, data: bytes) -> str:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
             with reached(self._socket) as path:
                 server.connect(path)

@@ -48,22 +48,22 @@ class WithoutExecutors:
 
     def __init__(self, warn: Callable[[str], None], waiting: Callable[[str], None], cancel: Callable[[], None]) -> None:
         self._warn, self._waiting, self._cancel = warn, waiting, cancel
-        self._waited_s, self._told = 0.0, False
+        self._waited_s, self._warned = 0.0, False
 
     def look(self, work: SparkWork, passed_s: float, *, stopping: bool) -> None:
         """`passed_s` seconds after the last look."""
         if not work.waits or work.executors:
-            if self._told:
+            if self._warned:
                 self._waiting("")
-            self._waited_s, self._told = 0.0, False
+            self._waited_s, self._warned = 0.0, False
             return
         if stopping:
             self._cancel()
         self._waited_s += passed_s
-        if self._waited_s >= TOLD_AFTER_S and not self._told:
+        if self._waited_s >= TOLD_AFTER_S and not self._warned:
             self._warn(TOLD)
             self._waiting(WAITING)
-            self._told = True
+            self._warned = True
 
 
 @contextlib.contextmanager
