@@ -20,22 +20,15 @@ from itertools import dropwhile
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
+from cdc.evolution.order import ALTERATIONS, whole_tables_first
 from cdc.flow.attempt import Apply, Attempts
 from cdc.flow.derive import Derivation, Derived
 from cdc.flow.middle import Middle
 from cdc.route import Target
 from cdc.schema import (
-    AddColumn,
-    AlterColumnType,
     AlterPrimaryKey,
-    AlterTableComment,
     CreateShadow,
-    CreateTable,
-    DropColumn,
     DropShadow,
-    DropTable,
-    RenameColumn,
-    RenameColumns,
     RenameTable,
     SchemaChange,
     SwapShadow,
@@ -52,8 +45,7 @@ from cdc.tables.machine import Machine
 from cdc.tables.sinks import with_shard
 from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, PairState, TableState
 
-_ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn, RenameColumns)
-_WITH_COPY = (*_ALTERS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
+_WITH_COPY = (*ALTERATIONS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
 
 
 _START_ANEW = "start anew with an empty --state-dir and sink table, or leave the table out"
@@ -63,50 +55,6 @@ _LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out
 def _is_copied_with(change: SchemaChange) -> bool:
     """Whether a copy of the table has the change behind it; also one that another copy begins or ends with."""
     return isinstance(change, _WITH_COPY)
-
-
-def whole_tables_first(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
-    """The changes of a batch with those of a table's columns behind what happens to it as a whole; pure.
-
-    No row stands between them, so they come to the same: a table that is dropped need not be altered or copied before,
-    one that is emptied or renamed can be altered after it. Others keep their places.
-    """
-    found: list[tuple[int, SchemaChange]] = []
-    waiting: dict[TableId, list[tuple[int, SchemaChange]]] = {}
-    for place, change in enumerate(changes):
-        if isinstance(change, _ALTERS):
-            waiting.setdefault(change.table, []).append((place, change))
-            continue
-        before = waiting.pop(change.table, [])
-        if isinstance(change, DropTable):
-            found = _without_alters(found, change)
-        found.append((place, change))
-        if isinstance(change, RenameTable):
-            moved = [(place, replace(other, table=change.new_table)) for _, other in before]
-            waiting.setdefault(change.new_table, []).extend(moved)
-        elif isinstance(change, TruncateTable) and not change.copied:
-            waiting[change.table] = [(place, other) for _, other in before]
-        elif not isinstance(change, DropTable):
-            found += before
-    for rest in waiting.values():
-        found += rest
-    return [change for _, change in sorted(found, key=lambda entry: entry[0])]
-
-
-def _without_alters(found: Sequence[tuple[int, SchemaChange]], last: DropTable) -> list[tuple[int, SchemaChange]]:
-    """Without what altered the columns of this table, or began a copy of it, back to where it began."""
-    kept: list[tuple[int, SchemaChange]] = []
-    name: TableId | None = last.table
-    for place, change in sorted(found, key=lambda entry: entry[0])[::-1]:  # those of one place turned round, too
-        under_it = change.table == name
-        if under_it and isinstance(change, (*_ALTERS, CreateShadow)):
-            continue
-        kept.append((place, change))
-        if isinstance(change, RenameTable) and change.new_table == name:
-            name = change.table
-        elif under_it and isinstance(change, (CreateTable, RenameTable)):
-            name = None  # what comes before is another table's
-    return kept[::-1]
 
 
 class RefusedChanges:
@@ -191,7 +139,7 @@ class RefusedChanges:
         """Whether a snapshot is the way out, or the change may be left out."""
         if self._leaves_out and not isinstance(change, AlterPrimaryKey):
             return True
-        if isinstance(change, _ALTERS) and not self._is_followed(change):
+        if isinstance(change, ALTERATIONS) and not self._is_followed(change):
             return True
         source = self._curable_source(change, error)
         always = source is not None and self._source.snapshots(source) is Snapshots.ALWAYS

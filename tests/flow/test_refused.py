@@ -16,7 +16,6 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.flow.offsets import source_offset
-from cdc.flow.refused import whole_tables_first
 from cdc.job.pausing import check_known
 from cdc.route import RouteTable
 from cdc.schema import (
@@ -24,12 +23,10 @@ from cdc.schema import (
     AlterColumnType,
     AlterPrimaryKey,
     Column,
-    CreateShadow,
     CreateTable,
     DataType,
     DropColumn,
     DropTable,
-    RenameColumn,
     RenameTable,
     SchemaChange,
     TableId,
@@ -326,39 +323,6 @@ def test_no_shadow_table_stays_of_a_snapshot_that_a_refused_change_has_ended() -
     source.snapshots = lambda table: Snapshots.ALWAYS  # type: ignore[method-assign]
     run_in_memory(source, sink, middle=how())
     assert sink.tables == {A}
-
-
-def test_changes_of_columns_wait_for_those_of_their_table() -> None:
-    more, gone, named = AddColumn(A, Column("more", INT)), DropColumn(B, "v"), RenameColumn(A, "more", "less")
-    assert whole_tables_first([more, gone, named]) == [more, gone, named]
-    assert whole_tables_first([more, gone, RenameTable(A, ALL), RenameTable(B, A), DropColumn(A, "id")]) == [
-        RenameTable(A, ALL), replace(more, table=ALL), RenameTable(B, A), replace(gone, table=A), DropColumn(A, "id"),
-    ]  # fmt: skip
-    assert whole_tables_first([more, TruncateTable(A), named, gone, DropTable(A)]) == [
-        TruncateTable(A),
-        gone,
-        DropTable(A),
-    ]
-    copying = [more, CreateShadow(A, MORE), TruncateTable(A, copied=True), named]
-    assert whole_tables_first(copying) == copying
-    other = CreateShadow(B, MORE)
-    assert whole_tables_first([more, CreateShadow(A, MORE), named, other, DropTable(A)]) == [other, DropTable(A)]
-    of_another = [CreateShadow(A, MORE), RenameTable(A, ALL), CreateTable(A, BEFORE), DropTable(A)]
-    assert whole_tables_first(of_another) == of_another
-    assert whole_tables_first([CreateShadow(A, MORE), named, RenameTable(A, ALL)]) == [
-        CreateShadow(A, MORE), RenameTable(A, ALL), replace(named, table=ALL),
-    ]  # fmt: skip
-    in_turn = [more, CreateShadow(A, None), named, CreateShadow(A, None), RenameTable(A, ALL)]
-    assert whole_tables_first([*in_turn, DropTable(ALL)]) == [RenameTable(A, ALL), DropTable(ALL)]
-    assert whole_tables_first([*in_turn, CreateShadow(ALL, MORE)]) == [*in_turn, CreateShadow(ALL, MORE)]
-    at_one_place = [CreateShadow(A, MORE), named, RenameTable(A, ALL), DropTable(B)]
-    assert whole_tables_first(at_one_place) == [
-        CreateShadow(A, MORE), RenameTable(A, ALL), replace(named, table=ALL), DropTable(B),
-    ]  # fmt: skip
-    in_place = [more, CreateShadow(A, MORE)]
-    assert whole_tables_first(in_place) == in_place
-    others = [RenameTable(A, ALL), named, CreateShadow(A, None), RenameTable(B, A), CreateShadow(A, MORE)]
-    assert whole_tables_first(others) == others
 
 
 def test_a_change_that_a_table_of_several_does_not_take_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ A model of a source that snapshots in two chunks, and of a sink with live and sh
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from tiers import EXHAUSTIVE
 from cdc.block import LOGGED, Stream
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
+from cdc.route import Target
 from cdc.schema import (
     CreateShadow,
     CreateTable,
@@ -219,6 +221,11 @@ class Life:
         if self.source.tables and self.chance.random() < 0.25:
             kinds = (on.PauseRequested, on.ResumeRequested, on.ResumeRequested, on.SnapshotRequested)
             yield self.chance.choice(kinds)(self.chance.choice(sorted(self.source.tables)))
+        if self.behavior is Behavior.EVOLVE and self.chance.random() < 0.1:  # the behavior was another one before
+            pairs = sorted(pair for pair in self.tables.pairs if pair[1] in self.tables.sinks)
+            if pairs:
+                source, table = self.chance.choice(pairs)
+                yield on.RowsUnfit(source, Target(table))
 
     def _orders(self, found: list[on.Event], share: float) -> None:
         for table in sorted(self._open() & self.source.tables.keys()):
@@ -248,7 +255,9 @@ class Life:
         for operation in plan.operations:
             self.sink.apply(operation)
         self.told |= {notice.table for notice in plan.notices if not notice.done}
-        self.renamed |= {notice.table for notice in plan.notices if notice.name == "rename.table"}
+        renames = [notice for notice in plan.notices if notice.name == "rename.table"]
+        places = [place for notice in renames for place in re.findall(r" stay in (\S+),", notice.text)]
+        self.renamed |= {*(notice.table for notice in renames), *map(TableId.parse, places)}
         for table, key, value, streams in self.source.take():
             for target in self.route.targets(table):
                 state = plan.after.state((table, target.table))
