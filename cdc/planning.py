@@ -141,7 +141,7 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
 
     Raises SourceError, SinkError, SpecError, StateError; EngineError without a driver.
     """
-    from cdc.replanning import known_tables, notes_since
+    from cdc.replanning import known_tables, notes_since, unfit_notes
     from cdc.source import Context
     from cdc.state.fingerprint import Fingerprints
     from cdc.state.store import LocalStore
@@ -163,7 +163,8 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             plan = make_plan(spec, middle, tables, sink, known_sinks, paused, sink.keyless)
             plan = with_existing_rows(plan, middle.existing_rows, source, sink, known_sinks)
             since = () if state is None else notes_since(state, middle.rules, sink, spec.sink, paused)
-            return replace(plan, notes=(*plan.notes, *since), unmatched=tuple(map(str, missing)))
+            unfit = () if state is None else unfit_notes(state, middle, source)
+            return replace(plan, notes=(*plan.notes, *since, *unfit), unmatched=tuple(map(str, missing)))
         finally:
             source.stop()
 

@@ -13,14 +13,18 @@ from cdc.errors import ChangeRefused, SpecError
 from cdc.flow.rule_edits import edits, rule_changes, texts_of
 from cdc.options import SinkOptions
 from cdc.schema import CreateTable, TableId
+from cdc.source import Snapshots
 from cdc.state.decisions import CommitLog
 from cdc.state.fingerprint import Fingerprints
 from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
+from cdc.tables.machine import unfit_rows
 from cdc.tables.states import Schemas
 
 if TYPE_CHECKING:
+    from cdc.flow.middle import Middle
     from cdc.sink import Sink
+    from cdc.source import Source
     from cdc.state.directory import StateDir
     from cdc.transform.rules import Rules
 
@@ -53,6 +57,19 @@ def notes_since(
     if kept is not None and (moved := moved_rows(kept.naming, options, tables.sink)):
         notes.append(f"a run would stop: {moved}")
     return [*notes, *_altered(sink, tables.sink)]
+
+
+def unfit_notes(state: StateDir, middle: Middle, source: Source) -> Sequence[str]:
+    """Lines about tables that the edited behavior gives columns which were left out before. Raises StateError."""
+    last = CommitLog(state.commits).last()
+    if last < 0 or not middle.policy.exact:
+        return ()
+    notes = []
+    for each in unfit_rows(TableLog(state.store).at(last).tables, middle.routes):
+        able = source.snapshots(each.table) is not Snapshots.NEVER
+        then = "is re-snapshotted for that" if able else "stops a run with its next rows"
+        notes.append(f"{each.target.table}: columns of {each.table} were left out here before; {each.table} {then}")
+    return notes
 
 
 def _edited(tables: TableViews, rules: Rules | None, paused: Collection[TableId]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.flow.offsets import source_offset
 from cdc.job.pausing import check_known
+from cdc.replanning import unfit_notes
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
@@ -366,6 +367,10 @@ def test_columns_that_were_left_out_come_with_an_edit_of_the_behavior_or_a_copy_
     routes, coercion = RouteTable(), Coercion("fail")
     begun = run_in_memory(source, sink, middle=Middle(routes, before, coercion), state=tmp_path)
     assert "more" not in sink.rows(A)[-1]
+    noted = unfit_notes(StateDir(tmp_path), Middle(routes, after or before), source)
+    assert [*noted] == ([] if after is None else [
+        "shop.a: columns of shop.a were left out here before; shop.a is re-snapshotted for that"
+    ])  # fmt: skip
     if after is None:
         Mailbox(StateDir(tmp_path).store).add(A, RequestKind.SNAPSHOT)
     source.add(block(A, wide, [("+I", {"id": 4, "v": 4, "more": 4})], sequence=4))
