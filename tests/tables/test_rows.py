@@ -97,11 +97,12 @@ class Source:
             self.running.pop(table, None)
             found.append(on.TableTruncated(table))
         elif kind in ("unsure", "same", "gap"):
+            certain = kind == "same" and table not in self.running
             self.void(found, table)
             self.silently(table, same_keys=kind == "same")
             found.append(on.RowsUncertain(table, on.Uncertain("values", same_rows=kind == "same"), gap=kind == "gap"))
             if kind != "unsure" or self.chance.random() < 0.5:
-                self.begin(found, table, keys_certain=kind == "same")
+                self.begin(found, table, keys_certain=certain)
         elif kind == "rename" and absent:
             new = self.chance.choice(absent)
             self.void(found, table)
