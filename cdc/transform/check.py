@@ -106,6 +106,10 @@ def _check(node: Node, scope: Scope) -> Typed:
     if isinstance(node, Cast):
         return _cast(node, _check(node.arg, scope))
     args = [_check(arg, scope) for arg in node.args]
+    lost = next((arg for arg in args if isinstance(arg.type, IntervalType)), None)
+    if lost is not None and node.name not in _ARITHMETIC:
+        hint = "such as t + INTERVAL '1' DAY"
+        raise mistake(lost.span, "an INTERVAL can only be added to a date or time, or taken from one", hint)
     rule = _OPERATORS.get(node.name)
     if rule is not None:
         return rule(args, node.span)
@@ -181,9 +185,10 @@ def _arithmetic(op: str) -> Callable[[list[Typed], Span], Typed]:
     return lambda args, span: operators.arithmetic(op, args[0], args[1], span)
 
 
+_ARITHMETIC = ("+", "-", "*", "/", "DIV", "%")
 _OPERATORS: dict[str, Callable[[list[Typed], Span], Typed]] = {
     **{op: _comparison(op) for op in operators.COMPARISONS},
-    **{op: _arithmetic(op) for op in ("+", "-", "*", "/", "DIV", "%")},
+    **{op: _arithmetic(op) for op in _ARITHMETIC},
     "AND": lambda args, span: operators.logic("AND", args, span),
     "OR": lambda args, span: operators.logic("OR", args, span),
     "NOT": operators.negation,
