@@ -141,6 +141,10 @@ class Column:
     source_type: str = field(default="", compare=False, repr=False)
     charset: str = field(default="", compare=False, repr=False)
 
+    def respells(self, old: Column) -> bool:
+        """Whether the source made another type of a column's, of the same type here: a label more, a longer TEXT."""
+        return self.type == old.type and "" != self.source_type != old.source_type != ""
+
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:

@@ -142,6 +142,9 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
     be carried out.
     """
     behavior = policy.behavior
+    if isinstance(change, AlterColumnType) and change.column == change.old:  # its source's own type alone
+        carried_out = behavior not in (Behavior.EXCEPTION, Behavior.IGNORE) and policy.allows(change)
+        return fitted(change, sink) if carried_out else Outcome()
     if behavior is Behavior.EXCEPTION:
         raise ChangeRefused(
             f"the source changed the table ({described(change)}), and schema.change.behavior is exception",

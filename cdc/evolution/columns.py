@@ -79,6 +79,11 @@ class ColumnPlanner(Generic[T]):
         rules, there = self._rules, self.there(table, column.name)
         before = rules.data_type(there.type) if old is None else old.type
         key = table.in_key(there.name)
+        other = rules.respelled(there.type, column, key=key) if before == column.type else None
+        if other is not None:
+            yield from self._change_to(table, op.Conversion(there, replace(there, type=other), before))
+            yield from self._comment(table.id, column)
+            return
         new_type = rules.reached(there.type, rules.wanted(column.type, key=key))
         stays = rules.stays(there.type, column.type, None if old is None else before, key=key)
         against = self._uncertain(table, there, column.type, before)

@@ -96,7 +96,7 @@ def _column_changes(
         if old_column.name not in kept:
             continue
         column = replace(new_columns[kept[old_column.name]], name=old_column.name)
-        if column != old_column:
+        if column != old_column or column.respells(old_column):
             changes.append(AlterColumnType(table, column, old_column))
     changes += _renames(table, kept)
     return [*changes, *added]

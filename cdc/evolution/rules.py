@@ -115,6 +115,10 @@ class TableRules(ABC, Generic[T]):
         """Whether a column's type, and every value, is left as it is when the source's type changes."""
         return actual == self.wanted(new, key=key)
 
+    def respelled(self, actual: T, column: Column, *, key: bool) -> T | None:
+        """The type that a column gets where the source's own type is another, of the same type here; None: it stays."""
+        return None
+
     def in_place(self, table: ActualTable[T], column: ActualColumn[T], new: T) -> bool:
         """Whether `modify_column` makes the change and keeps every value; otherwise the table is copied."""
         return True

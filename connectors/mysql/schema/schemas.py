@@ -243,7 +243,8 @@ def without_comments(change: SchemaChange) -> SchemaChange | None:
     if isinstance(change, AlterColumnType):
         old = None if change.old is None else _bare(change.old)
         new = _bare(change.column)
-        return None if old == new else replace(change, column=new, old=old)
+        same = old is not None and old == new and not new.respells(old)
+        return None if same else replace(change, column=new, old=old)
     return change
 
 

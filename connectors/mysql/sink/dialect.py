@@ -16,7 +16,7 @@ from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.mysql.sink.defaults import default_clause
 from connectors.mysql.sink.row_length import shortened, stays_outside
-from connectors.mysql.sink.types import Flavor, ServerType, column_type, holds, is_key_type, server_type
+from connectors.mysql.sink.types import Flavor, ServerType, column_type, holds, is_key_type, respelled, server_type
 from connectors.shared.sql.client import quoted, text_literal
 
 _KEY_COLLATION: dict[str, str] = {
@@ -112,10 +112,16 @@ class ServerDialect(Dialect[ServerType]):
         return actual.data_type
 
     def stays(self, actual: ServerType, new: DataType, old: DataType | None, *, key: bool) -> bool:
-        """Where the column is of that type, whatever its collation, or a text that holds it, as its row is long."""
-        if not key and old is not None and stays_outside(actual, (old.kind, new.kind)) and holds(actual, new):
+        """Where it is of that type, whatever its collation, or holds it: the same type, or text of a long row."""
+        alike = old is not None and (old == new or (not key and stays_outside(actual, (old.kind, new.kind))))
+        if alike and holds(actual, new):
             return True
         return actual.text == self.wanted(new, key=key).text or (key and is_key_type(actual, new))
+
+    def respelled(self, actual: ServerType, column: Column, *, key: bool) -> ServerType | None:
+        """Room for what the source's type takes besides: labels of an ENUM, longer texts, larger numbers."""
+        found = respelled(actual, column_type(column, key_parts=int(key), flavor=self.flavor))
+        return None if found is None else self.reached(actual, found)
 
     def reached(self, old: ServerType, new: ServerType) -> ServerType:
         """With the collation that the column has."""

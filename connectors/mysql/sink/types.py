@@ -20,7 +20,7 @@ from typing import Literal
 from cdc.schema import Column, DataType, Kind
 from cdc.types.kinds import RANGES
 from connectors.mysql.server.column_type import ColumnType, parse_column_type
-from connectors.mysql.table import MySqlColumn, data_type
+from connectors.mysql.table import MySqlColumn, data_type, spelled
 
 Flavor = Literal["mysql", "mariadb", "oceanbase"]
 """Which server it is."""
@@ -67,6 +67,9 @@ _LONGEST_CHAR, _LONGEST_VARCHAR, _LONGEST_VARBINARY = 255, 16_383, 65_535
 _MARIADB_ONLY = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varchar(45)"}
 _WIDTH = re.compile(r"^((?:tiny|small|medium|big)?int)\(\d+\)")
 _CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_SHAPES = frozenset(
+    {"point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"}
+)
 _INDEXED_IN_PART = frozenset({*_LONGEST, "json", "geometry", "vector"})
 
 
@@ -160,6 +163,28 @@ def column_type(column: Column, *, key_parts: int, flavor: Flavor) -> ServerType
 def _is_too_long(parsed: ColumnType) -> bool:
     """Whether the server takes no VARCHAR of so many characters of utf8mb4; it may have taken them in another set."""
     return parsed.type == "varchar" and (parsed.length or 0) > _LONGEST_VARCHAR
+
+
+def respelled(actual: ServerType, wanted: ServerType) -> ServerType | None:
+    """The type that takes every value of both, of a column whose source has another type of the same type here.
+
+    None where the column's own does.
+    """
+    names = actual.name, wanted.name
+    one, other = parse_column_type(actual.text), parse_column_type(wanted.text)
+    if names in (("enum", "enum"), ("set", "set")):
+        more = tuple(label for label in other.labels if label not in one.labels)
+        if not more or len(one.labels) + len(more) == len(other.labels):
+            return wanted if more else None
+        return ServerType(spelled(MySqlColumn("", one.type, labels=one.labels + more)))
+    if names[0] in _LONGEST and names[1] in _LONGEST:
+        return wanted if _LONGEST[names[0]] < _LONGEST[names[1]] else None
+    if names[0] in ("enum", "set"):
+        return wanted if names[1] in _LONGEST else ServerType("longtext")
+    wider = names[0] in ("float", "double") and names[0] == names[1] and "," in actual.text
+    larger = names in (("mediumint", "int"), ("year", "smallint"), ("year", "mediumint"), ("year", "int"))
+    shape = names[0] in _SHAPES and names[0] != names[1] and names[1] in (*_SHAPES, "geometry")
+    return wanted if actual.text != wanted.text and (wider or larger or shape) else None
 
 
 def canonical(text: str) -> str:
