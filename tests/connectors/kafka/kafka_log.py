@@ -170,5 +170,11 @@ class Follower:
         self.counts[reason] = self.counts.get(reason, 0) + number
 
 
-def _plain(rows: pa.Array) -> list[dict[str, Any]]:
-    return list(rows.to_pylist())
+def _plain(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows; where Python has no such date, behind the year 9999, dates and moments are numbers."""
+    try:
+        return list(rows.to_pylist())
+    except OverflowError:
+        columns = [column.view(f"int{column.type.bit_width}") if pa.types.is_temporal(column.type) else column
+                   for column in rows.columns]  # fmt: skip
+        return list(pa.RecordBatch.from_arrays(columns, rows.schema.names).to_pylist())
