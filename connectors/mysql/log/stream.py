@@ -25,6 +25,8 @@ from connectors.mysql.server.server_info import where_of
 
 _FRAMING_SHARE: Final = 16
 """A range of the log is expected to come with at most one in so many bytes of packet headers."""
+_HEAD: Final = 1024
+"""The format description and the start of encryption are in the first so many bytes of a file."""
 _MISSED_HEARTBEATS: Final = 4
 """So many heartbeats may be missing before the connection counts as dead."""
 _LEAST_SILENCE_S: Final = 10.0
@@ -77,7 +79,8 @@ class BinlogStream:
         if gtid_set is not None and not mariadb:
             command = dump_command.by_gtid(gtid_set, server_id, until_end=until_end)
         else:
-            if position > dump_command.LARGEST_POSITION:
+            # Where MariaDB's encrypted files say so, right behind their head, nobody can begin: it sends garbage.
+            if position > dump_command.LARGEST_POSITION or (mariadb and 4 < position < _HEAD):
                 self._skip_to, position = position, 4
             command = dump_command.by_position(file, position, server_id, until_end=until_end)
         dump_command.start_dump(connection, *command)
@@ -131,13 +134,13 @@ class BinlogStream:
         self._ready = iter(())  # the generator refers to this stream, and both to the buffer
 
     def _wanted(self, buffer: ReceiveBuffer) -> ReceiveBuffer:
-        """Without the events before a start position that COM_BINLOG_DUMP cannot name."""
+        """Without the events before a start position that no dump can begin at."""
         if not self._skip_to:
             return buffer
         if buffer.file != self._start_file:
             raise self._beyond_the_file()
         wanted = buffer.after(self._skip_to)
-        if len(wanted):
+        if len(buffer) and int(buffer.end_position[-1]) >= self._skip_to:
             self._skip_to = 0
         return wanted
 

@@ -254,6 +254,9 @@ def test_encrypted_logs_are_read_from_the_server(server_factory: ServerFactory, 
     server = server_factory("mariadb", extra_args=options)
     workload(server)
     assert names(drained(server))["XID"] >= 3
+    every = flat(drained(server, file="binlog.000002"))
+    for _, position, *_ in every[:4]:
+        assert flat(drained(server, file="binlog.000002", position=position))[-1] == every[-1]
     with pytest.raises(UnsupportedChange, match="encrypted"):
         files(server)
 
