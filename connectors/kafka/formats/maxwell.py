@@ -152,7 +152,9 @@ def _changes(message: Mapping[str, Any], sql: str) -> Changes:
 
 
 def _columns(definition: Mapping[str, Any]) -> list[str]:
-    return [str(column.get("name")) for column in definition.get("columns") or () if isinstance(column, dict)]
+    columns = definition.get("columns")
+    found = columns if isinstance(columns, list) else ()
+    return [str(column.get("name")) for column in found if isinstance(column, dict)]
 
 
 def _named(fields: Mapping[str, Any]) -> TableId:

@@ -135,3 +135,7 @@ def test_a_statement_of_maxwell_that_is_no_json_is_a_message_that_cannot_be_read
     found = Read(MaxwellFormat(), messages([value, maxwell("insert", {"id": 1})]))
     assert found.unreadable.keys() == {0}
     assert (found.reading.statements, found.messages) == ([], [1])
+    odd = {"database": "shop", "table": "orders", "columns": 7.5}
+    sql = "alter table orders drop column a"
+    value = maxwell("table-alter", {}, odd, sql=sql, **{"def": odd})
+    assert [item.sql for item in Read(MaxwellFormat(), messages([value])).reading.statements] == [sql]
