@@ -61,8 +61,8 @@ def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[LakeColumn
         if not column.nullable and arrays[-1].null_count:
             reason = f"a value of the key column {column.name} is NULL (zero dates become NULL), and a key cannot be"
             hint = (
-                "correct the value at the source, partition by another column if this one is no key there, or leave "
-                "the table out (tables.exclude)"
+                "correct it at the source, leave the table out (tables.exclude) for the run that comes past it, then "
+                "take it in again; a partition column is best NOT NULL there"
             )
             raise SinkError(reason, where=str(table), hint=hint)
         fields.append(pa.field(column.name, wanted, column.nullable))
