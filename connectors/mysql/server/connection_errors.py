@@ -31,6 +31,7 @@ _BUSY = {
     1226: "the user exceeded a resource limit of its account",
     1205: "a lock was not released in time",
     1213: "the server chose this session to end a deadlock",
+    1814: "a table's tablespace is discarded, and the new one not imported yet",
 }
 _REFUSED = {
     1045: ("access denied", "check source.username and source.password, and from which hosts the account may connect"),

@@ -262,6 +262,12 @@ def test_a_place_where_no_event_begins_may_come_of_a_log_that_was_reset(text: st
     assert "RESET BINARY LOGS" in as_source_error(OperationalError(1236, text), "u@h:1").hint
 
 
+def test_a_table_between_two_tablespaces_is_waited_for() -> None:
+    found = as_source_error(OperationalError(1814, "Tablespace is discarded for table, 't'"), "u@h:1")
+    assert found.retryable
+    assert "not imported yet" in str(found)
+
+
 class Pki:
     """A certificate authority with a server certificate for 127.0.0.1 and a client certificate."""
 
