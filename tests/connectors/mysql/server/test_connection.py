@@ -263,6 +263,8 @@ def test_a_place_where_no_event_begins_may_come_of_a_log_that_was_reset(text: st
 
 
 def test_a_table_between_two_tablespaces_is_waited_for() -> None:
+    from pymysql.err import OperationalError
+
     found = as_source_error(OperationalError(1814, "Tablespace is discarded for table, 't'"), "u@h:1")
     assert found.retryable
     assert "not imported yet" in str(found)
