@@ -87,14 +87,15 @@ class SinkSession:
     def load(self, sql: str, body: Iterable[bytes]) -> LoadResult:
         """Run LOAD DATA LOCAL with these bytes, whatever file the server asks for. Raises as `rows`."""
         driver: Any = self.connection
+        size = min(_PIECE_BYTES, self.max_packet_bytes // 2)
         try:
             driver._execute_command(COMMAND.COM_QUERY, sql)
             first = driver._read_packet()
             if not first.is_load_local_packet():
                 raise SinkError("the server did not ask for the rows of LOAD DATA LOCAL", where=self.where)
             for text in body:
-                for at in range(0, len(text), _PIECE_BYTES):
-                    driver.write_packet(text[at : at + _PIECE_BYTES])
+                for at in range(0, len(text), size):
+                    driver.write_packet(text[at : at + size])
             driver.write_packet(b"")
             done = OKPacketWrapper(driver._read_packet())
         except (pymysql.err.MySQLError, OSError) as error:

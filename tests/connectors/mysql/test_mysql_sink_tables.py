@@ -257,6 +257,22 @@ def test_a_row_that_is_too_long_in_utf8mb4_has_texts(harness: Harness) -> None:
         assert list(harness.sink().plan_text([AlterColumnType(USERS, longest, columns[2])])) == []
 
 
+def test_a_server_that_takes_small_packets_gets_them(harness: Harness) -> None:
+    """It ends the session at a larger one, also within LOAD DATA."""
+    if harness.server.flavor == "oceanbase":
+        pytest.skip("its packets are those of a tenant")
+    schema = TableSchema((ID, Column("t", DataType.parse("STRING"))), ("id",))
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, schema)])
+    ((before,),) = harness.server.execute("SELECT @@GLOBAL.max_allowed_packet")
+    harness.server.execute("SET GLOBAL max_allowed_packet = 65536")
+    try:
+        commit(sink, 0, block(USERS, schema, [("+I", {"id": number, "t": "x" * 1000}) for number in range(200)]))
+    finally:
+        harness.server.execute(f"SET GLOBAL max_allowed_packet = {before}")
+    assert harness.server.execute("SELECT COUNT(*) FROM shop.users") == ((200,),)
+
+
 RETYPED: tuple[tuple[str, str, str, str, Any], ...] = (
     ("STRING", "enum('a','b')", "enum('b','a','it''s')", "enum('b','a','it''s')", "it's"),
     ("STRING", "enum('a','b')", "enum('c')", "enum('a','b','c')", "c"),
