@@ -14,12 +14,14 @@ import cdc
 from cdc.errors import EditRefused, SinkError, SpecError
 from cdc.job.edits import Edits, fingerprint_of
 from cdc.replanning import moved_rows, notes_since
-from cdc.schema import TableId
+from cdc.schema import CreateTable, TableId
 from cdc.source import Context, Snapshots
 from cdc.spec.compiled import compiled
 from cdc.spec.model import PipelineSpec
+from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import Fingerprints
+from cdc.tables.log import TableLog
 from cdc.testing import ListSink, run_in_memory
 
 pytestmark = pytest.mark.usefixtures("files_stay_open")
@@ -264,8 +266,10 @@ def test_another_topic_is_refused_and_the_edit_can_be_taken_back(life: Life) -> 
     assert list(notes_since(life.state, None, None, edited.sink)) == [
         "a run would stop: rows would go elsewhere in the sink than those before: shop.orders went to one, now to two"
     ]
-    taken_back = life.spec(sink=_kafka(topic="one"))
-    Edits(taken_back, compiled(taken_back), life.state).check_tables(source, ListSink())
+    taken_back, sink = life.spec(sink=_kafka(topic="one")), ListSink()
+    schema = TableLog(life.state.store).at(CommitLog(life.state.commits).last()).sink[ORDERS]
+    sink.apply(0, [CreateTable(ORDERS, schema)])
+    Edits(taken_back, compiled(taken_back), life.state).check_tables(source, sink)
 
 
 def test_another_fence_topic_is_refused(life: Life) -> None:
