@@ -173,6 +173,12 @@ CASES: dict[str, tuple[str, ...]] = {
         "INSERT INTO t (id, d) VALUES (1,1.5),(2,NULL)",
         "ALTER TABLE t MODIFY d DECIMAL(9,4)",
     ),
+    "computed from a default": (
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT DEFAULT 5, v INT AS (a + DEFAULT(a)) VIRTUAL)",
+        "INSERT INTO t (id, a) VALUES (1,1)",
+        "ALTER TABLE t MODIFY a INT DEFAULT 6",
+        "ALTER TABLE t ALTER a SET DEFAULT 7",
+    ),
     "computed from now on": (
         "CREATE TABLE t (id INT PRIMARY KEY, a INT, s INT)",
         "INSERT INTO t VALUES (1,1,9),(2,5,9)",

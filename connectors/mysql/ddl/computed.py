@@ -2,7 +2,7 @@
 
 A definition has no expression, as servers keep it in a spelling of their own: a column that is defined anew as a
 computed one may have another. A stored or virtual value also changes with the type of a column that it is computed
-from (`CONCAT(price)`, `LENGTH(name)`, `name = 'x'`).
+from (`CONCAT(price)`, `LENGTH(name)`, `name = 'x'`), and with its default (`DEFAULT(price)`).
 """
 
 from __future__ import annotations

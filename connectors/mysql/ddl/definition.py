@@ -208,13 +208,13 @@ class _Alteration:
                 self._note_uncertain(column.name, defined_anew(column, new), unseen=True)
                 self._note_rewritten(column, new)
                 collated = is_collated(written) or bool(self.convert_to)
-                if new.generated or is_retyped(column, new, collated=collated):
+                if new.generated or new.default != column.default or is_retyped(column, new, collated=collated):
                     retyped.append(column.name)
                 self._insert(new, column.name, None)
                 continue
             new = in_charset(column, self.convert_to, self.dialect) if self.convert_to else column
             self._note_rewritten(column, new)
-            if is_retyped(column, new, collated=bool(self.convert_to)):
+            if name in defaults or is_retyped(column, new, collated=bool(self.convert_to)):
                 retyped.append(column.name)
             if name in defaults:
                 new = replace(new, default=default_text(defaults[name].default, new, self.dialect))
