@@ -198,6 +198,8 @@ class Unwrapper:
         payload, schema = found.cells("payload"), found.cells("schema")
         if found.faults[0] or payload.kinds[0] not in (OBJECT, NULL) or schema.kinds[0] not in (OBJECT, NULL):
             return BARE, begin, end
+        if found.unknown[0] >= 0:  # Connect's converter takes no other members either
+            return BARE, begin, end
         first, last = int(payload.starts[0]), int(payload.stops[0])
         if schema.kinds[0] == NULL:
             return BARE, first, last

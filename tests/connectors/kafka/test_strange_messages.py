@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from debezium_messages import envelope, text
+from debezium_messages import INT64, envelope, text, with_schema
 from kafka_log import Follower, TopicLog
 from read_messages import messages
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
 from connectors.kafka.formats import connect
+from connectors.kafka.formats.debezium import DebeziumFormat
 from connectors.kafka.formats.wrapped import Unwrapper
 
 PLAIN = {"value.format": "json"}
@@ -149,3 +150,15 @@ def test_each_schema_that_stands_behind_its_payload_is_its_own() -> None:
     _, found = opener.opened(messages([wrapped("a"), wrapped("b"), wrapped("a")]))
     columns = [[field.name for field in opener.shapes[shape].fields or ()] for shape in found.shapes.tolist()]
     assert columns == [["a"], ["b"], ["a"]]
+
+
+def test_more_beside_schema_and_payload_is_refused_whatever_was_read_before() -> None:
+    """Connect's own converter refuses it, too."""
+    plain = with_schema({"id": INT64}, envelope("c", None, {"id": 1}))
+    more = plain[:-1] + b',"PAYLOAD":1}'
+    written = DebeziumFormat()
+    assert [list(written.read(messages(values)).unreadable) for values in ([more], [plain, more], [more])] == [
+        [0],
+        [1],
+        [0],
+    ]
