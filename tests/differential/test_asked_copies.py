@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import comparison
 import duckdb
@@ -19,7 +20,6 @@ from cdc.schema import TableId
 from cdc.source import Limits
 from cdc_services.server import MySqlServer
 from connectors.mysql.ddl import catalog as catalog_module
-from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import Statement, Unparsed
 
 pytestmark = [pytest.mark.mysql, pytest.mark.usefixtures("files_stay_open")]
@@ -112,9 +112,9 @@ def not_understood(monkeypatch: pytest.MonkeyPatch, *, named: bool) -> None:
     """From here on no statement with the word STRANGE in it is understood."""
     understood = catalog_module.parse
 
-    def parse(sql: str, *, database: str = "", dialect: DdlDialect | None = None) -> tuple[Statement, ...]:
+    def parse(sql: str, *, database: str = "", **given: Any) -> tuple[Statement, ...]:
         if "STRANGE" not in sql:
-            return understood(sql, database=database, dialect=dialect)
+            return understood(sql, database=database, **given)
         return (Unparsed("STRANGE is strange", (TableId(database, "t"),) if named else ()),)
 
     monkeypatch.setattr(catalog_module, "parse", parse)

@@ -27,7 +27,7 @@ from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
-from connectors.shared.ddl.statements import AlterTable, CreateTable, Statement, StatementDml, Unparsed
+from connectors.shared.ddl.statements import AlterTable, CreateTable, RenameToClause, Statement, StatementDml, Unparsed
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -199,12 +199,18 @@ class TableDefinitions:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)
 
     def _unexplained(self, statement: Statement, error: SchemaUnknown) -> Unparsed:
-        """A statement about a table that is re-snapshotted when nothing here tells what it made. Raises the error."""
+        """A statement about a table that is re-snapshotted when nothing here tells what it made, or about one that is
+        not captured, which is known no more. Raises the error."""
         if isinstance(statement, CreateTable | AlterTable):
             table = self.known_name(statement.table)
-            if self.wanted(table) and self.copied_when_uncertain(table):
+            if self.copied_when_uncertain(table) if self.wanted(table) else not self._renamed_in(statement):
                 return Unparsed(error.message, (statement.table,))
         raise error
+
+    def _renamed_in(self, statement: CreateTable | AlterTable) -> bool:
+        clauses = statement.clauses if isinstance(statement, AlterTable) else ()
+        names = (clause.table for clause in clauses if isinstance(clause, RenameToClause))
+        return any(self.wanted(self.known_name(name)) for name in names)
 
     def _written(self, dml: StatementDml, sql: str, dialect: DdlDialect) -> frozenset[TableId]:
         """The captured tables whose rows a statement may have changed: all, as a name may be a view, and a trigger or a

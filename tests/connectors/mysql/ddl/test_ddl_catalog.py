@@ -97,6 +97,17 @@ def test_tables_of_others_are_tracked_but_give_no_changes() -> None:
 
 
 @pytest.mark.parametrize(
+    "sql", ["ALTER TABLE u ADD b INT AFTER x", "ALTER TABLE u DROP x", "CREATE TABLE u LIKE unknown"]
+)
+def test_what_does_not_fit_a_table_of_others_stops_nothing(sql: str) -> None:
+    one = catalog("CREATE TABLE u (a INT)", wanted="t")
+    found = one.apply(sql, "shop")
+    assert (found.changes, found.unparsed, one.captured) == ((), (), {})
+    with pytest.raises(SchemaUnknown, match=r"shop\.u"):
+        catalog("CREATE TABLE u (a INT)", wanted="t").apply("ALTER TABLE u DROP x, RENAME TO t", "shop")
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "CREATE TABLE t LIKE unknown",
