@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, SpecError
+from cdc.evolution.merge import missing_columns
 from cdc.flow.rule_edits import edits, rule_changes, texts_of
 from cdc.options import SinkOptions
 from cdc.schema import CreateTable, TableId
@@ -157,9 +158,7 @@ def altered_tables(sink: Sink, known: Schemas) -> Sequence[Altered]:
         actual = sink.describe(table)
         if actual is None:
             continue
-        there, wanted = ({name.casefold() for name in each.names} for each in (actual, schema))
-        lost = tuple(name for name in schema.names if name.casefold() not in there)
-        new = tuple(name for name in actual.names if name.casefold() not in wanted)
+        lost, new = missing_columns(actual, schema), missing_columns(schema, actual)
         altered = Altered(table, lost, new, _refused(sink, CreateTable(table, schema)))
         if altered != Altered(table):
             found.append(altered)

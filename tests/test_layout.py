@@ -31,6 +31,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
         "cdc.finding",
         "cdc.disk",
         "cdc.processes",
+        "cdc.repeating",
         "cdc.draft",
     ),
     ("cdc.retry", "cdc.restarts"),

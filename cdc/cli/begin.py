@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +32,7 @@ def init(
     (DB_PASSWORD) or is asked for, and is not written."""
     from cdc.init.run import init_text
     from cdc.init.url import parse_url
+    from cdc.spec.substitute import variables
 
     try:
         server = parse_url(url)
@@ -51,7 +51,7 @@ def init(
         sys.stdout.buffer.write(text.encode("utf-8"))  # as pipeline files are, whatever the terminal has
         return
     _write(output, text)
-    wanted = dict.fromkeys(re.findall(r"^[^#\n]*(?<!\$)\$\{(\w+)\}", text, re.MULTILINE))
+    wanted = dict.fromkeys(name for line in text.split("\n") for name in variables(line.partition("#")[0]))
     print(printed(f"{output}: written; export {', '.join(wanted)}, then run `cdc plan {output}`"), file=sys.stderr)
 
 

@@ -60,6 +60,12 @@ def same_key(left: TableSchema, right: TableSchema) -> bool:
     return {name.casefold() for name in left.primary_key} == {name.casefold() for name in right.primary_key}
 
 
+def missing_columns(table: TableSchema, wanted: TableSchema) -> tuple[str, ...]:
+    """The columns of `wanted` that a table lacks, whatever the case of names."""
+    there = {name.casefold() for name in table.names}
+    return tuple(name for name in wanted.names if name.casefold() not in there)
+
+
 def fits_exactly(rows: TableSchema, sink: TableSchema) -> bool:
     """Whether rows have the key of a table, a column for each that takes no NULL, and no column that it lacks.
 
@@ -68,9 +74,9 @@ def fits_exactly(rows: TableSchema, sink: TableSchema) -> bool:
     """
     if sink is rows:
         return True
-    required = {column.name.casefold() for column in sink.columns if not column.nullable}
-    names, there = ({name.casefold() for name in each.names} for each in (rows, sink))
-    return same_key(sink, rows) and required <= names <= there
+    left_out = missing_columns(rows, sink)
+    required = any(not column.nullable and column.name in left_out for column in sink.columns)
+    return same_key(sink, rows) and not required and not missing_columns(sink, rows)
 
 
 @dataclass(frozen=True, slots=True)

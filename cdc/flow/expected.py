@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
+from cdc.evolution.merge import missing_columns
 from cdc.schema import CreateTable, SchemaChange, TableId
 from cdc.sink import Sink
 
@@ -40,9 +41,7 @@ def _lacking(sink: Sink, creations: Iterable[CreateTable]) -> Iterator[tuple[Tab
     """The tables among these that are there and lack columns, with these. Raises SinkError."""
     for creation in creations:
         actual = sink.describe(creation.table)
-        there = set() if actual is None else {name.casefold() for name in actual.names}
-        missing = [name for name in creation.schema.names if name.casefold() not in there]
-        if actual is not None and missing:
+        if actual is not None and (missing := missing_columns(actual, creation.schema)):
             yield creation.table, missing
 
 

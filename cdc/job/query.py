@@ -14,8 +14,8 @@ from cdc.job.foreach_batch import ForeachBatch
 from cdc.job.log_records import same_run
 from cdc.job.spark.session import warm_workers
 from cdc.job.stream import FORMAT, StreamParts, data_source
-from cdc.job.telling import repeatedly
 from cdc.job.watch import QueryStart
+from cdc.repeating import repeatedly
 
 _COMPILING = (
     "the workers have been getting ready for {seconds:.0f} s: kernels that are new to this processor are compiled once "

@@ -15,6 +15,8 @@ from cdc.status.notify import NotificationTarget, Notifier
 from cdc.web.views import Shown, Views
 
 LOOK_S = 5.0
+_CLOSE_S = 5.0
+"""How long the end waits for notifications that are being sent."""
 
 
 class Notifying:
@@ -39,7 +41,7 @@ class Notifying:
         """Stop looking, and send what waits."""
         self._ending.set()
         self._thread.join()
-        self._notifier.close(5.0)
+        self._notifier.close(_CLOSE_S)
 
     def look(self, now_s: float) -> None:
         """Look at each pipeline once."""

@@ -1,7 +1,7 @@
 """Notices of the source for people, on their way from the stream reader to the driver's log.
 
     <state>/notices.jsonl       one line per notice, on disk before its batch is planned
-    <state>/notices_shown.json   {"shown": 3}: how many of them the driver has shown
+    <state>/notices_shown.json  {"shown": 3}: how many of them the driver has shown
 
 So a notice is told at once also while nothing comes, and by the next run when the one that met it was killed.
 """

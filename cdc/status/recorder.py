@@ -95,7 +95,7 @@ class Recorder:
                 self._tables[name] = replace(self._table(name), copy=copy)
 
     def held(self, held: HeldTables) -> None:
-        """Which tables are paused."""
+        """The tables that are paused or resumed."""
         paused, resumed = (tuple(sorted(map(str, tables))) for tables in (held.paused, held.resumed))
         self._status = replace(self._status, paused=paused, resumed=resumed)
 

@@ -5,12 +5,11 @@ Nothing of it can stop a run: what cannot be written is told once in the log, an
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc.errors import StateError
 from cdc.flow.progress import BatchReport, Progress
+from cdc.repeating import repeatedly
 from cdc.source import TableProgress
 from cdc.status.events import EventFile
 from cdc.status.file import BEAT_S, LIVING, beat, last_status, write_status
@@ -189,22 +189,9 @@ class Recording:
         took = self._clock() - now
         self._next_s = now + max(WRITE_S, took / _SHARE)
 
-    @contextlib.contextmanager
-    def ticking(self, every_s: float = WRITE_S) -> Iterator[None]:
+    def ticking(self, every_s: float = WRITE_S) -> AbstractContextManager[None]:
         """A thread that calls `tick` while the block runs: there the run's own waits, for a server or for kernels."""
-        over = threading.Event()
-
-        def work() -> None:
-            while not over.wait(every_s):
-                self.tick()
-
-        thread = threading.Thread(target=work, name="status", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        return repeatedly(lambda _: self.tick(), every_s, "status")
 
     def _look_at_held(self) -> None:
         held = self._held()

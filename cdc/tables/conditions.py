@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cdc.evolution.behavior import Behavior
-from cdc.evolution.merge import find
+from cdc.evolution.merge import missing_columns
 from cdc.schema import RenameColumns, RenameTable
 from cdc.tables import events as on
 from cdc.tables.operations import OPERATE
@@ -80,7 +80,7 @@ def _lacks(step: Step) -> bool:
     there, schema = step.there, step.source_schema
     if there is None or schema is None or not step.policy.adds_columns:
         return False
-    return any(find(there, name) is None for name in schema.names)
+    return bool(missing_columns(there, schema))
 
 
 def _keyed(step: Step) -> bool:

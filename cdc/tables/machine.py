@@ -89,7 +89,7 @@ class Machine:
                 self._handle_source_event(event)
 
     def apply_routes(self) -> None:
-        """Take what the routes of now have other than those before. Raises as `take`, EditRefused."""
+        """Take what the routes of now have other than those before. Raises as `handle`, EditRefused."""
         if self._routes is None or self._routes == self.tables.now.route.to_json():
             return
         before = RouteTable.from_json(self._routes)

@@ -88,7 +88,7 @@ def _finite(values: Any) -> Any:
 
 
 def is_strict_json(texts: Any) -> Any:
-    """Which texts are JSON, NULL for NULL."""
+    """bool[n], whether texts are JSON; NULL for NULL."""
     return pa.array([None if text is None else _is_strict(text) for text in texts.to_pylist()], pa.bool_())
 
 

@@ -97,11 +97,8 @@ class Site:
     def detail(self, request: Request) -> Response:
         """One pipeline."""
         name, parameters = name_in(request), request.query_params
-        number = (
-            int(parameters["page"][:6])
-            if parameters.get("page", "").isascii() and parameters.get("page", "").isdigit()
-            else 0
-        )
+        written = parameters.get("page", "")
+        number = int(written[:6]) if written.isascii() and written.isdigit() else 0
         verified = self._desk.verifications.of(name)
         span = parameters.get("range", "") if parameters.get("range", "") in RANGES else "20min"
         message = self._messages.pop(parameters.get("said", ""), "")

@@ -25,7 +25,7 @@ _Columns = dict[str, tuple[str, str]]
 
 
 class DuckDbRows:
-    """See `cdc.sink.StoredTable`. INTERVAL comes as microseconds, a type that no pipeline writes as text."""
+    """A table as `cdc.sink.StoredTable`. INTERVAL comes as microseconds, a type that no pipeline writes as text."""
 
     def __init__(
         self, database: Database, table: TableId, schema: TableSchema, session: DuckDbSession, actual: _Columns

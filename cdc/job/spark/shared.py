@@ -30,7 +30,7 @@ from cdc.job.spark.session import (
     start_session,
     without_variables,
 )
-from cdc.job.telling import repeatedly
+from cdc.repeating import repeatedly
 
 _LOOK_S = 0.2
 """How often it is looked at whether a run that waits is to stop."""

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from cdc.job.spark.session import JAVA_GONE
+from cdc.repeating import repeatedly
 
 TOLD_AFTER_S = 15.0
 """How long there is work and no executor before that is told; as long as Spark takes for its own warning."""
@@ -80,21 +81,17 @@ def warn_without_executors(
     if str(spark.sparkContext.master).startswith("local"):
         yield
         return
-    over = threading.Event()
     looking = WithoutExecutors(warn, waiting, spark.sparkContext.cancelAllJobs if alone else lambda: None)
 
-    def watch() -> None:
-        with contextlib.suppress(Py4JError, *JAVA_GONE):  # the run ends with Java, and says so
-            while not over.wait(_LOOK_S):
-                looking.look(_work(spark), _LOOK_S, stopping=stop.is_set())
+    def look(_: float) -> bool:
+        try:
+            looking.look(_work(spark), _LOOK_S, stopping=stop.is_set())
+        except (Py4JError, *JAVA_GONE):
+            return False  # the run ends with Java, and says so
+        return True
 
-    thread = threading.Thread(target=watch, name="without-executors", daemon=True)
-    thread.start()
-    try:
+    with repeatedly(look, _LOOK_S, "without-executors"):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def _work(spark: SparkSession) -> SparkWork:

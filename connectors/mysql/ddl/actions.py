@@ -25,6 +25,7 @@ from connectors.shared.ddl.statements import (
     Statement,
     Truncate,
     VersioningClause,
+    renamed,
 )
 
 _MISSING_HINT = (
@@ -108,7 +109,7 @@ def _alter_table(statement: AlterTable, work: StatementWork) -> None:
     table = work.known.known_name(statement.table)
     old = work.table(table)
     _rows_moved(table, statement, work)
-    target = next((clause.table for clause in statement.clauses if isinstance(clause, RenameToClause)), None)
+    target = next((new for _, new in renamed(statement)), None)
     if old is None:
         _alter_unknown(table, statement, work)
     else:

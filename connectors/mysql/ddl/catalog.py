@@ -27,7 +27,7 @@ from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
-from connectors.shared.ddl.statements import AlterTable, CreateTable, RenameToClause, Statement, StatementDml, Unparsed
+from connectors.shared.ddl.statements import AlterTable, CreateTable, Statement, StatementDml, Unparsed, renamed
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -203,14 +203,10 @@ class TableDefinitions:
         not captured, which is known no more. Raises the error."""
         if isinstance(statement, CreateTable | AlterTable):
             table = self.known_name(statement.table)
-            if self.copied_when_uncertain(table) if self.wanted(table) else not self._renamed_in(statement):
+            renamed_in = any(self.wanted(self.known_name(new)) for _, new in renamed(statement))
+            if self.copied_when_uncertain(table) if self.wanted(table) else not renamed_in:
                 return Unparsed(error.message, (statement.table,))
         raise error
-
-    def _renamed_in(self, statement: CreateTable | AlterTable) -> bool:
-        clauses = statement.clauses if isinstance(statement, AlterTable) else ()
-        names = (clause.table for clause in clauses if isinstance(clause, RenameToClause))
-        return any(self.wanted(self.known_name(name)) for name in names)
 
     def _written(self, dml: StatementDml, sql: str, dialect: DdlDialect) -> frozenset[TableId]:
         """The captured tables whose rows a statement may have changed: all, as a name may be a view, and a trigger or a

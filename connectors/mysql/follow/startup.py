@@ -48,10 +48,9 @@ from connectors.shared.ddl.statements import (
     CreateTable,
     DropDatabase,
     DropTable,
-    RenameTable,
-    RenameToClause,
     Statement,
     Unparsed,
+    renamed,
 )
 
 READ_S = 30.0
@@ -315,12 +314,3 @@ def whole_log(stream: BinlogStream) -> Iterator[ReceiveBuffer]:
         return
     finally:
         stream.close()
-
-
-def renamed(statement: Statement) -> Iterator[tuple[TableId, TableId]]:
-    """Old and new names of the tables that a statement renames."""
-    match statement:
-        case AlterTable(table=table, clauses=clauses):
-            yield from ((table, clause.table) for clause in clauses if isinstance(clause, RenameToClause))
-        case RenameTable(pairs=pairs):
-            yield from pairs

@@ -5,12 +5,12 @@ Source: MySQL `Format_description_event` in `libs/mysql/binlog/event/control_eve
 
 from __future__ import annotations
 
-import re
 import zlib
 from dataclasses import dataclass
 
 from cdc.errors import CorruptLog, UnsupportedChange
 from connectors.mysql import events
+from connectors.shared.ddl.dialect import DdlDialect
 
 _BODY = events.HEADER_SIZE
 _POST_HEADERS = _BODY + 57
@@ -71,9 +71,8 @@ def parse(event: bytes, where: str) -> FormatDescription:
 
 def _has_checksums(version: str) -> bool:
     """Whether a server of that version knows checksums: MySQL does since 5.6.1, all of MariaDB's logs of today do."""
-    number = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    old = number is not None and tuple(map(int, number.groups())) < (5, 6, 1)
-    return not old or "mariadb" in version.lower()
+    server = DdlDialect.of(version)
+    return server.mariadb or not 0 < server.version < 50601
 
 
 def _verify(event: bytes, where: str) -> None:

@@ -37,6 +37,9 @@ _KEYS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SEQ_IN_INDEX FROM information_schema.STATISTICS "
     "WHERE INDEX_NAME = 'PRIMARY' AND "
 )
+_ESTIMATE = (
+    "SELECT TABLE_ROWS, AVG_ROW_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+)
 _HEX = re.compile(r"0x(?:[0-9A-Fa-f]{2})*")
 _GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT) GENERATED\b|\b(?:VIRTUAL|PERSISTENT)\b", re.IGNORECASE)
 _LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
@@ -88,6 +91,12 @@ def read_tables(connection: MySqlConnection, wanted: Callable[[TableId], bool]) 
         for table in sorted(chosen)
         if columns.get(table)  # else dropped between the two questions; the log says so
     }
+
+
+def estimated_size(connection: MySqlConnection, table: TableId) -> tuple[int, int]:
+    """Rows of a table and bytes of one, as the server estimates them; zeros when it does not know the table."""
+    found = query(connection, _ESTIMATE, (table.database, table.table))
+    return (int(found[0][0] or 0), int(found[0][1] or 0)) if found else (0, 0)
 
 
 def table_reader(connection: MySqlConnection) -> Callable[[TableId], MySqlTable | None]:

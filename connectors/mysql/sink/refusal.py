@@ -47,12 +47,12 @@ class RowRefused(SinkError):
     """A row, or one of the rows of a statement, that the table does not take; the statement has to be undone.
 
     Attributes:
-        reason: as it is counted. said: the server's words, with its error number.
+        reason: as it is counted. message: the server's words, with its error number.
     """
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
-        self.reason, self.message = reason, message
+        self.reason = reason
 
 
 def is_harmless(code: int) -> bool:

@@ -6,6 +6,7 @@ whoever follows the log has to re-read the tables it names, or stop.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -337,3 +338,12 @@ Statement = (
     | Irrelevant
     | Unparsed
 )
+
+
+def renamed(statement: Statement) -> Iterator[tuple[TableId, TableId]]:
+    """Old and new names of the tables that a statement renames."""
+    match statement:
+        case AlterTable(table=table, clauses=clauses):
+            yield from ((table, clause.table) for clause in clauses if isinstance(clause, RenameToClause))
+        case RenameTable(pairs=pairs):
+            yield from pairs

@@ -66,7 +66,7 @@ class LoadSink(TableSink[T], Generic[T]):
         """The login, the version, and the back ends that are alive, where the user may see them."""
         with self._session(wait=False) as session:
             rows = session.rows("SELECT @@version_comment")
-            yield ok("connection", f"{self.server} at {session.server}: {rows[0][0] if rows else 'no version rows'}")
+            yield ok("connection", f"{self.server} at {session.server}: {rows[0][0] if rows else 'no version'}")
             try:
                 backends = session.records("SHOW BACKENDS")
             except StatementRefused as error:

@@ -11,7 +11,7 @@ from functools import partial
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from connectors.mysql.follow.startup import ChangedTables, renamed
+from connectors.mysql.follow.startup import ChangedTables
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
@@ -20,7 +20,7 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import DdlDialect
-from connectors.shared.ddl.statements import CreateTable, Statement
+from connectors.shared.ddl.statements import CreateTable, Statement, renamed
 
 
 def added_tables(

@@ -15,8 +15,7 @@ from cdc.retry import Backoff
 from cdc.schema import TableId
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.information_schema import table_reader
-from connectors.mysql.server.server_info import query
+from connectors.mysql.server.information_schema import estimated_size, table_reader
 from connectors.mysql.snapshot.chunk import Bound, Chunk
 from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
@@ -29,10 +28,6 @@ AHEAD = 256
 _LEAST_CHUNK_ROWS = 1000
 _ALTERED = frozenset({1049, 1054, 1146, 1176, 1253, 1267})
 """Error numbers: database, column, table or index does not exist; a collation is of another character set."""
-
-_ESTIMATE = (
-    "SELECT TABLE_ROWS, AVG_ROW_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +148,7 @@ class Finder(threading.Thread):
         """Put a table's chunks out; gives what is left of the task after each."""
         table = task.table
         try:
-            rows, row_bytes = _estimate(connection, table.id)
+            rows, row_bytes = estimated_size(connection, table.id)
             key = self._key(connection, task)
             if key is None:
                 self._put(FoundChunk(table.id, None))
@@ -187,12 +182,6 @@ class Finder(threading.Thread):
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._stopped or len(self._found) < AHEAD)
             return not self._stopped
-
-
-def _estimate(connection: MySqlConnection, table: TableId) -> tuple[int, int]:
-    """Rows of a table and bytes of one, as the server estimates them; zeros when it does not know the table."""
-    found = query(connection, _ESTIMATE, (table.database, table.table))
-    return (int(found[0][0] or 0), int(found[0][1] or 0)) if found else (0, 0)
 
 
 def to_cut(copy: TableCopy, table: MySqlTable) -> TableToCut:

@@ -11,7 +11,7 @@ from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.server_info import query
+from connectors.mysql.server.information_schema import estimated_size
 from connectors.mysql.snapshot.chunk import LEFT, Begin, Entry, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import carried_on
@@ -133,8 +133,6 @@ class LogEntries:
         ]
 
 
-_ROWS = "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
-
 _ELSE = {True: "or schema-change.uncertain: stop to leave its rows to the sink, ", False: ""}
 
 
@@ -145,9 +143,9 @@ def announced(
 
     Raises UnsupportedChange when the server takes a table for larger than `most_rows`, SourceUnavailable.
     """
-    said = []
+    notices = []
     for table, begin in begins.items():
-        rows = _estimated_rows(session, table)
+        rows, _ = estimated_size(session, table)
         if rows > most_rows:
             raise UnsupportedChange(
                 f"it has to be re-snapshotted, as {why[table]}, and has about {rows:,} rows",
@@ -155,10 +153,5 @@ def announced(
                 hint=f"set schema-change.copy-max-rows above {rows} to copy it, {_ELSE[begin.why == 'uncertain']}"
                 "or leave it out with tables.exclude",
             )
-        said.append(f"{table} is re-snapshotted, about {rows:,} rows: {why[table]}")
-    return said
-
-
-def _estimated_rows(session: MySqlConnection, table: TableId) -> int:
-    found = query(session, _ROWS, (table.database, table.table))
-    return int(found[0][0] or 0) if found else 0
+        notices.append(f"{table} is re-snapshotted, about {rows:,} rows: {why[table]}")
+    return notices

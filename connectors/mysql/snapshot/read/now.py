@@ -21,10 +21,10 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import shown_schema
 from connectors.mysql.server.gtid_range import lacking
-from connectors.mysql.server.information_schema import read_tables
+from connectors.mysql.server.information_schema import estimated_size, read_tables
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, quoted
-from connectors.mysql.server.server_info import query, server_info
+from connectors.mysql.server.server_info import server_info
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.plan.bounds import condition
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
@@ -41,7 +41,6 @@ _LOCK_WAIT_S = 10
 _PART_ROWS = 500_000
 """Rows of one SELECT: a longer one would keep the server from forgetting old versions of rows."""
 _KEYS_AT_ONCE = 1000
-_ESTIMATE = "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 
 
 class ServerNow:
@@ -84,9 +83,8 @@ class ServerNow:
 
     def _parts(self, table: TableId) -> Iterator[str]:
         side, definition, options = self._open().side, self._known[table], self._options
-        estimated = query(side, _ESTIMATE, (table.database, table.table))
         size = ChunkSize(_PART_ROWS, options.chunk_factor_low, options.chunk_factor_high)
-        rows = int(estimated[0][0] or 0) if estimated else 0
+        rows, _ = estimated_size(side, table)
         for part in parts(side, definition, self._split_by(table), size, rows, None):
             chunk = Chunk(0, table, part.columns, part.lower, part.upper, {}, part.collations, part.last)
             yield condition(chunk, definition)[0].replace("%%", "%")
