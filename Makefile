@@ -135,7 +135,7 @@ $(READY)-warm: $(READY)-decoder $(READY)-java
 PIN := env -u PIP_FIND_LINKS CUSTOM_COMPILE_COMMAND="make requirements" .cache/pip-tools/bin/pip-compile --quiet --upgrade \
   --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 
-requirements: ## pin the newest allowed versions anew (needs the package index; takes minutes)
+requirements: ## pin the newest allowed versions again (needs the package index; takes minutes)
 	@python=$$(scripts/find-python) && "$$python" -m venv .cache/pip-tools
 	@.cache/pip-tools/bin/python -m pip --disable-pip-version-check install --quiet pip-tools
 	printf '%s\n' pip setuptools wheel 'hatchling>=1.27' editables uv | $(PIN) -o requirements-build.txt -

@@ -18,9 +18,9 @@ from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 from cdc.errors import EngineError, Problem, SpecError
 
 if TYPE_CHECKING:
-    from cdc.flow.progress import TableTotals
     from cdc.job.control import RunControl
     from cdc.pipeline_plan import Plan
+    from cdc.progress import TableTotals
     from cdc.spec.model import Checked, PipelineSpec, SpecWarning
     from cdc.status.model import StatusDocument as Document
 
@@ -116,7 +116,7 @@ def plan(pipeline: Pipeline | str | Path, *, state_dir: str | Path | None = None
     from cdc.job.state_location import reading
     from cdc.planning import plan_file
 
-    spec = _loaded(pipeline).spec
+    spec = _as_pipeline(pipeline).spec
     with reading(state_dir, spec) as state:
         known = state.pipeline(source=spec.source.type) is not None
         return plan_file(spec, state if known else None)
@@ -148,7 +148,7 @@ def run(
     """
     from cdc.job.control import RunControl
 
-    started = Run(_loaded(pipeline), RunControl(log=log, guest=True), until_caught_up, master, _path(state_dir))
+    started = Run(_as_pipeline(pipeline), RunControl(log=log, guest=True), until_caught_up, master, _path(state_dir))
     started._start()
     return started
 
@@ -183,7 +183,7 @@ def run_here(
         metrics_of = (lambda document: None) if metrics is None else _metrics(stack, *metrics)
 
         def run_once(spec: PipelineSpec, notifying: RunNotifying, control: RunControl) -> int:
-            def seen(document: Document) -> None:
+            def on_status(document: Document) -> None:
                 notifying(document)
                 metrics_of(document)
 
@@ -196,7 +196,7 @@ def run_here(
                 background=background,
                 events=events,
                 control=control,
-                seen=seen,
+                on_status=on_status,
             )
 
         first = pipeline.specs[0]
@@ -205,7 +205,7 @@ def run_here(
             root = state_location(state_dir, first).root
             check_one_sink(first, root)
             asked = StateDir(root).stop_requested
-            return run_again(first, partial(run_once, first, notifying), Reporter(log_format), asked=asked)
+            return run_again(first, partial(run_once, first, notifying), Reporter(log_format), stop_requested=asked)
         root = state_location(state_dir, first.model_copy(update={"sink_name": ""})).root
         bounded = until_caught_up or first.pipeline.bounded
         return run_sinks(pipeline.specs, run_once, root=root, master=master, log_format=log_format, bounded=bounded)
@@ -262,7 +262,7 @@ class Run:
 
     def status(self) -> Status:
         """The figures of the run so far; never blocks."""
-        now = self._control.progress.snapshot()
+        now = self._control.progress.totals()
         return Status(
             state=self._state(),
             rows=now.rows,
@@ -348,7 +348,7 @@ class _Turn:
         _one_run.release()
 
 
-def _loaded(pipeline: Pipeline | str | Path) -> Pipeline:
+def _as_pipeline(pipeline: Pipeline | str | Path) -> Pipeline:
     return pipeline if isinstance(pipeline, Pipeline) else load(pipeline)
 
 

@@ -61,9 +61,9 @@ class CdcError(Exception):
     def to_json(self) -> str:
         """One line of JSON from which `from_json` makes the same error in another process."""
         own = {"error": type(self).__name__, "message": self.message, "where": self.where, "hint": self.hint}
-        return json.dumps(own | {"more": self.more()})
+        return json.dumps(own | {"more": self.extra_arguments()})
 
-    def more(self) -> dict[str, Any]:
+    def extra_arguments(self) -> dict[str, Any]:
         """Further arguments of the error by name, JSON values: what its class has besides."""
         return {}
 
@@ -97,7 +97,7 @@ class SpecError(CdcError):
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
-    def more(self) -> dict[str, Any]:
+    def extra_arguments(self) -> dict[str, Any]:
         """The problems."""
         return {"problems": [asdict(problem) for problem in self.problems]}
 
@@ -178,7 +178,7 @@ class LoadsLost(SinkError):
     """The sink gave up prepared rows of a decided batch; all else of the batch is committed.
 
     Attributes:
-        tables: by sink table (`db.table`) the first partition of the batch whose rows may be prepared anew: from it on
+        tables: by sink table (`db.table`) the first partition of the batch whose rows may be prepared again: from it on
             nothing is in the sink, or what is there does not matter, as the rows replace themselves.
         unsure: sink tables of which the sink cannot tell any more whether rows are in, and which would get them twice.
     """
@@ -195,7 +195,7 @@ class LoadsLost(SinkError):
         super().__init__(message, where=where, hint=hint)
         self.tables, self.unsure = dict(tables or {}), tuple(unsure)
 
-    def more(self) -> dict[str, Any]:
+    def extra_arguments(self) -> dict[str, Any]:
         """The tables."""
         return {"tables": self.tables, "unsure": self.unsure}
 
@@ -210,7 +210,7 @@ class ChangeRefused(SinkError):
         super().__init__(message, where=where, hint=hint)
         self.curable = curable
 
-    def more(self) -> dict[str, Any]:
+    def extra_arguments(self) -> dict[str, Any]:
         """Whether it is curable."""
         return {"curable": self.curable}
 
@@ -274,5 +274,5 @@ def from_json(text: str) -> CdcError:
     if fields["error"] == SpecError.__name__:
         return SpecError([Problem(**problem) for problem in fields["more"]["problems"]])
     kind = _BY_NAME.get(fields["error"], EngineError)
-    more = fields.get("more", {}) if kind is not EngineError else {}
-    return kind(fields["message"], where=fields["where"], hint=fields["hint"], **more)
+    extra_arguments = fields.get("more", {}) if kind is not EngineError else {}
+    return kind(fields["message"], where=fields["where"], hint=fields["hint"], **extra_arguments)

@@ -49,6 +49,11 @@ class Uncertain:
     reason: str
     same_rows: bool = False
 
+    def followed_by(self, later: Uncertain) -> Uncertain:
+        """Both, before a snapshot of the table: rows that one of them took away do not come back by the other."""
+        reason = self.reason if later.reason in self.reason else f"{self.reason}; {later.reason}"
+        return Uncertain(reason, self.same_rows and later.same_rows)
+
 
 @dataclass(frozen=True, slots=True)
 class TableCreated:

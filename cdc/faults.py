@@ -26,7 +26,7 @@ hook: Callable[[str, int], None] | None = None
 """Takes point and batch; None outside tests. What it raises is what the point raises."""
 
 
-def reached(point: str, batch: int) -> None:
+def crash_point(point: str, batch: int) -> None:
     """Die here when `CDC_CRASH_AT` asks for it. Driver and executors."""
     if hook is not None:
         hook(point, batch)

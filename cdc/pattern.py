@@ -123,7 +123,7 @@ def _name_part(text: str) -> _PartPattern:
 
 def split_patterns(text: str) -> list[str]:
     r"""The patterns between commas, spaces trimmed, empty ones left out; `\,` is not a separator."""
-    return [part.strip() for part in _split(text, ",") if part.strip()]
+    return [part.strip() for part in _split_unescaped(text, ",") if part.strip()]
 
 
 def _parts_matched(alternative: tuple[_PartPattern, ...]) -> int:
@@ -237,14 +237,14 @@ def _with_inner_commas(text: str) -> str | None:
 
 
 def _compile(pattern: str, ignore_case: bool) -> tuple[_PartPattern, ...]:
-    written = [part.strip() for part in _split(pattern, ".")]
+    written = [part.strip() for part in _split_unescaped(pattern, ".")]
     parts = [part for part in written if part]
     if not parts or len(parts) > _MAX_PARTS:
         raise PatternError(f"pattern `{pattern}` has {len(parts)} parts, a table id has at most 3", _DOT_RULE)
     try:
         compiled = tuple(_PartPattern(_compile_part(part, pattern, ignore_case), pattern) for part in parts)
     except PatternError:
-        whole = _whole(pattern)
+        whole = _swap_dots(pattern)
         if whole is None:
             raise
         return (_PartPattern(_compile_part(whole, pattern, ignore_case), pattern, whole_id=True),)
@@ -253,7 +253,7 @@ def _compile(pattern: str, ignore_case: bool) -> tuple[_PartPattern, ...]:
     return compiled
 
 
-def _whole(pattern: str) -> str | None:
+def _swap_dots(pattern: str) -> str | None:
     """A pattern with a dot inside of a group, for the whole id: `.` and what `\\.` means change places."""
     depth, dots = 0, 0
     for index, letter in enumerate(pattern):
@@ -297,7 +297,7 @@ def _meant(pattern: str) -> str:
     swapped = re.sub(r"\\?\.", lambda dot: "." if len(dot[0]) > 1 else r"\.", pattern)  # as in any other regex
     readings = (any_name, swapped, any_name.replace(r"\.", r".\.", 1)) if set(pattern) - set("*.") else (r"\.*.\.*",)
     for candidate in readings:
-        parts = [part for part in _split(candidate, ".") if part]
+        parts = [part for part in _split_unescaped(candidate, ".") if part]
         if len(parts) == _USUAL_PARTS and all(_is_regex(part) for part in parts):
             return f"did you mean `{candidate}`? {_DOT_RULE}"
     return _DOT_RULE
@@ -311,7 +311,7 @@ def _is_regex(part: str) -> bool:
     return True
 
 
-def _split(text: str, separator: str) -> list[str]:
+def _split_unescaped(text: str, separator: str) -> list[str]:
     """Split at separators that have no backslash before them; the backslashes stay."""
     parts, start, index = [], 0, 0
     while index < len(text):

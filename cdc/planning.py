@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
+from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.merge import merge_all
 from cdc.flow.expected import check_expected, check_there
 from cdc.pipeline_plan import Plan, TablePlan
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import KeylessRows, Sink
-from cdc.source import Snapshots
-from cdc.spec.compiled import compiled
-from cdc.spec.patterns import unmatched
-from cdc.tables.events import TableCreated
-from cdc.tables.held import Held
-from cdc.tables.machine import BatchOutcome, batch_outcome
+from cdc.source import Context, Snapshots
+from cdc.spec.compiled import compile_spec
+from cdc.table_checks import check_merges, check_patterns, check_rules, unfit
+from cdc.tables.pauses import PauseReader
 from cdc.tables.sinks import with_shard
-from cdc.tables.states import Tables
-from cdc.tables.table_map import Circumstances, ExistingRows
+from cdc.tables.table_map import ExistingRows
 
 if TYPE_CHECKING:
     from cdc.evolution.behavior import Policy
     from cdc.flow.middle import Middle
-    from cdc.route import RouteTable
     from cdc.source import Source
     from cdc.spec.model import PipelineSpec
     from cdc.state.directory import StateDir
@@ -63,7 +59,7 @@ def make_plan(
     plans = [_plan_table(to, own, found.after.sinks[to], sink) for to, own in sources.items()]
     plans = [replace(plan, gone=_rows_of_gone(plan, middle)) if plan.others else plan for plan in plans]
     plans = [_with_rules(plan, rules, tables) for plan in plans]
-    plans = [plan if plan.sink in known else _with_stop(plan, middle.policy, found, sink) for plan in plans]
+    plans = [plan if plan.sink in known else _with_stop(plan, middle.policy, found.expected, sink) for plan in plans]
     plans = _each_statement_once(sorted(plans, key=lambda plan: (plan.source, plan.sink)))
     notes = tuple(
         f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
@@ -72,77 +68,12 @@ def make_plan(
     return Plan(spec.label, spec.source.type, spec.sink.type, tuple(plans), str(middle.policy), notes, keyless=keyless)
 
 
-def check_patterns(
-    spec: PipelineSpec,
-    routes: RouteTable,
-    tables: Collection[TableId],
-    *,
-    complete: bool,
-    known: Collection[str] = (),
-) -> list[Problem]:
-    """The patterns of the file that match none of these tables, or of those that they become in the sink.
-
-    `complete`: there are no others but those created later (`Source.lists_all_tables`). `known` are names of patterns
-    that an earlier run has been through. Raises SpecError for the others, unless the file lets them be.
-    """
-    sink_tables = {sink: None for table in sorted(tables) for sink in routes(table)}
-    patterns = [each for each in spec.patterns if each.name not in known]
-    found = unmatched(patterns, sorted(tables), list(sink_tables))
-    if found and complete and spec.pipeline.unmatched_patterns == "fail":
-        raise SpecError(sorted(found, key=lambda each: (each.line, each.column)))
-    return found
-
-
-def check_merges(middle: Middle, tables: Mapping[TableId, TableSchema]) -> BatchOutcome:
-    """The sink tables of these tables. Raises ChangeRefused when tables that go to one have different keys."""
-    created = [TableCreated(table, CreateTable(table, schema)) for table, schema in sorted(tables.items())]
-    return batch_outcome(Circumstances(middle.routes, middle.policy), Tables(), created)
-
-
-def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, TableSchema]:
-    """The tables behind the rules. Raises SpecError with every mistake: unknown columns, types that do not fit.
-
-    A mistake that several tables have is told once, with the first of them.
-    """
-    if rules is None:
-        return tables
-    made: dict[TableId, TableSchema] = {}
-    problems: dict[tuple[str, int, int], Problem] = {}
-    for table, schema in sorted(tables.items()):
-        try:
-            made[table] = rules.result(table, schema).schema
-        except SpecError as error:
-            for each in error.problems:
-                located = replace(each, message=f"{each.message} in {table}")
-                problems.setdefault((each.file, each.line, each.column), located)
-    if problems:
-        raise SpecError(sorted(problems.values(), key=lambda each: (each.line, each.column)))
-    from cdc.transform.runner import prove  # with the engine, which a pipeline without rules does without
-
-    prove(rules, tables)
-    return made
-
-
-def unfit(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, SpecError]:
-    """The tables that their rule does not fit, with the reasons."""
-    found: dict[TableId, SpecError] = {}
-    if rules is None:
-        return found
-    for table, schema in sorted(tables.items()):
-        try:
-            rules.result(table, schema)
-        except SpecError as error:
-            found[table] = error
-    return found
-
-
 def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
     """Connect to source and sink and plan; `state` is of the runs before, None when there were none.
 
     Raises SourceError, SinkError, SpecError, StateError; EngineError without a driver.
     """
     from cdc.replanning import known_tables, notes_since, unfit_notes
-    from cdc.source import Context
     from cdc.state.fingerprint import Fingerprints
     from cdc.state.store import LocalStore
 
@@ -154,11 +85,11 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
         except ImportError as error:
             raise EngineError(f"a connector cannot be loaded: {error}", hint="install what it needs") from error
         try:
-            middle = compiled(spec)
+            middle = compile_spec(spec)
             tables, kept = source.tables(), None if state is None else Fingerprints(state.store).read()
             known = () if kept is None else kept.patterns
             missing = check_patterns(spec, middle.routes, tables, complete=source.lists_all_tables, known=known)
-            paused = () if state is None else Held(state).tables().paused
+            paused = () if state is None else PauseReader(state).tables().paused
             known_sinks = () if state is None else known_tables(state)
             plan = make_plan(spec, middle, tables, sink, known_sinks, paused, sink.keyless)
             plan = with_existing_rows(plan, middle.existing_rows, source, sink, known_sinks)
@@ -224,9 +155,9 @@ def _rows_of_gone(plan: TablePlan, middle: Middle) -> str:
     return "rows of one that is truncated or dropped stay here"
 
 
-def _with_stop(plan: TablePlan, policy: Policy, found: BatchOutcome, sink: Sink | None) -> TablePlan:
+def _with_stop(plan: TablePlan, policy: Policy, creations: Iterable[CreateTable], sink: Sink | None) -> TablePlan:
     """The plan with what a run finds missing in the sink, where nothing is created or added there."""
-    expected = [creation for creation in found.expected if creation.table == plan.sink]
+    expected = [creation for creation in creations if creation.table == plan.sink]
     if sink is None:
         return replace(plan, statements=()) if expected else plan
     try:

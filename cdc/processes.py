@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def started(pid: int) -> str:
+def start_time(pid: int) -> str:
     """When a process started, in kernel ticks, empty when it is gone: a pid alone may have been given to another."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+SAY_EVERY_S = 5.0
+"""How often it is said what is waited for, to somebody at a terminal."""
+
 
 @contextmanager
 def repeatedly(work: Callable[[float], object], every_s: float, name: str = "long-step") -> Iterator[None]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, SpecError
 from cdc.evolution.merge import missing_columns
-from cdc.flow.rule_edits import edits, rule_changes, texts_of
 from cdc.options import SinkOptions
 from cdc.schema import CreateTable, TableId
 from cdc.source import Snapshots
@@ -21,6 +20,7 @@ from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
 from cdc.tables.machine import unfit_rows
 from cdc.tables.states import Schemas
+from cdc.transform.rule_edits import edits, rule_changes, texts_of
 
 if TYPE_CHECKING:
     from cdc.flow.middle import Middle
@@ -159,13 +159,13 @@ def altered_tables(sink: Sink, known: Schemas) -> Sequence[Altered]:
         if actual is None:
             continue
         lost, new = missing_columns(actual, schema), missing_columns(schema, actual)
-        altered = Altered(table, lost, new, _refused(sink, CreateTable(table, schema)))
+        altered = Altered(table, lost, new, _refusal_reason(sink, CreateTable(table, schema)))
         if altered != Altered(table):
             found.append(altered)
     return found
 
 
-def _refused(sink: Sink, change: CreateTable) -> str:
+def _refusal_reason(sink: Sink, change: CreateTable) -> str:
     try:
         sink.plan_text([change])
     except ChangeRefused as error:

@@ -62,14 +62,14 @@ class Restarts:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: somebody has looked at it."""
+        """Start over: somebody has looked at it."""
         self.count, self.given_up, self.hopeless = 0, "", False
         self._times: deque[float] = deque()
         self._backoff_s, self._last_s = 0.0, float("-inf")
         self._batch: int | None = None
         self._same = 0
 
-    def failed(self, error: CdcError, *, batch: int | None, committed: bool, now_s: float) -> float | None:
+    def plan(self, error: CdcError, *, batch: int | None, committed: bool, now_s: float) -> float | None:
         """A run has failed: how many seconds until the next one, None when there is to be none.
 
         `batch` is the one that it failed in, as far as it is known; `committed` whether it committed any before.

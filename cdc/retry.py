@@ -31,7 +31,7 @@ def _never() -> bool:
     return False
 
 
-def _untold(text: str) -> None:
+def _ignore(text: str) -> None:
     """Nobody has a status line."""
 
 
@@ -51,7 +51,7 @@ class RetryPolicy:
     first_pause_s: float = 0.1
     longest_pause_s: float = 10.0
     stopping: Callable[[], bool] = _never
-    waiting: Callable[[str], None] = _untold
+    waiting: Callable[[str], None] = _ignore
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 

@@ -53,15 +53,28 @@ class KeylessRows(StrEnum):
     """`apply` refuses to create such a table (ChangeRefused): the system tells rows apart by a key only."""
 
 
+class ReportKeeper(Protocol):
+    """Keeps what the source has told about the rows of one attempt."""
+
+    def keep(self) -> str:
+        """Keep them, as `TaskAttempt.keep_reports` says."""
+
+    def note_visible(self) -> None:
+        """Take note of what `TaskAttempt.note_visible` says."""
+
+    def use(self, id_: str) -> None:
+        """Go by those of another attempt, as `TaskAttempt.use_reports` says."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskAttempt:
     """Names one attempt to prepare one part of one batch.
 
     Names of prepared data are a function of (pipeline, batch, partition) - never of a clock. `attempt` may separate the
     files of attempts that overlap, as only the returned handles count. `generation` is part of the names too: how often
-    the sink has given up decided rows of the batch (LoadsLost), which are then prepared anew. `rows` says which rows
+    the sink has given up decided rows of the batch (LoadsLost), which are then prepared again. `rows` says which rows
     they are: the same text for the same part of the log, in a replay too; empty where nobody knows. `again` says that
-    an earlier run may have begun with the part. `noting` is the engine's, behind `note`.
+    an earlier run may have begun with the part. `noting` and `reports` are the engine's, behind the methods.
     """
 
     batch: int
@@ -71,6 +84,33 @@ class TaskAttempt:
     rows: str = ""
     again: bool = False
     noting: Callable[[Any], None] | None = field(default=None, compare=False, repr=False)
+    reports: ReportKeeper | None = field(default=None, compare=False, repr=False)
+
+    def keep_reports(self) -> str:
+        """Keep what the source has told about the rows of this attempt: an id, to be committed with them; may be empty.
+
+        For a sink that commits in the task, once all blocks were read and before its commit. On disk when this returns.
+        Executor, inside `prepare`. Raises StateError.
+        """
+        return "" if self.reports is None else self.reports.keep()
+
+    def note_visible(self) -> None:
+        """Rows of this attempt are seen as they are sent, and stay when it is made again (at least once): what the
+        source tells a repeat then covers the moments at which earlier attempts may have read.
+
+        Executor, inside `prepare`, before the first row is sent.
+        """
+        if self.reports is not None:
+            self.reports.note_visible()
+
+    def use_reports(self, id_: str) -> None:
+        """The rows of this part were committed by an earlier attempt, with this id: what the source told that one
+        counts. This one may have read a table at a later moment.
+
+        Executor, inside `prepare`, once all blocks were read. Raises StateError.
+        """
+        if self.reports is not None:
+            self.reports.use(id_)
 
     def note(self, value: Any) -> None:
         """Keep a name that the sink cannot choose, such as of a file with a random part, before something gets it.
@@ -275,13 +315,13 @@ class StoredTable(Protocol):
     """A sink table whose rows are read back. What both methods give has the same columns, of the same Arrow types."""
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """All rows; or those with one of these keys, columns of the sink's key as `stored` gives them.
+        """All rows; or those with one of these keys, columns of the sink's key as `as_stored` gives them.
 
         What is committed when the call begins is in it. A batch that commits meanwhile may be in it or not, row by row.
         Raises SinkError.
         """
 
-    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The table's values of rows that were written to it, columns of the schema in its order. Raises SinkError.
 
         A value that the table cannot hold is given as NULL.

@@ -35,7 +35,7 @@ NOTICES = 50
 """Most notices that come with one report of the lag."""
 
 Report = Callable[[dict[str, Any]], None]
-"""Tells the source's driver side something about a split, as a JSON object: it comes back in `Source.decided`."""
+"""Tells the source's driver side something about a split, as a JSON object: it comes back in `Source.store_reports`."""
 
 
 class Flag(Protocol):
@@ -266,11 +266,17 @@ class Source(ABC):
         """Whether the source follows the table, by the options as they are now. Driver."""
         return True
 
-    def decided(self, reports: Sequence[dict[str, Any]]) -> None:  # noqa: B027 - most tasks find nothing out
+    def store_reports(self, reports: Sequence[dict[str, Any]]) -> None:  # noqa: B027 - most tasks find nothing out
         """Take what the tasks of a batch have reported, once its decision is on disk, before the next is planned.
 
         Driver; in the order of splits. Called again with the same reports after a crash, so it has to be idempotent.
         """
+
+    def widened(self, split: Split, reports: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        """The reports of a repeat when rows of earlier attempts may be in the sink, too: as if all had been read at the
+        earliest moment that is possible, so that all changes since come (again). Executor.
+        """
+        return reports
 
     def progress(self) -> Sequence[TableProgress]:
         """How far the snapshots of tables are; none when none is made. Driver; cheap, asked every second."""
@@ -356,7 +362,7 @@ class TablesNow(Protocol):
     def end(self) -> Offset:
         """Where the log ends now. Whatever was read before is in the log up to there."""
 
-    def reached(self, committed: Offset, end: Offset, tables: Sequence[TableId]) -> bool:
+    def covers(self, committed: Offset, end: Offset, tables: Sequence[TableId]) -> bool:
         """Whether everything up to `end` that is about these tables is in the log up to `committed`."""
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ class OptionError(ValueError):
 
 def parse_duration(value: object) -> float:
     """Seconds of a duration; a number without a unit is milliseconds. Raises OptionError."""
-    number, unit = _split(value, DURATION_RULE)
+    number, unit = _split_unit(value, DURATION_RULE)
     if unit not in _SECONDS:
         raise OptionError(f"{DURATION_RULE}; the unit {unit!r} is not known", "units: ms, s, min, h, d")
     seconds = float(number) * _SECONDS[unit]
@@ -55,7 +55,7 @@ def parse_duration(value: object) -> float:
 
 def parse_size(value: object) -> int:
     """Bytes of a size; a number without a unit is bytes. Raises OptionError."""
-    number, unit = _split(value, SIZE_RULE)
+    number, unit = _split_unit(value, SIZE_RULE)
     if unit not in _BYTES:
         raise OptionError(f"{SIZE_RULE}; the unit {unit!r} is not known", "units: b, kb, mb, gb, tb")
     size = float(number) * _BYTES[unit]
@@ -81,7 +81,7 @@ def size_text(size: int) -> str:
     return f"{size} b"
 
 
-def _split(value: object, rule: str) -> tuple[str, str]:
+def _split_unit(value: object, rule: str) -> tuple[str, str]:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise OptionError(rule)
     match = _NUMBER_UNIT.fullmatch(str(value))

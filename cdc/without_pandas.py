@@ -8,6 +8,7 @@ none of them has a use for it.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,25 +16,33 @@ from typing import Any
 import pyarrow as pa
 
 
-class _Hidden:
-    """Says that pandas is not installed."""
+class _Hider(threading.local):
+    """Says that pandas is not installed, to the threads that asked for it.
 
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
+    It stays in `sys.meta_path` for good: another thread that is in the middle of an import goes through that list by
+    position, and would miss a finder, and with it its module, when an entry before its position went away.
+    """
+
+    blocks = 0
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Refuse pandas to the import system."""
-        if name == "pandas":
+        if name == "pandas" and self.blocks:
             raise ModuleNotFoundError("hidden from this library", name=name)
+
+
+_hider: Any = _Hider()
+sys.meta_path.insert(0, _hider)
 
 
 @contextmanager
 def pandas_hidden() -> Iterator[None]:
-    """In the block pandas cannot be imported, unless it is loaded already."""
-    finder: Any = _Hidden
-    sys.meta_path.insert(0, finder)
+    """In the block this thread cannot import pandas, unless it is loaded already; other threads can."""
+    _hider.blocks += 1
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        _hider.blocks -= 1
 
 
 def keep_pandas_out() -> None:

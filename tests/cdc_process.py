@@ -20,7 +20,7 @@ from servers import source_of
 
 from cdc_services.server import MySqlServer
 
-TIMEOUT_S = 400.0
+TIMEOUT_S = 550.0
 """How long a test waits for something that takes seconds on an idle machine."""
 
 TWO_TRIES = ("--master", "local[1,2]")

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from cdc_process import Pipeline
 
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import source_offset
+from cdc.offsets import source_offset
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check_file

@@ -62,6 +62,8 @@ class RestCatalog:
                     200,
                     {"namespace": [name], "properties": self.catalog.load_namespace_properties(name)},
                 )
+            case "GET", ["namespaces", name, "tables"]:
+                return lambda _: (200, {"identifiers": [_identifier(each) for each in self.catalog.list_tables(name)]})
             case "POST", ["namespaces", name, "tables"]:
                 return lambda body: self._create_table(name, body)
             case "GET", ["namespaces", name, "tables", table]:
@@ -108,6 +110,10 @@ class RestCatalog:
 def _loaded(table: Any) -> dict[str, Any]:
     metadata = json.loads(table.metadata.model_dump_json(by_alias=True))
     return {"metadata-location": table.metadata_location, "metadata": metadata, "config": {}}
+
+
+def _identifier(name: tuple[str, ...]) -> dict[str, Any]:
+    return {"namespace": list(name[:-1]), "name": name[-1]}
 
 
 def _error(message: str, kind: str, code: int) -> dict[str, Any]:

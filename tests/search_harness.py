@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from cdc.schema import DataType, Kind, TableId
 from cdc.source import Context
@@ -70,7 +71,7 @@ class Harness:
         """Delete all indexes."""
         for row in self.server.ask("GET", "/_cat/indices?format=json&h=index&expand_wildcards=all"):
             if not row["index"].startswith("."):
-                self.server.ask("DELETE", f"/{row['index']}")
+                self.server.ask("DELETE", f"/{quote(row['index'])}")
 
 
 def _plain(value: Any, kind: DataType | None) -> Any:

@@ -144,6 +144,7 @@ print(spark.range(3).count())
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_spark_session_of_somebody_else_is_neither_used_nor_stopped(tmp_path: Path) -> None:
@@ -170,6 +171,7 @@ print(status.state, status.rows, status.tables)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.mysql
 @pytest.mark.spark
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from cdc import __version__, api
 from cdc.cli import app, entry
-from cdc.errors import SinkError, StateError
+from cdc.errors import NotNow, SinkError
 from cdc.pipeline_plan import Plan
 from cdc.spec.model import PipelineSpec
 
@@ -263,7 +263,7 @@ def test_files_are_compacted_in_each_sink_or_in_the_one_that_is_named(
         done.append(spec.label)
         return 2 if spec.sink_name == "lake" else 0
 
-    monkeypatch.setattr("cdc.cli.runs._compacted", compacted)
+    monkeypatch.setattr("cdc.cli.runs._compact", compacted)
     assert line("compact", str(tmp_path / "p.yaml")).exit_code == 0
     assert done == ["p/lake", "p/duck"]
     found = line("compact", str(tmp_path / "p.yaml"), "--sink", "duck")
@@ -278,10 +278,10 @@ def test_each_sink_of_a_list_is_compared_whatever_becomes_of_the_others(tmp_path
     assert found.exit_code == 5
     documents = json.loads(found.stdout)
     assert [(each["sink"], each["error"]["error"]) for each in documents] == [
-        ("lake", "StateError"),
-        ("duck", "StateError"),
+        ("lake", "NotNow"),
+        ("duck", "NotNow"),
     ]
-    assert isinstance(line("verify", str(tmp_path / "p.yaml"), "--sink", "duck").exception, StateError)
+    assert isinstance(line("verify", str(tmp_path / "p.yaml"), "--sink", "duck").exception, NotNow)
 
 
 def test_each_sink_of_a_list_has_its_plan_whatever_becomes_of_the_others(

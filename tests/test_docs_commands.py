@@ -91,6 +91,7 @@ def run(command: list[str], folder: Path, **changes: str) -> subprocess.Complete
 
 @pytest.mark.slow
 @pytest.mark.mysql
+@pytest.mark.timeout(1200)
 def test_the_quickstart_from_its_first_command_to_its_last(mysql_server: MySqlServer, tmp_path: Path) -> None:
     page = (ROOT / "docs/quickstart.md").read_text(encoding="utf-8")
     database = mysql_server.new_database("quick")

@@ -13,7 +13,7 @@ from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableI
 from cdc.sink import KeylessRows
 from cdc.source import Snapshots
 from cdc.spec.check import check
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.spec.model import PipelineSpec
 from cdc.tables.table_map import ExistingRows
 from cdc.testing.line_sink import LineSink
@@ -32,7 +32,7 @@ def spec(route: str = "") -> PipelineSpec:
 
 
 def made_plan(spec: PipelineSpec, *given: Any, **more: Any) -> Plan:
-    return make_plan(spec, compiled(spec), *given, **more)
+    return make_plan(spec, compile_spec(spec), *given, **more)
 
 
 class Described(LineSink):
@@ -225,7 +225,7 @@ def test_a_merged_table_shows_where_its_rows_are_from_and_why_its_columns_are_so
 
 
 def test_the_router_follows_the_rules() -> None:
-    assert compiled(spec(RULES)).routes(TableId("shop", "orders")) == (TableId("ods", "orders"),)
+    assert compile_spec(spec(RULES)).routes(TableId("shop", "orders")) == (TableId("ods", "orders"),)
 
 
 RULE = "transform:\n  - source-table: shop.\\.*\n    projection: {}\n"

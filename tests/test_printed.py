@@ -9,9 +9,9 @@ import pytest
 
 from cdc.cli.output import complain
 from cdc.errors import Problem, SourceError, SpecError
-from cdc.flow.progress import Snapshot, TableTotals
 from cdc.job.report import Reporter
 from cdc.printed import LONGEST, printed
+from cdc.progress import ProgressTotals, TableTotals
 from cdc.schema import TableId
 
 EVIL = "or\x1b[2Jders\u202e\x00\x9b31m\u2066\r\x07"
@@ -42,7 +42,7 @@ def test_log_lines_and_the_summary(log_format: str) -> None:
     reporter = Reporter(log_format, out, err)
     reporter.line(f"added {EVIL}\n12:00:00 batch committed", table=EVIL, rows=1)
     reporter.line("x" * 5000)
-    now = Snapshot(tables={TableId("shop", EVIL): TableTotals(1)}, counts={f"reason {EVIL}": 2}, batches=1)
+    now = ProgressTotals(tables={TableId("shop", EVIL): TableTotals(1)}, counts={f"reason {EVIL}": 2}, batches=1)
     reporter.summary(now)
     assert harmless(out.getvalue() + err.getvalue())
     lines = err.getvalue().splitlines()

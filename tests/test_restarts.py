@@ -14,7 +14,7 @@ STRANGE = EngineError("KeyError: 'x'")
 def delays(policy: RestartPolicy, *failures: tuple[CdcError, float]) -> list[float | None]:
     """The pauses after failures at these times, with the middle of what is left to chance."""
     restarts = Restarts(policy, chance=lambda: 0.5)
-    return [restarts.failed(error, batch=None, committed=False, now_s=now_s) for error, now_s in failures]
+    return [restarts.plan(error, batch=None, committed=False, now_s=now_s) for error, now_s in failures]
 
 
 def test_pauses_grow_to_the_longest_and_begin_anew_after_a_quiet_time() -> None:
@@ -26,14 +26,14 @@ def test_pauses_grow_to_the_longest_and_begin_anew_after_a_quiet_time() -> None:
 def test_a_pause_is_left_to_chance_by_a_tenth() -> None:
     for chance, expected in ((0.0, 0.9), (1.0, 1.1)):
         restarts = Restarts(RestartPolicy(), chance=lambda found=chance: found)  # type: ignore[misc]
-        assert restarts.failed(AWAY, batch=None, committed=False, now_s=0) == pytest.approx(expected)
+        assert restarts.plan(AWAY, batch=None, committed=False, now_s=0) == pytest.approx(expected)
 
 
 def test_a_fixed_number_of_restarts_counts_from_the_last_committed_batch() -> None:
     restarts = Restarts(RestartPolicy("fixed-delay", fixed_attempts=2, fixed_delay_s=5))
-    found = [restarts.failed(AWAY, batch=7, committed=committed, now_s=0) for committed in (False, False, True, False)]
+    found = [restarts.plan(AWAY, batch=7, committed=committed, now_s=0) for committed in (False, False, True, False)]
     assert found == [5, 5, 5, 5]
-    assert restarts.failed(AWAY, batch=7, committed=False, now_s=0) is None
+    assert restarts.plan(AWAY, batch=7, committed=False, now_s=0) is None
     assert (restarts.given_up, restarts.hopeless) == ("restarted as often as fixed-delay allows", False)
 
 
@@ -46,7 +46,7 @@ def test_more_failures_in_an_interval_than_are_allowed_end_it() -> None:
 @pytest.mark.parametrize("error", [SpecError([]), TransformError("a value")])
 def test_what_the_next_run_would_meet_again_is_not_restarted(strategy: Strategy, error: CdcError) -> None:
     restarts = Restarts(RestartPolicy(strategy))
-    assert restarts.failed(error, batch=3, committed=True, now_s=0) is None
+    assert restarts.plan(error, batch=3, committed=True, now_s=0) is None
     assert restarts.hopeless
 
 
@@ -57,9 +57,9 @@ def test_none_is_none() -> None:
 def test_a_batch_that_fails_again_and_again_ends_it_unless_something_was_away_or_a_disk_was_full() -> None:
     restarts = Restarts(RestartPolicy(same_batch_attempts=3))
     for error in (STRANGE, STRANGE, AWAY, *[StateError("full")] * 4, STRANGE, STRANGE):
-        assert restarts.failed(error, batch=9, committed=False, now_s=0) is not None
-    assert restarts.failed(STRANGE, batch=9, committed=False, now_s=0) is None
+        assert restarts.plan(error, batch=9, committed=False, now_s=0) is not None
+    assert restarts.plan(STRANGE, batch=9, committed=False, now_s=0) is None
     assert (restarts.given_up, restarts.hopeless) == ("3 runs failed in batch 9", True)
     restarts.forget()
     for batch in (9, 9, 10, 10, 11):
-        assert restarts.failed(STRANGE, batch=batch, committed=False, now_s=0) is not None
+        assert restarts.plan(STRANGE, batch=batch, committed=False, now_s=0) is not None

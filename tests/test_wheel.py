@@ -69,7 +69,9 @@ def test_it_holds_the_tool_its_connectors_and_their_schemas_and_no_servers_for_t
     folders = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert folders == {"cdc", "connectors"}
     assert any(name.startswith("cdc/_schemas/") for name in names)
-    assert {f"cdc/web/static/{name}" for name in ("page.js", "style.css", "icon.svg")} <= set(names)
+    for folder in ("static", "templates"):
+        here = {f"cdc/web/{folder}/{each.name}" for each in (ROOT / "cdc" / "web" / folder).iterdir()}
+        assert here <= set(names)
     assert [name for name in names if "standin" in name or "services" in name] == []
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 
 import pytest
+
+from cdc.without_pandas import pandas_hidden
 
 _PROGRAM = """
 import importlib, pkgutil, sys
@@ -32,3 +36,21 @@ def test_neither_imports_nor_arrow_values_load_pandas() -> None:
     """A worker imports what it is sent before anything can be told to PyArrow, so no import makes Arrow values."""
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False", "3"]
+
+
+def test_a_module_is_found_when_a_block_of_another_thread_ends_in_the_middle_of_its_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An import goes through the finders by position: taking one out of the list made it miss the next."""
+    block = pandas_hidden()
+    block.__enter__()
+
+    class EndsTheBlock:
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> None:
+            block.__exit__(None, None, None)
+
+    finders = list(sys.meta_path)
+    finders.insert(finders.index(PathFinder), EndsTheBlock)  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "meta_path", finders)
+    assert importlib.util.find_spec("wave") is not None

@@ -13,7 +13,7 @@ import typer
 from cdc.background import give_way
 from cdc.cli.output import LONGEST, LONGEST_OF_PLAN, complain
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app
-from cdc.errors import SinkError, StateError
+from cdc.errors import NotNow, SinkError, StateError
 from cdc.printed import printed
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def verify(
     Of several sinks each is compared: one that cannot be read is told, and the exit code is its error's.
     """
     from cdc.verify.repair import repair as mended
-    from cdc.verify.run import VerifySettings
     from cdc.verify.run import verify as compare
+    from cdc.verify.table_verifier import VerifySettings
 
     if background:
         give_way()
@@ -59,13 +59,13 @@ def verify(
     for spec, place in _of_sinks(file, sink, state_dir, as_json=as_json):
         try:
             found = compare(spec, place, VerifySettings(tables, deep, wait), show)
-        except (SinkError, StateError) as error:
+        except (SinkError, StateError, NotNow) as error:
             if not spec.sink_name or sink is not None:
                 raise
             failed = failed or complain(error)  # the other sinks are compared all the same
-            documents.append({"error": json.loads(error.to_json()), **_named(spec)})
+            documents.append({"error": json.loads(error.to_json()), **_sink_field(spec)})
             continue
-        documents.append({**found.to_json(), **_named(spec)})
+        documents.append({**found.to_json(), **_sink_field(spec)})
         equal = equal and found.equal
         if not as_json:
             print(found.summary)
@@ -90,7 +90,7 @@ def doctor(
     for spec, place in _of_sinks(file, sink, state_dir, as_json=as_json):
         for each in examine(spec, place):
             found.append(each)
-            documents.append({**each.to_json(), **_named(spec)})
+            documents.append({**each.to_json(), **_sink_field(spec)})
             for line in () if as_json else each.lines():
                 print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
     if as_json:
@@ -114,5 +114,5 @@ def _of_sinks(
         yield spec, None if state_dir is None else Path(of_sink(state_dir, spec))
 
 
-def _named(spec: PipelineSpec) -> dict[str, str]:
+def _sink_field(spec: PipelineSpec) -> dict[str, str]:
     return {"sink": spec.sink_name} if spec.sink_name else {}

@@ -53,9 +53,9 @@ class CommandTarget:
 
     def server(self) -> Served | None:
         """The server that keeps it, None when none does."""
-        from cdc.serve.client import served
+        from cdc.serve.client import find_server
 
-        found = served(self.root.parent)
+        found = find_server(self.root.parent)
         known = () if found is None else [each["name"] for each in found.get("pipelines")["pipelines"]]
         return found if self.name in known else None
 
@@ -84,9 +84,9 @@ def list_pipelines(
     """List the pipelines of a running `cdc serve`: state, lag, next run, last error."""
     from cdc.errors import StateError
     from cdc.job.state_location import root_of_states
-    from cdc.serve.client import served
+    from cdc.serve.client import find_server
 
-    server = served(root_of_states(state_root))
+    server = find_server(root_of_states(state_root))
     if server is None:
         hint = "name its --state-root; `cdc status FILE` shows a pipeline without it"
         raise StateError("no server runs here", where=str(state_root), hint=hint)
@@ -101,7 +101,7 @@ def list_pipelines(
 @app.command(epilog=EXIT_CODES)
 def start(name: Annotated[str, typer.Argument(metavar="NAME")], state_root: StateRoot = ROOT) -> None:
     """Let `cdc serve` begin a run now, whatever the schedule says; failures before are forgotten."""
-    _ask(find(name, state_root, None)[0], "start")
+    _post_action(find(name, state_root, None)[0], "start")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -156,7 +156,7 @@ def savepoint(
         elif target.spec is not None:
             print(printed(make_savepoint(target.spec, target.root), longest=LONGEST))
         else:
-            raise _unknown(target)
+            raise _unknown_pipeline(target)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -181,7 +181,7 @@ def resume(
     state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
-    """Copy a table that is paused anew, beside its rows, and go on with it."""
+    """Follow a paused table again: it is re-snapshotted into a shadow table first."""
     from cdc.job.pausing import request_resume
 
     _about_table(find(name_or_file, state_root, state_dir, sink), "resume", table, request_resume)
@@ -195,7 +195,7 @@ def resync(
     state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
-    """Re-snapshot one table, beside its rows. A running pipeline does it at once, another in its next run."""
+    """Re-snapshot one table into a shadow table. A running pipeline does it at once, another in its next run."""
     from cdc.job.resync import request_resync
 
     def request(spec: PipelineSpec, table: str, root: Path | None) -> str:
@@ -215,7 +215,7 @@ def _about_table(
         elif target.spec is not None:
             message = request(target.spec, table, target.root)
         else:
-            raise _unknown(target)
+            raise _unknown_pipeline(target)
         print(printed(message if len(targets) == 1 else f"{target.name}: {message}", longest=LONGEST))
 
 
@@ -233,7 +233,7 @@ def logs(
     target = find(name_or_file, state_root, state_dir)[0]
     lines = read_log(target.root, last)
     if not lines:
-        raise _unknown(target)
+        raise _unknown_pipeline(target)
     for line in lines:
         if as_json:
             print(json.dumps(asdict(line)))
@@ -243,14 +243,14 @@ def logs(
         print(printed(f"{_time(line.at_s)} {mark}{line.message}{fields}", longest=LONGEST))
 
 
-def _ask(target: CommandTarget, action: str) -> None:
+def _post_action(target: CommandTarget, action: str) -> None:
     server = target.server()
     if server is None:
-        raise _unknown(target)
+        raise _unknown_pipeline(target)
     print(printed(server.post(target.name, action), longest=LONGEST))
 
 
-def _unknown(target: CommandTarget) -> Exception:
+def _unknown_pipeline(target: CommandTarget) -> Exception:
     from cdc.errors import PipelineUnknown
 
     hint = "name the --state-root of a server that runs, and a pipeline that `cdc list` shows"

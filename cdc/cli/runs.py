@@ -94,13 +94,13 @@ def compact(
     from cdc.spec.check import check_file
 
     specs = check_file(file).with_sink(sink).specs
-    done = sum(_compacted(spec, tables or (), state_dir, named=len(specs) > 1) for spec in specs)
+    done = sum(_compact(spec, tables or (), state_dir, named=len(specs) > 1) for spec in specs)
     if not done:
         hint = "only tables of a lake are compacted: Paimon, Iceberg"
         raise SinkError("nothing is to be compacted", where=f"sink {specs[0].sink.type}", hint=hint)
 
 
-def _compacted(spec: PipelineSpec, tables: Sequence[str], state_dir: Path | None, *, named: bool) -> int:
+def _compact(spec: PipelineSpec, tables: Sequence[str], state_dir: Path | None, *, named: bool) -> int:
     """Compact tables of a sink, print what was done, and return how many there were; 0 for a sink that has no files.
 
     `named`: lines begin with the sink's name.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cdc.doctor.machine import examine_machine
 from cdc.errors import CdcError, EngineError, SinkError, SourceError
 from cdc.finding import Finding, Level, error, ok
-from cdc.flow.offsets import source_offset
+from cdc.offsets import source_offset
 from cdc.source import Context, Offset
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
@@ -101,7 +101,7 @@ def _source(spec: PipelineSpec, store: LocalStore, committed: Offset | None) -> 
     except ImportError as failed:
         yield error("source", f"the connector cannot be loaded: {failed}", "install what it needs")
     except Exception as failed:  # noqa: BLE001 - a finding: the rest is looked at all the same
-        yield _unforeseen("source", failed)
+        yield _unexpected("source", failed)
 
 
 def _sink(spec: PipelineSpec, store: LocalStore) -> Iterator[Finding]:
@@ -113,10 +113,10 @@ def _sink(spec: PipelineSpec, store: LocalStore) -> Iterator[Finding]:
     except ImportError as failed:
         yield error("sink", f"the connector cannot be loaded: {failed}", "install what it needs")
     except Exception as failed:  # noqa: BLE001 - as above
-        yield _unforeseen("sink", failed)
+        yield _unexpected("sink", failed)
 
 
-def _unforeseen(subject: str, failed: Exception) -> Finding:
+def _unexpected(subject: str, failed: Exception) -> Finding:
     """A server that answers what no connector expects, or a defect of the connector."""
     message = f"its answers are not understood: {type(failed).__name__}: {str(failed)[:200]}"
     return error(

@@ -28,74 +28,74 @@ class ApiSession(TableSession[T]):
     """
 
     @abstractmethod
-    def create_table(self, operation: op.CreateTable) -> None:
+    def create_table(self, operation: op.CreateTableOp) -> None:
         """Make `new`, empty."""
 
     @abstractmethod
-    def drop_table(self, operation: op.DropTable) -> None:
+    def drop_table(self, operation: op.DropTableOp) -> None:
         """Drop a table that exists."""
 
     @abstractmethod
-    def truncate_table(self, operation: op.TruncateTable) -> None:
+    def truncate_table(self, operation: op.TruncateTableOp) -> None:
         """Remove all rows."""
 
     @abstractmethod
-    def rename_table(self, operation: op.RenameTable) -> None:
+    def rename_table(self, operation: op.RenameTableOp) -> None:
         """Give the table a free name."""
 
     @abstractmethod
-    def add_column(self, operation: op.AddColumn) -> None:
+    def add_column(self, operation: op.AddColumnOp) -> None:
         """Add a column; rows get its default as `new_column_default` of the rules says."""
 
     @abstractmethod
-    def create_shadow(self, operation: op.CreateShadow) -> None:
+    def create_shadow(self, operation: op.CreateShadowOp) -> None:
         """Make the shadow table `new`, empty."""
 
     @abstractmethod
-    def swap_shadow(self, operation: op.SwapShadow) -> None:
+    def swap_shadow(self, operation: op.SwapShadowOp) -> None:
         """Put the shadow table in the table's place in one step, such as of an alias; the former one goes."""
 
     @abstractmethod
-    def drop_shadow(self, operation: op.DropShadow) -> None:
+    def drop_shadow(self, operation: op.DropShadowOp) -> None:
         """Drop a shadow table."""
 
-    def create_database(self, operation: op.CreateDatabase) -> None:
+    def create_database(self, operation: op.CreateDatabaseOp) -> None:
         """Make a database; for `has_databases`."""
         raise self._unable(operation)
 
-    def move_table(self, operation: op.MoveTable) -> None:
+    def move_table(self, operation: op.MoveTableOp) -> None:
         """Put a table into another database; for `moves_tables`."""
         raise self._unable(operation)
 
-    def comment_table(self, operation: op.CommentTable) -> None:
+    def comment_table(self, operation: op.CommentTableOp) -> None:
         """Another comment; for `has_comments`."""
         raise self._unable(operation)
 
-    def comment_column(self, operation: op.CommentColumn) -> None:
+    def comment_column(self, operation: op.CommentColumnOp) -> None:
         """Another comment of a column; for `has_comments`."""
         raise self._unable(operation)
 
-    def fill_column(self, operation: op.FillColumn) -> None:
+    def fill_column(self, operation: op.FillColumnOp) -> None:
         """Put the default of a new column into rows that lack it; for `NewColumn.BACK_FILL`. Repeatable."""
         raise self._unable(operation)
 
-    def alter_column(self, operation: op.AlterColumn) -> None:
+    def alter_column(self, operation: op.AlterColumnOp) -> None:
         """Another type in place; for `in_place`."""
         raise self._unable(operation)
 
-    def rename_column(self, operation: op.RenameColumn) -> None:
+    def rename_column(self, operation: op.RenameColumnOp) -> None:
         """Another name of a column; for `renames_columns`."""
         raise self._unable(operation)
 
-    def drop_column(self, operation: op.DropColumn) -> None:
+    def drop_column(self, operation: op.DropColumnOp) -> None:
         """Drop a column; for `drops_columns`."""
         raise self._unable(operation)
 
-    def rebuild_table(self, operation: op.RebuildTable) -> None:
+    def rebuild_table(self, operation: op.RebuildTableOp) -> None:
         """Copy the rows into a table of other columns that takes its place; for `rebuilds`."""
         raise self._unable(operation)
 
-    def drop_copy(self, operation: op.DropCopy) -> None:
+    def drop_copy(self, operation: op.DropCopyOp) -> None:
         """Drop a copy that a rebuild left; for `rebuilds`."""
         raise self._unable(operation)
 
@@ -120,23 +120,23 @@ class ApiSession(TableSession[T]):
 
 
 METHODS: Mapping[type[op.Operation], str] = {
-    op.CreateDatabase: "create_database",
-    op.CreateTable: "create_table",
-    op.CreateShadow: "create_shadow",
-    op.SwapShadow: "swap_shadow",
-    op.DropShadow: "drop_shadow",
-    op.DropTable: "drop_table",
-    op.TruncateTable: "truncate_table",
-    op.RenameTable: "rename_table",
-    op.MoveTable: "move_table",
-    op.CommentTable: "comment_table",
-    op.AddColumn: "add_column",
-    op.FillColumn: "fill_column",
-    op.AlterColumn: "alter_column",
-    op.CommentColumn: "comment_column",
-    op.RenameColumn: "rename_column",
-    op.DropColumn: "drop_column",
-    op.RebuildTable: "rebuild_table",
-    op.DropCopy: "drop_copy",
+    op.CreateDatabaseOp: "create_database",
+    op.CreateTableOp: "create_table",
+    op.CreateShadowOp: "create_shadow",
+    op.SwapShadowOp: "swap_shadow",
+    op.DropShadowOp: "drop_shadow",
+    op.DropTableOp: "drop_table",
+    op.TruncateTableOp: "truncate_table",
+    op.RenameTableOp: "rename_table",
+    op.MoveTableOp: "move_table",
+    op.CommentTableOp: "comment_table",
+    op.AddColumnOp: "add_column",
+    op.FillColumnOp: "fill_column",
+    op.AlterColumnOp: "alter_column",
+    op.CommentColumnOp: "comment_column",
+    op.RenameColumnOp: "rename_column",
+    op.DropColumnOp: "drop_column",
+    op.RebuildTableOp: "rebuild_table",
+    op.DropCopyOp: "drop_copy",
 }
 """The method of each operation."""

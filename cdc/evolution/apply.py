@@ -60,7 +60,7 @@ def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchem
                 _index(change.table, schema, name)
             return replace(schema, primary_key=key)
         case AddColumn(column=column, position=position):
-            return _added(change.table, schema, column, position)
+            return _insert_column(change.table, schema, column, position)
         case AlterColumnType(column=column):
             return _with(schema, _index(change.table, schema, column.name), column)
         case RenameColumn():
@@ -92,7 +92,7 @@ def apply_changes(
     return after
 
 
-def _added(table: TableId, schema: TableSchema, column: Column, position: Position) -> TableSchema:
+def _insert_column(table: TableId, schema: TableSchema, column: Column, position: Position) -> TableSchema:
     if column.name in schema.names:
         raise _unfit(table, f"column {column.name} cannot be added, it exists")
     if position.first:
@@ -129,5 +129,5 @@ def _index(table: TableId, schema: TableSchema, name: str) -> int:
 
 
 def _unfit(table: TableId, reason: str) -> EngineError:
-    hint = "the schemas kept for this pipeline do not fit its log; restore the state directory, or start anew"
+    hint = "the schemas kept for this pipeline do not fit its log; restore the state directory, or start over"
     return EngineError(f"a schema change does not fit the table: {reason}", where=str(table), hint=hint)

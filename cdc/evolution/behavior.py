@@ -77,9 +77,9 @@ class Policy:
         name = change_name(change)
         if self.exclude is None and self.behavior is Behavior.LENIENT and name in _LEFT_OUT:
             return False
-        if _named(name, self.exclude or ()):
+        if _is_named_by(name, self.exclude or ()):
             return False
-        return self.include is None or isinstance(change, CreateTable) or _named(name, self.include)
+        return self.include is None or isinstance(change, CreateTable) or _is_named_by(name, self.include)
 
     def __str__(self) -> str:
         """The handling of schema changes, in one line."""
@@ -95,8 +95,8 @@ class Policy:
         """Whether behavior and filters let columns be added to tables that are there already."""
         if self.behavior is Behavior.IGNORE:
             return False
-        return not _named("add.column", self.exclude or ()) and (
-            self.include is None or _named("add.column", self.include)
+        return not _is_named_by("add.column", self.exclude or ()) and (
+            self.include is None or _is_named_by("add.column", self.include)
         )
 
     @property
@@ -113,7 +113,7 @@ class Policy:
 _LEFT_OUT = ("truncate.table", "drop.table")
 
 
-def _named(name: str, chosen: tuple[str, ...]) -> bool:
+def _is_named_by(name: str, chosen: tuple[str, ...]) -> bool:
     return any(each == name or each in name.split(".") for each in chosen)
 
 
@@ -144,7 +144,7 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
     behavior = policy.behavior
     if isinstance(change, AlterColumnType) and change.column == change.old:  # its source's own type alone
         carried_out = behavior not in (Behavior.EXCEPTION, Behavior.IGNORE) and policy.allows(change)
-        return fitted(change, sink) if carried_out else Outcome()
+        return fit_change(change, sink) if carried_out else Outcome()
     if behavior is Behavior.EXCEPTION:
         raise ChangeRefused(
             f"the source changed the table ({described(change)}), and schema.change.behavior is exception",
@@ -160,7 +160,7 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
         return Outcome(_without_values(change, sink), held=f"{described(change)} is {why}: {_effect(change)}")
     if behavior is Behavior.LENIENT:
         return _lenient(change, sink, source)
-    return fitted(change, sink)
+    return fit_change(change, sink)
 
 
 def described(change: SchemaChange) -> str:
@@ -198,7 +198,7 @@ def _effect(change: SchemaChange) -> str:
             return "the table stays as it is"
 
 
-def fitted(change: SchemaChange, sink: TableSchema) -> Outcome:
+def fit_change(change: SchemaChange, sink: TableSchema) -> Outcome:
     """A change as it is where it fits the sink's table, else what comes nearest."""
     match change:
         case AddColumn(column=column, position=position):
@@ -272,11 +272,11 @@ def _keeps(change: AddColumn | AlterColumnType, there: Column, wide: Column) -> 
 def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None) -> Outcome:
     match change:
         case AddColumn(column=column):
-            return Outcome(_added(change, sink, column))
+            return Outcome(_add_or_widen(change, sink, column))
         case AlterColumnType(column=column):
             there = find(sink, column.name)
             if there is None:
-                return Outcome(_added(AddColumn(change.table, column), sink, column))
+                return Outcome(_add_or_widen(AddColumn(change.table, column), sink, column))
             wide = _widened(change, there, column)
             narrower = common_type(there.type, column.type) != column.type
             return Outcome(
@@ -294,7 +294,7 @@ def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None
             changes = (*_out_of_key(change, sink, there), *_nullable(change, there))
             return Outcome(changes, f"{described(change)}: it stays, NULL from now on")
         case _:
-            return fitted(change, sink)
+            return fit_change(change, sink)
 
 
 def _lenient_rename(
@@ -304,15 +304,15 @@ def _lenient_rename(
     if column is None or there is find(sink, new_name):
         return Outcome()  # another spelling of the same name, which sinks do not tell apart
     if there is not None and there.name in sink.primary_key:  # a key is never NULL, so no column can take over from it
-        return fitted(change, sink)
-    added = _added(AddColumn(change.table, column), sink, replace(column, default=None))
+        return fit_change(change, sink)
+    added = _add_or_widen(AddColumn(change.table, column), sink, replace(column, default=None))
     if there is None:
         return Outcome(added)
     held = f"{described(change)}: {new_name} is a column of its own, {there.name} stays, NULL from now on"
     return Outcome((*added, *_nullable(change, there)), held)
 
 
-def _added(change: AddColumn, sink: TableSchema, column: Column) -> tuple[SchemaChange, ...]:
+def _add_or_widen(change: AddColumn, sink: TableSchema, column: Column) -> tuple[SchemaChange, ...]:
     there, new = find(sink, column.name), replace(column, nullable=True)
     return (AddColumn(change.table, new),) if there is None else _widened(change, there, new)
 

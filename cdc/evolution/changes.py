@@ -18,13 +18,13 @@ from typing import Generic
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.journal import Journal
-from cdc.evolution.operations import DropShadow
+from cdc.evolution.operations import DropShadowOp
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.renames import in_turn
 from cdc.evolution.session import TableSession
 from cdc.evolution.steps import ChangeRemark, Check, PlannedChange, Step
 from cdc.evolution.table import Layout, T
-from cdc.faults import reached
+from cdc.faults import crash_point
 from cdc.schema import CreateTable, SchemaChange, SwapShadow, TableId, shadow_of
 from cdc.state.store import Store
 
@@ -58,7 +58,7 @@ class SchemaChanges(Generic[T]):
             tables = tables_of(session.rules, left)
             session.wait_for_earlier(tables)
             layout = session.read(tables)
-            if journal.begun is not None and swapped(session, layout, left[0].table, journal.begun["identity"]):
+            if journal.begun is not None and was_swapped(session, layout, left[0].table, journal.begun["identity"]):
                 journal.note(journal.done + 1)
                 left = left[1:]
             planned = plan(session.rules, layout, left)
@@ -103,7 +103,7 @@ class _Run(Generic[T]):
     def _steps(self, session: TableSession[T], steps: Sequence[Step]) -> None:
         for step in steps:
             for _ in run_step(session, step):
-                reached("mid-apply", self._batch)
+                crash_point("mid-apply", self._batch)
 
 
 def run_step(session: TableSession[T], step: Step) -> Iterator[None]:
@@ -170,7 +170,7 @@ def side_by_side(
         one.result()
 
 
-def swapped(session: TableSession[T], layout: Layout[T], table: TableId, identity: str | None) -> bool:
+def was_swapped(session: TableSession[T], layout: Layout[T], table: TableId, identity: str | None) -> bool:
     """Whether a copy that was about to take its table's place, when a run ended, has done so; ends it then. Driver.
 
     `identity` is that of the copy before. `layout` is left as it is then. Raises as `TableSession.carry_out`.
@@ -180,7 +180,7 @@ def swapped(session: TableSession[T], layout: Layout[T], table: TableId, identit
         return True
     if identity is None or session.identity(table) != identity:
         return False
-    for _ in session.carry_out(DropShadow(table, copy)):
+    for _ in session.carry_out(DropShadowOp(table, copy)):
         pass
     layout.remove(copy)
     return True

@@ -40,9 +40,9 @@ class ColumnPlanner(Generic[T]):
         filled = has_rows and new.default is not None
         if filled and how is NewColumn.RE_SNAPSHOT:
             raise not_in_place(self._rules, table.id, f"rows that are there cannot get the default of {column.name}")
-        yield op.AddColumn(table.id, table, new, after)
+        yield op.AddColumnOp(table.id, table, new, after)
         if filled and how is NewColumn.BACK_FILL:
-            yield op.FillColumn(table.id, table, new)
+            yield op.FillColumnOp(table.id, table, new)
         self._layout.put(replace(table, columns=_inserted(table.columns, new, after)))
 
     def uncertain(self, change: AlterColumnType) -> UncertainValues | None:
@@ -55,13 +55,13 @@ class ColumnPlanner(Generic[T]):
 
     def widen(self, table: ActualTable[T], column: Column, old: Column) -> Iterator[Step]:
         """Room for other values besides those that are there, which stay."""
-        rules, there = self._rules, self.there(table, column.name)
+        rules, there = self._rules, self.required_column(table, column.name)
         key = table.in_key(there.name)
         if rules.stays(there.type, column.type, old.type, key=key):
             yield from self.drop_left_copy(table.id)
             yield from self._comment(table.id, column)
             return
-        new = replace(there, type=rules.reached(there.type, rules.wanted(column.type, key=key)))
+        new = replace(there, type=rules.altered_type(there.type, rules.column_type(column.type, key=key)))
         spelled = column.type.kind not in TEXTS or rules.spells(old.type)
         against = certain.not_kept(column.type, old.type) if spelled else AnyValue()
         if against is not None:
@@ -76,7 +76,7 @@ class ColumnPlanner(Generic[T]):
         self, table: ActualTable[T], column: Column, old: Column | None, *, copied: bool = False
     ) -> Iterator[Step]:
         """Another type or comment. With `copied` no row stands against it, as the source re-snapshots all of them."""
-        rules, there = self._rules, self.there(table, column.name)
+        rules, there = self._rules, self.required_column(table, column.name)
         before = rules.data_type(there.type) if old is None else old.type
         key = table.in_key(there.name)
         other = rules.respelled(there.type, column, key=key) if before == column.type else None
@@ -84,7 +84,7 @@ class ColumnPlanner(Generic[T]):
             yield from self._change_to(table, op.Conversion(there, replace(there, type=other), before))
             yield from self._comment(table.id, column)
             return
-        new_type = rules.reached(there.type, rules.wanted(column.type, key=key))
+        new_type = rules.altered_type(there.type, rules.column_type(column.type, key=key))
         stays = rules.stays(there.type, column.type, None if old is None else before, key=key)
         against = self._uncertain(table, there, column.type, before)
         empty = against is not None and against.rows == AnyValue()
@@ -106,19 +106,19 @@ class ColumnPlanner(Generic[T]):
         there, taken = table.column(old_name), table.column(new_name)
         if there is None and taken is not None:
             return
-        there = self.there(table, old_name)
+        there = self.required_column(table, old_name)
         if there.name == new_name:
             return
         if taken is not None and taken is not there:
             reason = f"column {old_name} cannot be renamed to {new_name}: that column exists"
             name = self._rules.name
             hint = f"rename or drop the other column in {name}; if an earlier pipeline left the table there, drop it "
-            hint += "and start anew with an empty --state-dir"
+            hint += "and start over with an empty --state-dir"
             raise ChangeRefused(reason, where=str(table.id), hint=hint, curable=True)
         self._rules.check_column(table.id, new_name)
         if not self._rules.renames_columns:
             raise not_in_place(self._rules, table.id, f"column {old_name} cannot be renamed to {new_name}")
-        yield op.RenameColumn(table.id, there.name, new_name)
+        yield op.RenameColumnOp(table.id, there.name, new_name)
         key = tuple(new_name if same(part, there.name) else part for part in table.key)
         new = replace(_with(table, there, replace(there, name=new_name)), key=key)
         self._layout.put(self._rules.renamed_column(new, there.name, new_name))
@@ -136,17 +136,17 @@ class ColumnPlanner(Generic[T]):
         elif not self._rules.drops_columns:
             raise not_in_place(self._rules, table.id, f"column {name} cannot be dropped")
         else:
-            yield op.DropColumn(table.id, there.name)
+            yield op.DropColumnOp(table.id, there.name)
             self._layout.put(new)
 
     def drop_left_copy(self, table: TableId) -> Iterator[Step]:
         """A copy is left when the process died after it had taken its table's place: it holds the rows as they were."""
         copy = self._rules.copy_of(table)
         if self._layout.get(copy) is not None:
-            yield op.DropCopy(table, copy)
+            yield op.DropCopyOp(table, copy)
             self._layout.remove(copy)
 
-    def there(self, table: ActualTable[T], name: str) -> ActualColumn[T]:
+    def required_column(self, table: ActualTable[T], name: str) -> ActualColumn[T]:
         """The column that has to be there. Raises ChangeRefused when it is not."""
         actual = table.column(name)
         if actual is None:
@@ -162,7 +162,7 @@ class ColumnPlanner(Generic[T]):
         name = self._rules.name
         raise ChangeRefused(
             f"column {column.name} exists with type {there.type}, which does not hold the source's {column.type} "
-            f"({self._rules.wanted(column.type, key=key)} in {name})",
+            f"({self._rules.column_type(column.type, key=key)} in {name})",
             where=str(table.id),
             hint=f"change its type in {name}, drop the table, or route to another one",
             curable=True,
@@ -172,7 +172,7 @@ class ColumnPlanner(Generic[T]):
         self, table: ActualTable[T], there: ActualColumn[T], new: DataType, before: DataType
     ) -> UncertainValues | None:
         key = table.in_key(there.name)
-        text = self._rules.is_text(self._rules.wanted(new, key=key))
+        text = self._rules.is_text(self._rules.column_type(new, key=key))
         if not text and new.kind is before.kind is Kind.TIME and (new.length or 0) >= (before.length or 0):
             return None  # more digits are another text, and no other time
         if key and text:
@@ -190,7 +190,7 @@ class ColumnPlanner(Generic[T]):
         """Another type in place where that is possible and wanted, else by a copy of the table."""
         there, new = values.old, values.new
         if not values.loose and self._rules.in_place(table, there, new.type):
-            yield op.AlterColumn(table.id, table, new, values)
+            yield op.AlterColumnOp(table.id, table, new, values)
             self._layout.put(_with(table, there, new))
             return
         # A default is for rows that are there when a column is added, and may be none of the new type.
@@ -203,7 +203,7 @@ class ColumnPlanner(Generic[T]):
         if not self._rules.has_comments or actual is None or there is None or there.comment == column.comment:
             return
         new = replace(there, comment=column.comment)
-        yield op.CommentColumn(table, actual, new)
+        yield op.CommentColumnOp(table, actual, new)
         self._layout.put(_with(actual, there, new))
 
 

@@ -1,6 +1,6 @@
 """The SQL printer: a system's rules and the texts of its statements. Pure, nothing is executed here.
 
-The statements written here are those that most systems share; a dialect writes those anew that its system spells
+The statements written here are those that most systems share; a dialect rewrites those that its system spells
 otherwise. Driver.
 """
 
@@ -34,30 +34,32 @@ class Dialect(TableRules[T]):
         """An operation as statements, in order. Raises TypeError for one that SQL systems have no use for."""
         table, jobs = operation.table, self.all_in_jobs
         match operation:
-            case op.CreateTable(new=new, change=change):
+            case op.CreateTableOp(new=new, change=change):
                 dialect = self if change is None else self.with_options(change)
-                yield from _all(table, dialect.create_table(new))
-            case op.CreateShadow(new=new, like=like, change=change):
+                yield from _statements(table, dialect.create_table(new))
+            case op.CreateShadowOp(new=new, like=like, change=change):
                 dialect = self if change is None else self.with_options(change)
-                yield from _all(table, dialect.create_table(new) if like is None else dialect.create_like(like, new.id))
-            case op.SwapShadow(shadow=shadow, new=new):
-                yield from _all(table, self.swap_shadow(shadow, new))
-            case op.MoveTable(actual=actual, new=new):
+                yield from _statements(
+                    table, dialect.create_table(new) if like is None else dialect.create_like(like, new.id)
+                )
+            case op.SwapShadowOp(shadow=shadow, new=new):
+                yield from _statements(table, self.swap_shadow(shadow, new))
+            case op.MoveTableOp(actual=actual, new=new):
                 values = [(column.name, self.quoted(column.name)) for column in new.columns]
                 texts = [*self.create_table(new), self.copy_rows(actual.id, new.id, values), self.drop_table(actual.id)]
-                yield from _all(table, texts)
-            case op.RebuildTable():
+                yield from _statements(table, texts)
+            case op.RebuildTableOp():
                 yield from self._rebuild(operation)
-            case op.AddColumn(actual=actual, column=column, after=after):
+            case op.AddColumnOp(actual=actual, column=column, after=after):
                 for sql in self.add_column(actual, column, after):
                     yield Statement(table, sql, job=True)
-            case op.AlterColumn(actual=actual, column=column, values=conversion):
+            case op.AlterColumnOp(actual=actual, column=column, values=conversion):
                 yield Statement(table, self.modify_column(actual, column, self.expression(conversion)), job=True)
-            case op.RenameColumn(old_name=old_name, new_name=new_name):
+            case op.RenameColumnOp(old_name=old_name, new_name=new_name):
                 yield Statement(table, self.rename_column(table, old_name, new_name), job=jobs)
-            case op.DropColumn(name=name):
+            case op.DropColumnOp(name=name):
                 yield Statement(table, self.drop_column(table, name), job=True)
-            case op.CommentColumn(actual=actual, column=column):
+            case op.CommentColumnOp(actual=actual, column=column):
                 yield Statement(table, self.comment_column(actual, column), job=jobs)
             case _:
                 yield Statement(table, self._plain(operation))
@@ -65,23 +67,23 @@ class Dialect(TableRules[T]):
     def _plain(self, operation: op.Operation) -> str:
         """An operation that is one statement, and no job."""
         match operation:
-            case op.CreateDatabase(database=database):
+            case op.CreateDatabaseOp(database=database):
                 return self.create_database(database)
-            case op.DropShadow(shadow=copy) | op.DropCopy(copy=copy):
+            case op.DropShadowOp(shadow=copy) | op.DropCopyOp(copy=copy):
                 return self.drop_copy(copy)
-            case op.DropTable(table=table):
+            case op.DropTableOp(table=table):
                 return self.drop_table(table)
-            case op.TruncateTable(table=table):
+            case op.TruncateTableOp(table=table):
                 return self.truncate_table(table)
-            case op.RenameTable(table=table, new=new):
+            case op.RenameTableOp(table=table, new=new):
                 return self.rename_table(table, new.table)
-            case op.CommentTable(actual=actual, comment=comment):
+            case op.CommentTableOp(actual=actual, comment=comment):
                 return self.comment_table(actual, comment)
             case _:
                 raise TypeError(f"no statement for {type(operation).__name__}")
 
-    def _rebuild(self, operation: op.RebuildTable) -> Iterator[Statement]:
-        """A copy, made as the table has to be, takes its place. May be begun anew at any point before the last."""
+    def _rebuild(self, operation: op.RebuildTableOp) -> Iterator[Statement]:
+        """A copy, made as the table has to be, takes its place. May be started over at any point before the last."""
         old, new = operation.actual, operation.new
         copy = replace(new, id=operation.copy)
         chosen = [(column.name, self._copied_value(operation, column)) for column in new.columns]
@@ -95,7 +97,7 @@ class Dialect(TableRules[T]):
         for sql in texts:
             yield Statement(operation.table, sql, undo=drop)
 
-    def _copied_value(self, operation: op.RebuildTable, column: ActualColumn[T]) -> str:
+    def _copied_value(self, operation: op.RebuildTableOp, column: ActualColumn[T]) -> str:
         conversion = operation.values.get(column.name)
         if conversion is not None:
             return self.expression(conversion)
@@ -223,5 +225,5 @@ class Dialect(TableRules[T]):
         """
 
 
-def _all(table: TableId, texts: Iterable[str]) -> Iterator[Statement]:
+def _statements(table: TableId, texts: Iterable[str]) -> Iterator[Statement]:
     return (Statement(table, sql) for sql in texts)

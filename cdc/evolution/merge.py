@@ -29,7 +29,7 @@ def find(schema: TableSchema, name: str) -> Column | None:
     return None if at is None else schema.columns[at]
 
 
-def merged(sink: TableSchema, source: TableSchema) -> TableSchema:
+def merge_schemas(sink: TableSchema, source: TableSchema) -> TableSchema:
     """The schema that holds the rows of both: the sink's columns in their order, then those that only the source has.
 
     Names are compared whatever their case; the sink's spelling stays, and so do its key, comment and defaults.
@@ -97,12 +97,12 @@ def merge_all(tables: Mapping[TableId, TableSchema]) -> TableMerge:
     first, *others = tables.values()
     schema = first
     for other in dict.fromkeys(others):
-        schema = merged(schema, other)
-    why = {column.name: text for column in schema.columns if (text := _why(column, tables))}
+        schema = merge_schemas(schema, other)
+    why = {column.name: text for column in schema.columns if (text := _difference_text(column, tables))}
     return TableMerge(schema, why)
 
 
-def _why(column: Column, tables: Mapping[TableId, TableSchema]) -> str:
+def _difference_text(column: Column, tables: Mapping[TableId, TableSchema]) -> str:
     types: dict[DataType, list[TableId]] = {}
     missing: list[TableId] = []
     for table, schema in tables.items():

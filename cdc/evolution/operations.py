@@ -2,7 +2,7 @@
 
 `cdc.evolution.dialect` prints them as SQL; `cdc.evolution.api_sink` hands each to a method of a sink without SQL.
 Tables in an operation are the sink's own (`cdc.evolution.table`): as they are before it (`actual`), and after it
-(`new`). Every operation may be begun anew after a crash, as planning starts from the tables that are there then.
+(`new`). Every operation may be started over after a crash, as planning starts from the tables that are there then.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.evolution import table as tables
-from cdc.schema import CreateTable as TableCreation
-from cdc.schema import DataType, TableId
+from cdc.schema import CreateTable, DataType, TableId
 
 ActualTable = tables.ActualTable[Any]
 ActualColumn = tables.ActualColumn[Any]
@@ -27,31 +26,31 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateDatabase(Operation):
+class CreateDatabaseOp(Operation):
     """The database of a table, when there is none."""
 
     database: str
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable(Operation):
+class CreateTableOp(Operation):
     """A new, empty table. `change` has the options that a rule gives it, None where it is made for something else."""
 
     new: ActualTable
-    change: TableCreation | None = None
+    change: CreateTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class CreateShadow(Operation):
+class CreateShadowOp(Operation):
     """An empty shadow table `new`; as `like` is made, or for a new schema with the options of `change`."""
 
     new: ActualTable
     like: ActualTable | None = None
-    change: TableCreation | None = None
+    change: CreateTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SwapShadow(Operation):
+class SwapShadowOp(Operation):
     """The shadow table takes the place of the table in one step: readers find one of them, whole. `new`: it then."""
 
     shadow: TableId
@@ -59,31 +58,31 @@ class SwapShadow(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class DropShadow(Operation):
+class DropShadowOp(Operation):
     """A shadow table that exists goes."""
 
     shadow: TableId
 
 
 @dataclass(frozen=True, slots=True)
-class DropTable(Operation):
+class DropTableOp(Operation):
     """The table goes."""
 
 
 @dataclass(frozen=True, slots=True)
-class TruncateTable(Operation):
+class TruncateTableOp(Operation):
     """All rows go."""
 
 
 @dataclass(frozen=True, slots=True)
-class RenameTable(Operation):
+class RenameTableOp(Operation):
     """Another name inside of the table's database."""
 
     new: TableId
 
 
 @dataclass(frozen=True, slots=True)
-class MoveTable(Operation):
+class MoveTableOp(Operation):
     """A name in another database, which exists: rows are copied."""
 
     actual: ActualTable
@@ -91,7 +90,7 @@ class MoveTable(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class CommentTable(Operation):
+class CommentTableOp(Operation):
     """Another comment, or none."""
 
     actual: ActualTable
@@ -99,7 +98,7 @@ class CommentTable(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class AddColumn(Operation):
+class AddColumnOp(Operation):
     """A column behind another (`after`), or last; rows that are there get its default."""
 
     actual: ActualTable
@@ -108,7 +107,7 @@ class AddColumn(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class FillColumn(Operation):
+class FillColumnOp(Operation):
     """Rows that are there get the default of a column that was just added, for `NewColumn.BACK_FILL`."""
 
     actual: ActualTable
@@ -131,7 +130,7 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterColumn(Operation):
+class AlterColumnOp(Operation):
     """Another type in place."""
 
     actual: ActualTable
@@ -140,7 +139,7 @@ class AlterColumn(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class CommentColumn(Operation):
+class CommentColumnOp(Operation):
     """Another comment of a column, or none; `column` has it already."""
 
     actual: ActualTable
@@ -148,7 +147,7 @@ class CommentColumn(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class RenameColumn(Operation):
+class RenameColumnOp(Operation):
     """Another name of a column."""
 
     old_name: str
@@ -156,14 +155,14 @@ class RenameColumn(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class DropColumn(Operation):
+class DropColumnOp(Operation):
     """A column goes."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class RebuildTable(Operation):
+class RebuildTableOp(Operation):
     """A copy of the table under the name `copy`, with the columns, types and key of `new`, takes its place.
 
     `values` are for columns of `new` by name; the others keep theirs.
@@ -176,32 +175,33 @@ class RebuildTable(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class DropCopy(Operation):
-    """A copy that `RebuildTable` left when the process died goes, when there is one."""
+class DropCopyOp(Operation):
+    """A copy that `RebuildTableOp` left when the process died goes, when there is one."""
 
     copy: TableId
 
 
 def text_of(operation: Operation) -> str:
     """The operation for people, in words of `cdc plan`: no SQL."""
-    verb = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(operation).__name__).strip()
+    name = type(operation).__name__.removesuffix("Op")
+    verb = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
     match operation:
-        case CreateTable(new=new) | CreateShadow(new=new):
+        case CreateTableOp(new=new) | CreateShadowOp(new=new):
             columns = ", ".join(f"{column.name} {column.type}" for column in new.columns)
             key = f", key ({', '.join(new.key)})" if new.key else ""
             return f"{verb} {new.id} ({columns}{key})"
-        case RenameTable(new=new_name):
+        case RenameTableOp(new=new_name):
             return f"{verb} {operation.table} to {new_name}"
-        case MoveTable(new=new):
+        case MoveTableOp(new=new):
             return f"{verb} {operation.table} to {new.id}"
-        case AddColumn(column=column) | AlterColumn(column=column) | FillColumn(column=column):
+        case AddColumnOp(column=column) | AlterColumnOp(column=column) | FillColumnOp(column=column):
             default = "" if column.default is None else f" default {column.default!r}"
             return f"{verb} {operation.table}.{column.name} {column.type}{default}"
-        case RenameColumn(old_name=old_name, new_name=new_name):
+        case RenameColumnOp(old_name=old_name, new_name=new_name):
             return f"{verb} {operation.table}.{old_name} to {new_name}"
-        case DropColumn(name=name):
+        case DropColumnOp(name=name):
             return f"{verb} {operation.table}.{name}"
-        case CreateDatabase(database=database):
+        case CreateDatabaseOp(database=database):
             return f"{verb} {database}"
         case _:
             return f"{verb} {operation.table}"

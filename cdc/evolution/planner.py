@@ -1,7 +1,7 @@
 """Schema changes as steps, planned against what is actually there. Nothing is executed here.
 
 Changes are planned in order over one layout, which is left as it will be after them. A change that is carried out
-already comes to no step at all, one that was half carried out to the rest of it: so planning anew from the tables as
+already comes to no step at all, one that was half carried out to the rest of it: so planning again from the tables as
 they are is all that a crash in the middle needs.
 """
 
@@ -84,12 +84,12 @@ class Planner(Generic[T]):
             case DropTable(table=table):
                 yield from shadows.drop_shadow(self._layout, table)
                 if self._layout.get(table) is not None:
-                    yield op.DropTable(table)
+                    yield op.DropTableOp(table)
                     self._layout.remove(table)
             case TruncateTable(table=table):
                 yield from shadows.drop_shadow(self._layout, table)
                 if self._layout.get(table) is not None:
-                    yield op.TruncateTable(table)
+                    yield op.TruncateTableOp(table)
             case RenameTable():
                 yield from self._rename(change)
             case AlterTableComment(table=table, comment=comment):
@@ -135,7 +135,7 @@ class Planner(Generic[T]):
             yield from self._reconcile(actual, new, change)
             return
         yield from self._ensure_database(table)
-        yield op.CreateTable(table, new, change)
+        yield op.CreateTableOp(table, new, change)
         self._layout.put(new)
 
     def _copy(self, change: CreateShadow) -> Iterator[Step]:
@@ -150,7 +150,7 @@ class Planner(Generic[T]):
 
     def _ensure_database(self, table: TableId) -> Iterator[Step]:
         if self._rules.has_databases and not self._layout.has_database(table.database):
-            yield op.CreateDatabase(table, table.database)
+            yield op.CreateDatabaseOp(table, table.database)
 
     def _reconcile(self, actual: ActualTable[T], new: ActualTable[T], change: CreateTable) -> Iterator[Step]:
         """The table is there already: it has to fit, and gets the columns that are missing."""
@@ -184,20 +184,20 @@ class Planner(Generic[T]):
             raise ChangeRefused(reason, where=str(change.table), hint=f"drop or rename the other table in {name}")
         new = replace(actual, id=change.new_table)
         if inside:
-            yield op.RenameTable(change.table, change.new_table)
+            yield op.RenameTableOp(change.table, change.new_table)
         else:
             yield from self._ensure_database(change.new_table)
-            yield op.MoveTable(actual.id, actual, new)
+            yield op.MoveTableOp(actual.id, actual, new)
         self._layout.remove(actual.id)
         self._layout.put(new)
 
     def _comment(self, table: ActualTable[T], comment: str) -> Iterator[Step]:
         if self._rules.has_comments and table.comment != comment:
-            yield op.CommentTable(table.id, table, comment)
+            yield op.CommentTableOp(table.id, table, comment)
             self._layout.put(replace(table, comment=comment))
 
     def _alter_key(self, table: ActualTable[T], key: tuple[str, ...]) -> Iterator[Step]:
-        names = tuple(self._columns.there(table, name).name for name in key)
+        names = tuple(self._columns.required_column(table, name).name for name in key)
         new = self._rules.with_key(table, names)
         if same_names(table.key, new.key):
             yield from self._columns.drop_left_copy(table.id)

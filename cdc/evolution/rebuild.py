@@ -19,14 +19,14 @@ def rebuild(
     new: ActualTable[T],
     values: Mapping[str, op.Conversion] | None = None,
 ) -> Iterator[Step]:
-    """The operation that gives `old` the columns, types and key of `new`. May be begun anew.
+    """The operation that gives `old` the columns, types and key of `new`. May be started over.
 
     Raises ChangeRefused, for a re-snapshot, where the sink does not rebuild tables.
     """
     if not rules.rebuilds:
         raise not_in_place(rules, old.id, "columns, types or key cannot be changed")
     copy = rules.copy_of(old.id)
-    yield op.RebuildTable(old.id, old, new, copy, values or {})
+    yield op.RebuildTableOp(old.id, old, new, copy, values or {})
     layout.put(new)
     layout.remove(copy)
 

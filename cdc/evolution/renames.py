@@ -27,7 +27,7 @@ from cdc.schema import (
 from cdc.types.common import common_type
 
 _SPARE = "_cdc_renamed"
-_ANEW = "or leave the table out (tables.exclude) for a run and take it in again: it is re-snapshotted then"
+_LEAVE_OUT = "or leave the table out (tables.exclude) for a run and take it in again: it is re-snapshotted then"
 
 
 def in_turn(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
@@ -96,7 +96,7 @@ def exchanged_leniently(
         changes += _nullable(change.table, after.column(old))
     for new in [new for _, new in stay] + missing:
         column = None if source is None else find(source, new)
-        changes += [] if column is None else _added(change.table, after, column)
+        changes += [] if column is None else _add_or_widen(change.table, after, column)
     return tuple(changes), [old for old, _ in stay]
 
 
@@ -108,7 +108,7 @@ def check_held_back(change: RenameColumns, sink: TableSchema) -> None:
             f"columns exchange their names ({pairs(change)}), and that may not be carried out: values of one column "
             f"would get into {' and '.join(taken)} of the sink, which has those of another",
             where=str(change.table),
-            hint=f"let rename.column through, with evolve or lenient and the filters of the sink; {_ANEW}",
+            hint=f"let rename.column through, with evolve or lenient and the filters of the sink; {_LEAVE_OUT}",
         )
 
 
@@ -133,7 +133,7 @@ def _check_free(table: TableId, names: Sequence[tuple[str, str]], sink: TableSch
                 f"column {old} cannot be renamed to {new} together with others: the sink's table has such a column, "
                 "which is gone from the source",
                 where=str(table),
-                hint=f"route the table to another one; {_ANEW}",
+                hint=f"route the table to another one; {_LEAVE_OUT}",
             )
 
 
@@ -141,7 +141,7 @@ def _nullable(table: TableId, there: Column) -> list[SchemaChange]:
     return [] if there.nullable else [AlterColumnType(table, replace(there, nullable=True), there)]
 
 
-def _added(table: TableId, sink: TableSchema, column: Column) -> list[SchemaChange]:
+def _add_or_widen(table: TableId, sink: TableSchema, column: Column) -> list[SchemaChange]:
     there, new = find(sink, column.name), replace(column, nullable=True, default=None)
     if there is None:
         return [AddColumn(table, new)]

@@ -22,7 +22,7 @@ class NewColumn(Enum):
     IN_PLACE = "in place"
     """Adding the column does it."""
     BACK_FILL = "back-fill"
-    """An operation of its own behind it: `FillColumn`."""
+    """An operation of its own behind it: `FillColumnOp`."""
     RE_SNAPSHOT = "re-snapshot"
     """The sink cannot: a column with a default brings a re-snapshot of the table."""
 
@@ -96,7 +96,7 @@ class TableRules(ABC, Generic[T]):
     # types
 
     @abstractmethod
-    def wanted(self, data_type: DataType, *, key: bool) -> T:
+    def column_type(self, data_type: DataType, *, key: bool) -> T:
         """The type that keeps every value of a column, as it is created."""
 
     @abstractmethod
@@ -113,7 +113,7 @@ class TableRules(ABC, Generic[T]):
 
     def stays(self, actual: T, new: DataType, old: DataType | None, *, key: bool) -> bool:
         """Whether a column's type, and every value, is left as it is when the source's type changes."""
-        return actual == self.wanted(new, key=key)
+        return actual == self.column_type(new, key=key)
 
     def respelled(self, actual: T, column: Column, *, key: bool) -> T | None:
         """The type that a column gets where the source's own type is another, of the same type here; None: it stays."""
@@ -123,7 +123,7 @@ class TableRules(ABC, Generic[T]):
         """Whether `modify_column` makes the change and keeps every value; otherwise the table is copied."""
         return True
 
-    def reached(self, old: T, new: T) -> T:
+    def altered_type(self, old: T, new: T) -> T:
         """The type that a column gets where the source's change asks for `new`: that, or a wider one."""
         return new
 

@@ -36,7 +36,7 @@ class TableSession(ABC, Generic[T]):
     def carry_out(self, operation: Operation) -> Iterator[None]:
         """Carry out an operation: one item after each step of it that shows in the system, jobs included.
 
-        Runs once, or again from the start of its change after a crash: planning reads the tables anew then. Raises
+        Runs once, or again from the start of its change after a crash: planning reads the tables again then. Raises
         ChangeRefused when the system refuses, SinkUnavailable when the answer is lost or a job takes too long.
         """
 

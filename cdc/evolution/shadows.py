@@ -1,10 +1,10 @@
 """Shadow tables: a table that is re-snapshotted is filled under another name, which then takes its place. Pure.
 
-    CreateShadow  drop what is left of an earlier copy, create the table beside it, empty
+    CreateShadow  drop what is left of an earlier shadow table, create it, empty
     rows          of the copy go to `shadow_of(table)`, those of the log to the table too
-    SwapShadow    the one beside it takes its place in one step
+    SwapShadow    the shadow table takes the live one's place in one step
 
-The steps of `CreateShadow` may be begun anew at any point: there are no rows of the copy before it is noted as done.
+The steps of `CreateShadow` may be started over at any point: there are no rows of the copy before it is noted as done.
 Those of `SwapShadow` may not where one swaps two names, as nothing shows that it was done: the journal has which
 table the copy was, and after a crash it is asked which one is there.
 """
@@ -28,7 +28,7 @@ def create_shadow(
     """Create the table that a copy goes to, as `new` is or else like the table; afresh when there is one."""
     copy = replace(new or table, id=shadow_of(table.id))
     yield from drop_shadow(layout, table.id)
-    yield op.CreateShadow(table.id, copy, table if new is None else None, created)
+    yield op.CreateShadowOp(table.id, copy, table if new is None else None, created)
     layout.put(copy)
 
 
@@ -36,7 +36,7 @@ def drop_shadow(layout: Layout[T], table: TableId) -> Iterator[Step]:
     """Drop what is left of a copy of the table."""
     copy = shadow_of(table)
     if layout.get(copy) is not None:
-        yield op.DropShadow(table, copy)
+        yield op.DropShadowOp(table, copy)
         layout.remove(copy)
 
 
@@ -49,6 +49,6 @@ def swap_shadow(rules: TableRules[T], layout: Layout[T], table: ActualTable[T]) 
             where=str(table.id),
             hint=f"it was dropped or renamed in {rules.name}; restore it, or start with a new --state-dir",
         )
-    yield op.SwapShadow(table.id, copy.id, replace(copy, id=table.id))
+    yield op.SwapShadowOp(table.id, copy.id, replace(copy, id=table.id))
     layout.put(replace(copy, id=table.id))
     layout.remove(copy.id)

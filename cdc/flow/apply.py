@@ -12,13 +12,13 @@ from functools import partial
 
 from cdc.events import SourceEvent
 from cdc.evolution.apply import apply_changes
-from cdc.faults import reached
-from cdc.flow.copying import changes_for
+from cdc.faults import crash_point
 from cdc.flow.derive import Derivation, Derived
 from cdc.flow.expected import check_expected, check_there
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import source_offset
 from cdc.flow.refused import RefusedChanges
+from cdc.flow.shadow_tables import changes_for
+from cdc.offsets import source_offset
 from cdc.retry import RetryPolicy
 from cdc.schema import RenameTable, SchemaChange, TableId
 from cdc.sink import Announced, Sink
@@ -46,6 +46,7 @@ class ApplyStep:
         self._source, self._sink, self._policy, self._retry = source, sink, middle.policy, retry
         self._store, self._finish_commits = state.store, finish_commits
         self._derivation = Derivation(middle, source, state.store, shadows=sink.shadows, holds_rows=self._holds_rows)
+        self._with_rows: dict[TableId, bool] = {}
         self._refused = RefusedChanges(sink, source, middle, self._derivation, state.store)
 
     @property
@@ -62,8 +63,9 @@ class ApplyStep:
 
         Raises ChangeRefused for what must not or cannot be carried out, other CdcErrors.
         """
+        self._with_rows.clear()
         derived = self._derivation.derive(batch, self._events(start, end))
-        reached("before-apply", batch)
+        crash_point("before-apply", batch)
         if derived.operations or derived.expected or any(derived.undone):
             self._finish_commits()
             undo = partial(self._refused.undo_renames, derived, partial(self._apply, batch))
@@ -75,9 +77,9 @@ class ApplyStep:
             self._retry.call(partial(self._sink.announce, batch, announced), "schema changes")
         return derived
 
-    def decided(self, derived: Derived) -> None:
+    def note_decided(self, derived: Derived) -> None:
         """The batch is decided: the requests of users that it has taken in are done with. Repeatable."""
-        self._derivation.decided(derived)
+        self._derivation.note_decided(derived)
 
     def _events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
         if source_offset(start) == source_offset(end):
@@ -85,7 +87,12 @@ class ApplyStep:
         return self._source.events(source_offset(start), source_offset(end))
 
     def _holds_rows(self, table: TableId) -> bool:
-        return self._retry.call(partial(self._sink.holds_rows, table), "a look at the sink's tables")
+        """Asked once in a batch, when no commit is under way: nobody looks at tables that are being written to."""
+        if table not in self._with_rows:
+            self._finish_commits()
+            look = partial(self._sink.holds_rows, table)
+            self._with_rows[table] = self._retry.call(look, "a look at the sink's tables")
+        return self._with_rows[table]
 
     def _apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out some of a batch's operations in the sink. Raises ChangeRefused, other CdcErrors."""

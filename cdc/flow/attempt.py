@@ -2,6 +2,7 @@
 
     <state>/attempted.jsonl   what became of each: {"batch": number, "digest": sha256 of all changes of the batch,
                                "place": among them, "name": sha256 of the change, "refused": true or false};
+                               of a CreateTable also "creates": its table;
                                of one that is taken back {"batch": number, "name": sha256, "undone": true}
 
 All are tried together first: a sink plans them before it carries anything out. When one is refused they are tried one
@@ -22,8 +23,19 @@ from typing import Any, Protocol
 from cdc.errors import ChangeRefused, EditRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
-from cdc.schema import RenameColumns, RenameTable, SchemaChange, SwapShadow, TableId
+from cdc.schema import (
+    CreateShadow,
+    CreateTable,
+    DropTable,
+    RenameColumns,
+    RenameTable,
+    SchemaChange,
+    SwapShadow,
+    TableId,
+)
+from cdc.schema_json import change_name
 from cdc.state.store import Store
+from cdc.tables.entry import Try
 from cdc.tables.states import Schemas
 
 log = logging.getLogger(__name__)
@@ -43,10 +55,18 @@ Apply = Callable[[Sequence[SchemaChange]], None]
 """Carries changes out. Raises ChangeRefused."""
 
 
+def try_of(operations: Sequence[SchemaChange]) -> Try:
+    """The operations that the sink is asked for, as the log of tables has them."""
+    if not operations:
+        return Try()
+    renames = tuple((each.table, each.new_table) for each in operations if isinstance(each, RenameTable))
+    return Try(tuple((change_name(each), each.table) for each in operations), digest(operations), renames)
+
+
 class Tolerance(Protocol):
     """A judgement of which changes may be left out."""
 
-    def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
+    def can_skip(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
         """Whether a change need not even be tried, where these before it were refused."""
 
     def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
@@ -75,24 +95,6 @@ class Attempts:
                 log.info("schema changes are tried one by one: %s", error)
         return self._one_by_one(before, changes, apply, tried)
 
-    def undo(self, batch: int, renames: Renames, missing: Missing, apply: Apply) -> None:
-        """Take back what one try of the batch has carried out of these renames, the last one first. Repeatable.
-
-        Raises EditRefused for one that cannot be taken back, what `apply` raises.
-        """
-        tried = _Tried(self._store, batch, ())
-        changes = [RenameTable(table, new) for table, new in renames]
-        noted = len(list(takewhile(tried.has_noted, changes)))
-        for place, change in reversed([*enumerate(changes[: noted + 1])]):  # the one behind those may be through, too
-            gone = missing((change.table, change.new_table))
-            if gone is None:
-                return
-            if [*gone] == [change.table]:
-                tried.note_undone(change)
-                apply([RenameTable(change.new_table, change.table)])
-            elif place < noted and [*gone] != [change.new_table]:
-                raise _not_undone(change)
-
     def _one_by_one(
         self, before: Schemas, changes: Sequence[SchemaChange], apply: Apply, tried: _Tried
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
@@ -103,7 +105,7 @@ class Attempts:
             if all(place in refused or place in tried.through for place in run):
                 schemas = apply_changes(schemas, [change for place in run if place not in refused])
                 continue
-            lost = self._tolerance.without(change, left)
+            lost = self._tolerance.can_skip(change, left)
             try:
                 if not lost:
                     after = apply_changes(schemas, [change] * len(run))
@@ -138,6 +140,30 @@ def _runs(changes: Sequence[SchemaChange], through: Set[int]) -> list[list[int]]
     return found
 
 
+def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, apply: Apply) -> None:
+    """Take back what one try of the batch has carried out of these renames, the last one first. Repeatable.
+
+    A table that the batch has created under a name that a rename had left goes for that: its rows are not decided.
+
+    Raises EditRefused for one that cannot be taken back, what `apply` raises.
+    """
+    tried = _Tried(store, batch, ())
+    changes = [RenameTable(table, new) for table, new in renames]
+    noted = len(list(takewhile(tried.has_noted, changes)))
+    for place, change in reversed([*enumerate(changes[: noted + 1])]):  # the one behind those may be through, too
+        gone = missing((change.table, change.new_table))
+        if gone is None:
+            return
+        if not gone and place < noted and tried.has_created_behind(change):
+            apply([DropTable(change.table)])
+            gone = [change.table]
+        if [*gone] == [change.table]:
+            tried.note_undone(change)
+            apply([RenameTable(change.new_table, change.table)])
+        elif place < noted and [*gone] != [change.new_table]:
+            raise _not_undone(change)
+
+
 def _not_undone(change: RenameTable) -> EditRefused:
     return EditRefused(
         f"it was renamed to {change.new_table} for a batch that is not decided, which does so no more by the file of "
@@ -160,6 +186,7 @@ class _Tried:
         self._log = store.log(_LOG, "log of schema changes that were tried")
         self._mark = {"batch": batch, "digest": digest(changes)}
         self._names = [digest([change]) for change in changes]
+        self._creates = {at: str(each.table) for at, each in enumerate(changes) if isinstance(each, CreateTable)}
         entries = self._log.items()
         if entries and entries[0]["batch"] != batch:
             self._log.truncate(0)
@@ -170,22 +197,38 @@ class _Tried:
         self.begun = bool(mine)
         self.refused = {entry["place"] for entry in mine if entry["refused"]}
         own = {entry["place"] for entry in mine}
-        self.elsewhere = _places(self._names, others, own)
+        self.elsewhere = _places(self._names, others, own) - _shadows_begun(changes)
         self.through = (own - self.refused) | self.elsewhere
 
     def note(self, place: int, *, refused: bool) -> None:
         """One more was tried."""
         (self.refused if refused else self.through).add(place)
-        self._log.append({**self._mark, "place": place, "name": self._names[place], "refused": refused})
+        entry = {**self._mark, "place": place, "name": self._names[place], "refused": refused}
+        self._log.append(entry | ({"creates": self._creates[place]} if place in self._creates else {}))
 
     def has_noted(self, change: SchemaChange) -> bool:
         """Whether a change was carried out, as one of whatever changes."""
         name = digest([change])
         return any(entry["name"] == name and not entry["refused"] for entry in self._valid)
 
-    def note_undone(self, change: SchemaChange) -> None:
-        """A change that was carried out is about to be taken back."""
-        self._log.append({"batch": self._mark["batch"], "name": digest([change]), "undone": True})
+    def has_created_behind(self, rename: RenameTable) -> bool:
+        """Whether a table was created under the old name of a rename that was carried out."""
+        place = _last_place(self._valid, digest([rename]))
+        return place is not None and any(_creates(entry, rename.table) for entry in self._valid[place:])
+
+    def note_undone(self, rename: RenameTable) -> None:
+        """A rename that was carried out is about to be taken back: the table of its old name is gone by then."""
+        entry = {"batch": self._mark["batch"], "name": digest([rename]), "undone": True, "creates": str(rename.table)}
+        self._log.append(entry)
+
+
+def _creates(entry: Mapping[str, Any], table: TableId) -> bool:
+    return entry.get("creates") == str(table) and not entry["refused"]
+
+
+def _last_place(entries: Sequence[Mapping[str, Any]], name: str) -> int | None:
+    """The place of the last entry of a change that was carried out."""
+    return max((at for at, each in enumerate(entries) if each["name"] == name and not each["refused"]), default=None)
 
 
 def _without_undone(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -195,9 +238,21 @@ def _without_undone(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
         if "undone" not in entry:
             found.append(entry)
             continue
-        places = [place for place, each in enumerate(found) if each["name"] == entry["name"] and not each["refused"]]
-        if places:
-            del found[places[-1]]
+        place = _last_place(found, entry["name"])
+        if place is not None:
+            gone = TableId.parse(entry["creates"]) if "creates" in entry else None
+            behind = [each for each in found[place + 1 :] if gone is None or not _creates(each, gone)]
+            found[place:] = behind
+    return found
+
+
+def _shadows_begun(changes: Sequence[SchemaChange]) -> set[int]:
+    """Places where shadow tables begin, and of their swaps: another list may have swapped in what it began."""
+    begun, found = set[TableId](), set[int]()
+    for place, change in enumerate(changes):
+        if isinstance(change, CreateShadow) or (isinstance(change, SwapShadow) and change.table in begun):
+            begun.add(change.table)
+            found.add(place)
     return found
 
 

@@ -25,14 +25,15 @@ from collections.abc import Callable
 from functools import partial
 
 from cdc.errors import CdcError, StateError
-from cdc.faults import reached
+from cdc.faults import crash_point
 from cdc.flow.apply import ApplyStep
-from cdc.flow.commits import Commits, known
+from cdc.flow.commits import Commits, as_cdc_error
 from cdc.flow.finish import BatchAccount, FinishStep
 from cdc.flow.middle import Middle
-from cdc.flow.progress import Progress
 from cdc.flow.run_tasks import RunTasks, TaskRunner
-from cdc.flow.task import PrepareTask, TaskResult
+from cdc.flow.task import PrepareTask
+from cdc.flow.task_result import TaskResult
+from cdc.progress import Progress
 from cdc.retry import RetryPolicy
 from cdc.sink import Prepared, Sink
 from cdc.source import Offset, Source
@@ -40,7 +41,7 @@ from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 
 BatchOffsets = Callable[[int], tuple[Offset, Offset]]
-"""Where a batch begins and ends, with the batch numbers (`cdc.flow.offsets`). Raises StateError when nobody knows."""
+"""Where a batch begins and ends, with the batch numbers (`cdc.offsets`). Raises StateError when nobody knows."""
 
 
 class BatchRunner:
@@ -97,10 +98,11 @@ class BatchRunner:
         """
         for decision in self._log.uncommitted():
             self._check(decision)
-            self._state.notes.decided(decision.batch, decision.noted)
+            self._state.notes.forget_decided(decision.batch, decision.noted)
+            self._state.notes.reports.forget_decided(decision.batch, decision.reports)
             account = BatchAccount(time.monotonic())
-            self._source.decided(decision.reports)
-            named = self._finish.named(decision)
+            self._source.store_reports(decision.reports)
+            named = self._finish.under_user_names(decision)
             counts = self._commits.commit(decision)
             self._finish.run(decision, named, account, counts, self._commits.took_s)
 
@@ -109,7 +111,7 @@ class BatchRunner:
         try:
             self._run(batch, run_tasks)
         except Exception as error:
-            self._error = known(error)
+            self._error = as_cdc_error(error)
             if self._error is error:
                 raise
             raise self._error from error
@@ -121,24 +123,28 @@ class BatchRunner:
             return
         started = time.monotonic()
         self._progress.begin(batch)
+        self._progress.step = "begins"
         if not self._begun:
             self._begin(batch)
         start, end = self._offsets(batch)
         began = time.monotonic()
+        self._progress.step = "prepares the tables of the sink"
         derived = self._apply.run(batch, start, end)
-        reached("before-prepare", batch)
+        crash_point("before-prepare", batch)
         applied = time.monotonic()
+        self._progress.step = "reads and writes rows"
         results = self._tasks.results(batch, run_tasks)
-        reached("after-prepare", batch)
+        crash_point("after-prepare", batch)
         prepared = time.monotonic()
-        decision = self._decided(batch, start, end, results)
-        self._apply.decided(derived)
+        decision = self._decide(batch, start, end, results)
+        self._apply.note_decided(derived)
         phases = {"schema": applied - began, "tasks": prepared - applied, "decide": time.monotonic() - prepared}
-        reached("after-decide", batch)
-        self._source.decided(decision.reports)
+        crash_point("after-decide", batch)
+        self._source.store_reports(decision.reports)
         results.append(TaskResult(counts=dict(derived.counts)))
         account = BatchAccount(started, derived.operations, results, phases)
-        finish = partial(self._finish.run, decision, self._finish.named(decision), account)
+        self._progress.step = "is committed"
+        finish = partial(self._finish.run, decision, self._finish.under_user_names(decision), account)
         self._commits.start(decision, finish)
 
     def _begin(self, batch: int) -> None:
@@ -148,7 +154,7 @@ class BatchRunner:
         self._apply.begin(batch, 0 if before is None else before.tables)
         self._begun = True
 
-    def _decided(self, batch: int, start: Offset, end: Offset, results: list[TaskResult]) -> Decision:
+    def _decide(self, batch: int, start: Offset, end: Offset, results: list[TaskResult]) -> Decision:
         """The decision on a batch, which is on disk."""
         handles = (handle for result in results for handle in result.prepared)
         reports = tuple(report for result in results for report in result.reports)
@@ -156,7 +162,8 @@ class BatchRunner:
         prepared = tuple(sorted(handles, key=_by_partition))
         decision = Decision(batch, start, end, prepared, reports, tables=self._apply.entries, noted=noted)
         self._log.decide(decision)
-        self._state.notes.decided(batch, noted)
+        self._state.notes.forget_decided(batch, noted)
+        self._state.notes.reports.forget_decided(batch, reports)
         return decision
 
     def _check(self, decision: Decision) -> None:
@@ -164,7 +171,7 @@ class BatchRunner:
             raise StateError(
                 f"the decision on batch {decision.batch} is about other offsets than were logged for it",
                 where=str(self._state.root),
-                hint="a part of the folder was removed by hand; restore it, or start anew with another --state-dir",
+                hint="a part of the folder was removed by hand; restore it, or start over with another --state-dir",
             )
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
 from cdc.errors import CdcError, CommitUnknown, EngineError, LoadsLost
-from cdc.faults import reached
+from cdc.faults import crash_point
 from cdc.flow.lost import LostLoads
 from cdc.flow.task import PrepareTask
 from cdc.retry import Backoff, RetryPolicy
@@ -27,7 +27,7 @@ _MOST_GENERATIONS = 3
 """A sink that gives up the rows of a batch more often in one run is not helped by reading them again."""
 
 
-def known(error: Exception) -> CdcError:
+def as_cdc_error(error: Exception) -> CdcError:
     """The error itself, or what stands for one that nobody foresaw."""
     if isinstance(error, CdcError):
         return error
@@ -38,7 +38,7 @@ def known(error: Exception) -> CdcError:
 
 
 class Commits:
-    """Commits one decision at a time, in order, in a thread of its own. Driver.
+    """Commits one decision at a time, in order, each in a thread of its own. Driver.
 
     `error` is what stopped it; nothing is committed after that. `took_s` is how long the last commit was under way.
     """
@@ -47,7 +47,6 @@ class Commits:
         """`task` reads rows again that the sink has given up."""
         self._sink, self._log, self._retry = sink, CommitLog(state.commits), retry
         self._lost = LostLoads(task, state, retry)
-        self._thread = ThreadPoolExecutor(1, "commit")
         self._pending: Future[None] | None = None
         self.error: CdcError | None = None
         self.took_s = 0.0
@@ -58,9 +57,9 @@ class Commits:
         Raises what the commit before failed with.
         """
         self.finish()
-        self._pending = self._thread.submit(
-            copy_context().run, self._run, decision, then
-        )  # whose log lines are its own
+        thread = ThreadPoolExecutor(1, "commit")
+        self._pending = thread.submit(copy_context().run, self._run, decision, then)  # whose log lines are its own
+        thread.shutdown(wait=False)  # it ends with this commit
 
     def finish(self) -> None:
         """Wait until nothing is being committed. Raises the error that stopped a commit, every time it is asked."""
@@ -78,14 +77,14 @@ class Commits:
             counts = self.commit(decision)
             then(counts, self.took_s)
         except Exception as error:  # noqa: BLE001 - kept, and raised to the run by whoever waits for the commit
-            self.error = known(error)
+            self.error = as_cdc_error(error)
 
     def commit(self, decision: Decision) -> Mapping[str, int]:
         """Commit here and now, again after what may pass; what the sink counted.
 
         Also after CommitUnknown: a commit is idempotent, and begins with what the sink says of it. Raises the last
         error once the policy's time is up or the run is to stop; the next run then goes on with it. Rows that the sink
-        has given up are prepared anew, or let go (`cdc.flow.lost`).
+        has given up are prepared again, or let go (`cdc.flow.lost`).
         """
         generations, started = 0, time.monotonic()
         backoff = Backoff(self._retry, f"commit of batch {decision.batch}")
@@ -98,12 +97,12 @@ class Commits:
                 generations += 1
                 if generations > _MOST_GENERATIONS:
                     raise
-                decision = self._lost.replaced(decision, error)
+                decision = self._lost.decide_without(decision, error)
             except CdcError as error:
                 passing = error.retryable or isinstance(error, CommitUnknown)
                 if not passing or not backoff.pause(str(error)):
                     raise
-        reached("after-commit", decision.batch)
+        crash_point("after-commit", decision.batch)
         self._log.note_committed(decision.batch)
         self.took_s = time.monotonic() - started
         return counts or {}

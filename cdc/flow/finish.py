@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from cdc.flow.copying import shadow_tables
-from cdc.flow.offsets import source_offset
-from cdc.flow.progress import BatchReport, Progress
-from cdc.flow.splits import SplitLog
-from cdc.flow.task import TaskResult
-from cdc.schema import SchemaChange
+from cdc.evolution.behavior import described
+from cdc.flow.shadow_tables import shadow_tables
+from cdc.flow.task_result import TaskResult
+from cdc.offsets import source_offset
+from cdc.progress import BatchReport, Progress, TableTotals
+from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, Sink
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+from cdc.state.splits import SplitLog
 from cdc.tables.log import TableLog
 from cdc.transform import answers, at_work
 
@@ -43,7 +46,7 @@ class FinishStep:
         self._sink, self._state, self._progress = sink, state, progress
         self._log, self._splits, self._tables = CommitLog(state.commits), SplitLog(state.splits), TableLog(state.store)
 
-    def named(self, decision: Decision) -> Sequence[Prepared]:
+    def under_user_names(self, decision: Decision) -> Sequence[Prepared]:
         """The handles under the names that users know: those of a shadow table under its table's. Driver."""
         tables = {handle.table for handle in decision.prepared}
         shadows = shadow_tables(self._sink, tables, self._tables.at(decision.batch).sink)
@@ -66,5 +69,50 @@ class FinishStep:
         duration_s, phases = time.monotonic() - account.started, {**account.phases, "commit": commit_s}
         position = source_offset(decision.end)
         self._progress.end(
-            BatchReport.of(batch, named, account.changes, account.results, duration_s, counts, phases, position)
+            batch_report(batch, named, account.changes, account.results, duration_s, counts, phases, position)
         )
+
+
+def batch_report(
+    batch: int,
+    prepared: Sequence[Prepared],
+    changes: Sequence[SchemaChange],
+    results: Sequence[TaskResult],
+    duration_s: float,
+    counted: Mapping[str, int] | None = None,
+    phases: Mapping[str, float] | None = None,
+    position: dict[str, Any] | None = None,
+) -> BatchReport:
+    """Sum up what the tasks prepared and the driver applied; `counted` is what the commit counted.
+
+    `phases` is where the driver's time went, with that of all tasks as `tasks`.
+    """
+    tables: dict[TableId, TableTotals] = {}
+    for handle in prepared:
+        delta = TableTotals(handle.inserts, handle.updates, handle.deletes)
+        tables[handle.table] = tables.get(handle.table, TableTotals()) + delta
+    for change in changes:
+        tables[change.table] = tables.get(change.table, TableTotals()) + TableTotals(schema_changes=1)
+    counts: Counter[str] = Counter(counted or {})
+    for reasons in (*(result.counts for result in results), *(handle.counts for handle in prepared)):
+        counts.update(reasons)
+    newest_ms = max((result.newest_ms for result in results), default=0)
+    now = time.time()
+    read: Counter[str] = Counter()
+    for result in results:
+        read.update(result.read)
+    return BatchReport(
+        batch, tables, dict(counts), duration_s, now, now - newest_ms / 1000 if newest_ms else None, dict(read),
+        _phases(phases or {}, results),
+        tuple((str(change.table), described(change)) for change in changes), position,
+        sum(result.bytes_read for result in results),
+    )  # fmt: skip
+
+
+def _phases(driver: Mapping[str, float], results: Sequence[TaskResult]) -> dict[str, float]:
+    """The driver's phases, with those of the slowest task and what lies around it in the place of `tasks`."""
+    slowest = max(results, key=lambda result: result.read_s, default=TaskResult())
+    found = {name: seconds for name, seconds in driver.items() if name != "tasks"}
+    if slowest.read_s:
+        found |= {"dispatch": max(0.0, driver.get("tasks", 0.0) - slowest.read_s), **slowest.phases}
+    return found

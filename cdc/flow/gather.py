@@ -26,48 +26,48 @@ Metadata = Callable[[str, pa.Array], pa.Array]
 REORDERED_BYTES = 64 << 20
 """So many bytes of rows, at most, may come from blocks of different tables before they are in order."""
 
-_MOST_HELD = 4 * REORDERED_BYTES
+_MOST_WAITING = 4 * REORDERED_BYTES
 _BLOCK_ROWS = 65_536
 
 
 @dataclass
-class _Held:
+class _Waiting:
     blocks: list[ChangeBlock] = field(default_factory=list)
     bytes: int = 0
 
 
-def gathered(blocks: Iterator[ChangeBlock], merged: frozenset[TableId]) -> Iterator[ChangeBlock]:
+def gather(blocks: Iterator[ChangeBlock], merged: frozenset[TableId]) -> Iterator[ChangeBlock]:
     """The blocks, those of `merged` sink tables in log order over all of their source tables."""
-    held: dict[TableId, _Held] = {}
+    waiting: dict[TableId, _Waiting] = {}
     total = 0
     for block in blocks:
         if block.table not in merged:
             yield block
             continue
-        own = held.setdefault(block.table, _Held())
+        own = waiting.setdefault(block.table, _Waiting())
         size = int(block.rows.nbytes)
         own.blocks.append(block)
         own.bytes += size
         total += size
-        if total > _MOST_HELD:
-            largest = max(held.values(), key=lambda item: item.bytes)
-            yield from _released(largest)
-            total = sum(item.bytes for item in held.values())
-    for own in held.values():
-        yield from _cut(_ordered(own.blocks))
+        if total > _MOST_WAITING:
+            largest = max(waiting.values(), key=lambda item: item.bytes)
+            yield from _release_first(largest)
+            total = sum(item.bytes for item in waiting.values())
+    for own in waiting.values():
+        yield from _split_block(_in_order(own.blocks))
 
 
-def _released(held: _Held) -> Iterator[ChangeBlock]:
+def _release_first(waiting: _Waiting) -> Iterator[ChangeBlock]:
     """The first rows, as many as can go; the others stay."""
-    whole = _ordered(held.blocks)
-    kept = min(len(whole), int(len(whole) * REORDERED_BYTES / max(1, held.bytes)) + 1)
+    whole = _in_order(waiting.blocks)
+    kept = min(len(whole), int(len(whole) * REORDERED_BYTES / max(1, waiting.bytes)) + 1)
     end = _whole_update(whole, len(whole) - kept)
-    yield from _cut(_part(whole, 0, end))
+    yield from _split_block(_part(whole, 0, end))
     rest = _part(whole, end, len(whole) - end)
-    held.blocks, held.bytes = [rest], held.bytes * len(rest) // max(1, len(whole))
+    waiting.blocks, waiting.bytes = [rest], waiting.bytes * len(rest) // max(1, len(whole))
 
 
-def _ordered(blocks: list[ChangeBlock]) -> ChangeBlock:
+def _in_order(blocks: list[ChangeBlock]) -> ChangeBlock:
     """One block of all, its rows by sequence and row; all are of one schema but for the source's own types."""
     first = blocks[0]
     if len(blocks) == 1:
@@ -102,7 +102,7 @@ def _common(schemas: list[TableSchema]) -> TableSchema:
     return replace(schemas[0], columns=tuple(kept))
 
 
-def _cut(block: ChangeBlock) -> Iterator[ChangeBlock]:
+def _split_block(block: ChangeBlock) -> Iterator[ChangeBlock]:
     """In blocks of a bounded number of rows."""
     start = 0
     while start < len(block):
@@ -151,7 +151,7 @@ def merged_metadata(blocks: Sequence[ChangeBlock]) -> Metadata | None:
                 part = sequence.take(pa.array(chosen))
                 parts.append(pa.nulls(len(chosen)) if own is None else own(name, part))
                 order.append(chosen)
-        found = pa.concat_arrays(_alike(parts))
+        found = pa.concat_arrays(_cast_to_one_type(parts))
         back = np.empty(len(sequence), np.int64)
         back[np.concatenate(order)] = np.arange(len(sequence))
         return found.take(pa.array(back))
@@ -159,7 +159,7 @@ def merged_metadata(blocks: Sequence[ChangeBlock]) -> Metadata | None:
     return read
 
 
-def _alike(parts: list[pa.Array]) -> list[pa.Array]:
+def _cast_to_one_type(parts: list[pa.Array]) -> list[pa.Array]:
     """The parts in one type: NULLs without one take that of the others."""
     kinds = [part.type for part in parts if not pa.types.is_null(part.type)]
     return [part.cast(kinds[0]) if kinds else part for part in parts]

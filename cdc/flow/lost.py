@@ -20,14 +20,15 @@ from dataclasses import replace
 from functools import partial
 
 from cdc.errors import CdcError, LoadsLost, SinkError, StateError
-from cdc.flow.copying import names_of
-from cdc.flow.splits import SplitLog
-from cdc.flow.task import PrepareTask, TaskResult
+from cdc.flow.shadow_tables import names_of
+from cdc.flow.task import PrepareTask
+from cdc.flow.task_result import TaskResult
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.source import Snapshots, Split
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+from cdc.state.splits import SplitLog
 from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox, snapshots_requested
 from cdc.tables.states import ABSENT, OPEN_ORDERS, SNAPSHOTTED, PairState
@@ -43,7 +44,7 @@ class LostLoads:
         self._splits, self._log = SplitLog(state.splits), CommitLog(state.commits)
         self._mailbox = Mailbox(state.store)
 
-    def replaced(self, decision: Decision, error: LoadsLost) -> Decision:
+    def decide_without(self, decision: Decision, error: LoadsLost) -> Decision:
         """The decision to go on with, on disk already. In the thread that commits; repeatable after a crash.
 
         Raises LoadsLost with the way out when that cannot be, what the sink raises, and retryable errors of the source.
@@ -52,7 +53,7 @@ class LostLoads:
         freed = ordered & {*error.tables, *error.unsure}
         again = {table: first for table, first in error.tables.items() if table not in freed}
         if not again and not freed:
-            raise self._stopped(decision, error, error.unsure, "whether they are in it is not known")
+            raise self._final_error(decision, error, error.unsure, "whether they are in it is not known")
         task = pickle.loads(pickle.dumps(self._task))
         try:
             results = self._read(task, decision, again, error)
@@ -65,7 +66,7 @@ class LostLoads:
         handles = sorted([*kept, *made], key=lambda item: item.partition)
         new = replace(decision, prepared=tuple(handles), generation=decision.generation + 1, noted=noted)
         self._log.decide(new)
-        self._state.notes.decided(new.batch, new.noted)
+        self._state.notes.forget_decided(new.batch, new.noted)
         for table in sorted(freed):
             log.warning("batch %d: rows of %s are let go, it is re-snapshotted", decision.batch, table)
         return new
@@ -103,7 +104,7 @@ class LostLoads:
             if failed.retryable or isinstance(failed, SinkError):
                 raise
             tables = [*again, *error.unsure]
-            raise self._stopped(decision, error, tables, f"they cannot be read again: {failed}") from failed
+            raise self._final_error(decision, error, tables, f"they cannot be read again: {failed}") from failed
 
     def _parts(self, decision: Decision, again: dict[str, int]) -> list[tuple[Split, frozenset[str]]]:
         """The splits with lost rows, and whose rows of each are lost. Raises StateError when they are not there."""
@@ -124,14 +125,14 @@ class LostLoads:
             raise StateError("they are of a copy, which reads other rows now", where=", ".join(sorted(tables)))
         return result
 
-    def _stopped(self, decision: Decision, error: LoadsLost, tables: Sequence[str], why: str) -> LoadsLost:
+    def _final_error(self, decision: Decision, error: LoadsLost, tables: Sequence[str], why: str) -> LoadsLost:
         """The error of a run that cannot help itself; it names the source's tables, as `cdc resync` does."""
         names = self._source_tables(decision)
         sources = [source for table in sorted(tables) for source in names.get(table, [table])]
         commands = ", ".join(f"`cdc resync FILE {source}`" for source in sources)
         way = f"ask for a copy of each: {commands}; then start again, which lets go of these rows"
         if all(self._task.source.snapshots(TableId.parse(source)) is Snapshots.NEVER for source in sources):
-            way = "start anew with an empty --state-dir: this source cannot copy single tables"
+            way = "start over with an empty --state-dir: this source cannot copy single tables"
         return LoadsLost(
             f"{error.message}; {why}",
             where=error.where,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.route import RouteTable
 from cdc.schema import TableId
+from cdc.sink_columns import Coercion
 from cdc.source import Snapshots, Source
 from cdc.tables.table_map import ExistingRows
 

@@ -44,7 +44,7 @@ class RuleSteps:
         functions = [] if rules is None else [each.function.name for each in rules.loaded]
         self._noted = answers if functions else None
         self._functions = functions
-        self._answers = None if rules is None or not rules.models else _kept_answers(answers, task)
+        self._answers = None if rules is None or not rules.models else _answers_of(answers, task)
         self._runner = None if rules is None else _runner(rules, self._answers)
         self._place = "" if rules is None else rules.settings.dead_letters
         self._moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
@@ -78,13 +78,13 @@ class RuleSteps:
                 self._runner.__exit__(kind, *error)
             self._forget()
 
-    def applied(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+    def apply(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks behind their tables' rules, without those of which no row passes."""
         if self._runner is None:
             yield from blocks
             return
         for block in blocks:
-            made = self._applied(self._runner, block)
+            made = self._apply_rule(self._runner, block)
             self._write_dead_letters(self._runner)
             if len(made) or not len(block):
                 yield made
@@ -95,7 +95,7 @@ class RuleSteps:
             for (table, column), number in counts.items():
                 self._count(f"{reason} {table}.{column or 'filter'}", number)
 
-    def _applied(self, runner: RuleRunner, block: ChangeBlock) -> ChangeBlock:
+    def _apply_rule(self, runner: RuleRunner, block: ChangeBlock) -> ChangeBlock:
         """The block behind its rule; what models have answered for it is on disk, also when it fails."""
         try:
             return runner.apply(block, self._moment)
@@ -105,14 +105,14 @@ class RuleSteps:
 
     def _write_dead_letters(self, runner: RuleRunner) -> None:
         """Write the rows that were left out of a block."""
-        letters = runner.counts.letters
-        if not letters:
+        dead_letters = runner.counts.dead_letters
+        if not dead_letters:
             return
-        table = letters[0].table
+        table = dead_letters[0].table
         if table not in self._files:
             self._files[table] = DeadLetters(self._place, f"{quote(table, safe='')}/{self._task}", self._attempt)
-        self._files[table].write(letters)
-        letters.clear()
+        self._files[table].write(dead_letters)
+        dead_letters.clear()
 
 
 def _runner(rules: Rules, answers: Answers | None) -> RuleRunner:
@@ -121,7 +121,7 @@ def _runner(rules: Rules, answers: Answers | None) -> RuleRunner:
     return RuleRunner(rules, answers)
 
 
-def _kept_answers(store: Store | None, task: str) -> Answers:
+def _answers_of(store: Store | None, task: str) -> Answers:
     """The answers of a task, with those that it had when it ran before."""
     from cdc.transform.answers import Answers
 

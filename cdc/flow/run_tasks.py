@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from cdc.errors import CdcError, WorkerLost
-from cdc.flow.task import TaskResult
+from cdc.flow.task_result import TaskResult
 from cdc.retry import Backoff, RetryPolicy
 from cdc.sink import Sink
 from cdc.state.decisions import CommitLog

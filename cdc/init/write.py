@@ -59,10 +59,10 @@ def _sink_keys(sink: str, options: type[Options], draft: Draft) -> Iterator[Key]
         value = drafted.get(name, "").replace("{database}", database)
         if field.annotation is SecretStr or not value:
             value = f"${{{re.sub(r'[^A-Z0-9]+', '_', f'{sink}_{name}'.upper())}}}"
-        yield Key(name, value, (_first(field),))
+        yield Key(name, value, (_first_sentence(field),))
 
 
-def _first(field: Any) -> str:
+def _first_sentence(field: Any) -> str:
     """The first sentence of an option's description."""
     return str(field.description or "").split(". ")[0].rstrip(".")
 

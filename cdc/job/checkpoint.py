@@ -1,6 +1,6 @@
 """Repairs Spark's checkpoint after a crash or an early stop that Spark could not start from. Driver, before a query.
 
-Only what no decision is about is removed: Spark then plans that batch anew, under the same number, and whatever was
+Only what no decision is about is removed: Spark then plans that batch again, under the same number, and whatever was
 prepared for it is aborted first.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
-from cdc.flow.offsets import BATCH_KEY
+from cdc.offsets import BATCH_KEY
 from cdc.state.durable import sync_file, way_out
 
 
@@ -56,9 +56,9 @@ def _mend_offsets(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]
     path = checkpoint / "offsets" / str(batch)
     entry = _last_line(path)
     if entry is None:
-        return _removed(path, "is not whole, after a power failure")
+        return _remove(path, "is not whole, after a power failure")
     if batch == 0 and entry.get(BATCH_KEY) == 0:
-        return _removed(path, "belongs to no batch, after a stop before the first one")
+        return _remove(path, "belongs to no batch, after a stop before the first one")
     return []
 
 
@@ -66,7 +66,7 @@ def _mend_commits(checkpoint: Path) -> list[str]:
     batch = _newest(checkpoint / "commits")
     if batch is None or _last_line(path := checkpoint / "commits" / str(batch)) is not None:
         return []
-    return _removed(path, "is not whole, after a power failure")
+    return _remove(path, "is not whole, after a power failure")
 
 
 def _mend_metadata(checkpoint: Path) -> list[str]:
@@ -76,7 +76,7 @@ def _mend_metadata(checkpoint: Path) -> list[str]:
     try:
         json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        return _removed(path, "is not whole, after a power failure")
+        return _remove(path, "is not whole, after a power failure")
     return []
 
 
@@ -96,7 +96,7 @@ def _last_line(path: Path) -> dict[str, Any] | None:
     return fields if isinstance(fields, dict) else None
 
 
-def _removed(path: Path, why: str) -> list[str]:
+def _remove(path: Path, why: str) -> list[str]:
     path.unlink()
     name = path.relative_to(path.parent.parent) if path.name.isdigit() else path.name
     return [f"removed {name} of the checkpoint, which {why}: nothing depends on it"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from cdc.errors import CdcError
-from cdc.flow.progress import Progress
+from cdc.progress import Progress
 from cdc.source import Siblings
 
 if TYPE_CHECKING:

@@ -17,32 +17,23 @@ Nothing is planned, decided or committed before all of that holds, so an edit th
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
-from cdc.errors import EditRefused, SinkError, StateError
+from cdc.errors import EditRefused, SinkError
 from cdc.flow.middle import Middle
+from cdc.job.edited_routes import filled_tables, routes_of
 from cdc.job.sink_tables import SinkTables
 from cdc.options import SinkOptions
-from cdc.planning import check_patterns
 from cdc.replanning import moved_rows
-from cdc.route import RouteTable, Target
 from cdc.schema import TableId
 from cdc.sink import Sink
-from cdc.source import Snapshots, Source
+from cdc.source import Source
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import Fingerprint, Fingerprints
-from cdc.state.store import RESTORE
-from cdc.tables.entry import TableViews
-from cdc.tables.log import FILE, TableLog
-from cdc.tables.machine import shard_moved
-
-Targets = Mapping[TableId, tuple[Target, ...]]
-
-_SHOWN = 5
-"""Tables named in a message."""
+from cdc.table_checks import check_patterns
+from cdc.tables.log import TableLog
 
 
 class Edits:
@@ -61,12 +52,12 @@ class Edits:
         """
         before, committed = self._fingerprints.read(), self._log.committed()
         if before is not None and before.sink != self._now.sink:
-            raise self._refused("sink.type", before.sink, self._now.sink)
+            raise self._refusal("sink.type", before.sink, self._now.sink)
         moved = before is not None and not before.same_place(self._now)
         last = sink.last_committed_batch() if committed >= 0 else None
         if moved and (last is None or last < 0):
             assert before is not None
-            raise self._refused("sink", ", ".join(before.at), ", ".join(self._now.at))
+            raise self._refusal("sink", ", ".join(before.at), ", ".join(self._now.at))
         self._check_fixed(before)
         known = max(committed, self._log.last())
         if last is not None and last > known:
@@ -74,7 +65,7 @@ class Edits:
                 f"has the batches of this pipeline up to {last}, its state those up to {known}: an older copy of the "
                 "state directory took its place, or a savepoint",
                 where=", ".join(self._now.at),
-                hint="put the sink's data of that time in place, too; or start anew with another --state-dir",
+                hint="put the sink's data of that time in place, too; or start over with another --state-dir",
             )
         if last is not None and last < committed:
             has = (
@@ -83,7 +74,7 @@ class Edits:
             raise SinkError(
                 f"{has}, while {committed} was committed: it was removed, or an older copy took its place",
                 where=", ".join(self._now.at),
-                hint="put the newer one back; or remove it and start anew with another --state-dir",
+                hint="put the newer one back; or remove it and start over with another --state-dir",
             )
 
     def _check_fixed(self, before: Fingerprint | None) -> None:
@@ -93,7 +84,7 @@ class Edits:
                 raise EditRefused(
                     f"is {now[key]} now, the runs before had {text}: what they wrote would come twice",
                     where=f"{self._spec.file}: sink.{key}",
-                    hint="take the edit back, or start anew with another --state-dir",
+                    hint="take the edit back, or start over with another --state-dir",
                 )
 
     def _check_named(self, before: Fingerprint, filled: Iterable[TableId]) -> None:
@@ -106,7 +97,7 @@ class Edits:
                 text,
                 where=f"{self._spec.file}: {keys}",
                 hint="take the edit back; or give the table another sink-table with a route, it is copied there; or "
-                "start anew with another --state-dir",
+                "start over with another --state-dir",
             )
 
     def check_patterns(self, source: Source) -> None:
@@ -129,57 +120,20 @@ class Edits:
         before = self._fingerprints.read()
         if before is not None and (last := self._log.last()) >= 0:
             known = TableLog(self._state.store).at(last)
-            tables = sorted(filter(source.captures, known.source))
-            old = targets(self._routes(known), tables)
-            new = targets(self._middle.routes, tables)
-            moved = [table for table in tables if _places(new[table]) - _places(old[table])]
-            self._check_moved(tables, moved, old, new, source)
-            filled: defaultdict[TableId, set[TableId]] = defaultdict(set)
-            for table in tables:
-                for place in _places(old[table]) & _places(new[table]):
-                    filled[place].add(table)
+            old = routes_of(known, self._state.store)
+            captured = filter(source.captures, known.source)
+            filled = filled_tables(self._spec.file, captured, old, self._middle.routes, source)
             self._check_named(before, filled.keys() & known.sink.keys())
             where = ", ".join(self._now.at) or self._now.sink
             SinkTables(source, sink, self._state, where, self._middle).restore(filled)
         if before != self._now:
             self._fingerprints.write(self._now)
 
-    def _check_moved(
-        self,
-        tables: Sequence[TableId],
-        moved: Sequence[TableId],
-        old: Targets,
-        new: Targets,
-        source: Source,
-    ) -> None:
-        """Raise EditRefused when tables cannot go elsewhere."""
-        for table in tables:
-            before = {target.table: target for target in old[table]}
-            for target in new[table]:
-                if before.get(target.table, target) != target:
-                    raise shard_moved(table, before[target.table], target)
-        stays = [table for table in moved if source.snapshots(table) is not Snapshots.ALWAYS]
-        if not stays:
-            return
-        shown = (f"{table} went to {_names(old[table])}, now to {_names(new[table])}" for table in stays[:_SHOWN])
-        more = f" and {len(stays) - _SHOWN} more" if len(stays) > _SHOWN else ""
-        raise EditRefused(
-            f"captured tables would go elsewhere than before: {'; '.join(shown)}{more}",
-            where=f"{self._spec.file}: route",
-            hint="take the edit back, or start anew with another --state-dir",
-        )
-
-    def _routes(self, known: TableViews) -> RouteTable:
-        """Where rows went up to a batch."""
-        if known.routes is None:
-            raise StateError("no entry says where rows went", where=self._state.store.where(FILE), hint=RESTORE)
-        return RouteTable.from_json(known.routes)
-
-    def _refused(self, key: str, before: str, now: str) -> EditRefused:
+    def _refusal(self, key: str, before: str, now: str) -> EditRefused:
         return EditRefused(
             f"is {now} now, the runs before wrote to {before}: what is there would not follow",
             where=f"{self._spec.file}: {key}",
-            hint="take the edit back, or start anew with another --state-dir; where it is the same cluster at other "
+            hint="take the edit back, or start over with another --state-dir; where it is the same cluster at other "
             "addresses, list one of the old ones with them for one run",
         )
 
@@ -191,19 +145,3 @@ def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     naming, fixed = (sink.naming(), sink.fixed()) if isinstance(sink, SinkOptions) else (None, None)
     patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
     return Fingerprint(sink.type, places, naming, fixed, patterns)
-
-
-def targets(routes: RouteTable, tables: Iterable[TableId]) -> Targets:
-    """Where the rows of each source table go."""
-    return {table: routes.targets(table) for table in tables}
-
-
-def _places(targets: Iterable[Target]) -> set[TableId]:
-    return {target.table for target in targets}
-
-
-def _names(targets: Sequence[Target]) -> str:
-    return " and ".join(
-        f"{target.table} with the column {target.shard_column}" if target.shard_column else str(target.table)
-        for target in targets
-    )

@@ -61,16 +61,16 @@ def executors_side(
         sink = spec.sink.build(Context(pipeline, store.within("sink"), stop))
         answers, notes = store.within("answers"), Notes(store.within("notes"))
         task = replace(here, source=source, sink=sink, tables=TableLog(store), answers=answers, notes=notes)
-        for each in scattered_letters(spec):
+        for each in scattered_dead_letters(spec):
             warn(each)
-        for unreached in check_executors(spark, partial(_unreached, store, (source, sink)), tasks):
+        for unreached in check_executors(spark, partial(_find_unreached, store, (source, sink)), tasks):
             warn(unreached)
         yield TaskParts(task, stop, installed())
     finally:
         server.close()
 
 
-def scattered_letters(spec: PipelineSpec) -> list[str]:
+def scattered_dead_letters(spec: PipelineSpec) -> list[str]:
     """The warning about dead letters that go to a folder: each machine has a folder of that name. Pure."""
     found = []
     for part, options in (("pipeline", spec.pipeline), ("sink", spec.sink)):
@@ -99,7 +99,7 @@ def _port(environment: Mapping[str, str]) -> int:
     return int(text)
 
 
-def _unreached(store: ServedStore, systems: Sequence[Source | Sink]) -> list[str]:
+def _find_unreached(store: ServedStore, systems: Sequence[Source | Sink]) -> list[str]:
     """The parts of source and sink that do not answer this machine now. Executor.
 
     Raises StateError without a way to the driver, and the CdcError of what no waiting mends, as of a missing file.

@@ -12,7 +12,6 @@ from cdc.job.edits import Edits
 from cdc.job.report import Reporter
 from cdc.job.run_settings import Output
 from cdc.job.watch import Signals
-from cdc.planning import check_merges, check_patterns, check_rules
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Sink
@@ -20,6 +19,7 @@ from cdc.source import Source
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.table_checks import check_merges, check_patterns, check_rules
 
 
 class FirstChecks:
@@ -60,10 +60,10 @@ class FirstChecks:
         named = partial(retry.call, partial(self._edits.check_patterns, self._source), "a look at the source's tables")
         check_tables = partial(self._edits.check_tables, self._source, self._sink)
         look = partial(retry.call, check_tables, "a look at the sink's tables")
-        return finished_earlier((named, look, recover), signals, self._output.reporter)
+        return finish_earlier_runs((named, look, recover), signals, self._output.reporter)
 
 
-def finished_earlier(steps: Iterable[Callable[[], None]], signals: Signals, reporter: Reporter) -> bool:
+def finish_earlier_runs(steps: Iterable[Callable[[], None]], signals: Signals, reporter: Reporter) -> bool:
     """Commit what earlier runs decided; False when a signal ended the wait for a sink that is away.
 
     Raises what `steps` raise otherwise.

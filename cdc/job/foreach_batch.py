@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 
 from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
-from cdc.flow.offsets import BATCH_KEY
-from cdc.flow.task import TaskResult
+from cdc.flow.task_result import TaskResult
 from cdc.job.checkpoint import sync_offsets
 from cdc.job.error_transport import recover
+from cdc.offsets import BATCH_KEY
 from cdc.source import Offset
 from cdc.state.directory import StateDir
 from cdc.state.store import Store
@@ -32,10 +32,10 @@ class ForeachBatch:
         """Run one batch, once its offsets are on disk."""
         sync_offsets(self._state.checkpoint, batch)
         self._state.adopt_plan(batch)
-        self._runner(batch, lambda: _collected(frame, self._state.answers, batch))
+        self._runner(batch, lambda: _collect_results(frame, self._state.answers, batch))
 
 
-def _collected(frame: DataFrame, functions: Store, batch: int) -> list[TaskResult]:
+def _collect_results(frame: DataFrame, functions: Store, batch: int) -> list[TaskResult]:
     try:
         return [TaskResult.from_row(row[0], row[1]) for row in frame.collect()]
     except CdcError:
@@ -59,7 +59,7 @@ class OffsetLog:
             raise StateError(
                 f"the offsets of batch {batch} are missing or of another batch",
                 where=str(self._state.checkpoint),
-                hint="the folder was changed by hand; restore it, or start anew with another --state-dir",
+                hint="the folder was changed by hand; restore it, or start over with another --state-dir",
             )
         return start, end
 

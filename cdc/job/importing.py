@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc.errors import StateError
-from cdc.flow.offsets import numbered
 from cdc.job.state_location import alone, state_location
+from cdc.offsets import numbered
 from cdc.source import Context, Source
 from cdc.spec.model import PipelineSpec
 
@@ -21,7 +21,7 @@ def import_position(spec: PipelineSpec, position: str, state_dir: Path | None) -
             raise StateError(
                 "this pipeline has begun already",
                 where=state.store.where(),
-                hint="choose another --state-dir, or remove this one to begin anew",
+                hint="choose another --state-dir, or remove this one to start over",
             )
         pipeline = state.open(name=spec.name, source=spec.source.type)
         source: Source = spec.source.build(Context(pipeline, state.source))

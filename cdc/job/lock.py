@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from cdc.errors import StateError
-from cdc.processes import started
+from cdc.processes import start_time
 from cdc.state.durable import make_folder, private, state_error
 
 _HINT = "stop that run, or choose another --state-dir"
@@ -81,7 +81,7 @@ class RunLock:
             except BlockingIOError:
                 file.seek(0)
                 driver = _holder(file.read()).get("driver")
-                if isinstance(driver, int) and started(driver):
+                if isinstance(driver, int) and start_time(driver):
                     raise
             else:
                 return
@@ -105,7 +105,7 @@ class RunLock:
 
     def name_java(self, pid: int) -> None:
         """Record the Java process of this run."""
-        self._write({**self._holder, "java": pid, "java_started": started(pid)})
+        self._write({**self._holder, "java": pid, "java_started": start_time(pid)})
 
     def release(self) -> None:
         """Give the lock back; the Java process has ended."""
@@ -132,7 +132,7 @@ class RunLock:
         if not isinstance(pid, int) or pid == os.getpid():
             return
         waited = 0.0
-        while started(pid) == holder.get("java_started") and started(pid):
+        while start_time(pid) == holder.get("java_started") and start_time(pid):
             if waited >= self._wait_s:
                 raise StateError(
                     f"the Java process {pid} of an earlier run is still alive",
@@ -143,7 +143,7 @@ class RunLock:
             waited += 0.1
 
 
-def locked(root: Path) -> bool:
+def is_locked(root: Path) -> bool:
     """Whether a run of this machine has a state directory now. Any process."""
     try:
         with open(root / "lock", encoding="utf-8") as file:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, copy_context
+from datetime import UTC, datetime
 from typing import Final, ParamSpec, Protocol, TypeVar
+
+from cdc.printed import printed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -89,5 +93,37 @@ class _Handler(logging.Handler):
         line = self._lines()
         if line is None:
             return
-        library = "" if record.name.partition(".")[0] in _OURS else f"{record.name}: "
-        line(f"{library}{record.getMessage()}"[:LONGEST_CHARS], record.levelname.lower())
+        line(f"{_library(record)}{record.getMessage()}"[:LONGEST_CHARS], record.levelname.lower())
+
+
+def _library(record: logging.LogRecord) -> str:
+    """The name of the library that a record is of, before its text; none for records of this tool."""
+    return "" if record.name.partition(".")[0] in _OURS else f"{record.name}: "
+
+
+class _WorkerHandler(logging.Handler):
+    """Lines on standard error, as `cdc serve` writes its own: its log has those of all pipelines' workers."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.pipeline = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        now = datetime.now(UTC).strftime("%H:%M:%S")
+        try:
+            text = printed(f"{self.pipeline}: {_library(record)}{self.format(record)}", longest=LONGEST_CHARS)
+            sys.stderr.write(f"{now} {record.levelname.lower()}: {text}\n")
+            sys.stderr.flush()
+        except Exception:  # noqa: BLE001 - as every handler of the standard library: a line is no reason to fail
+            self.handleError(record)
+
+
+_worker = _WorkerHandler()
+
+
+def label_records(pipeline: str) -> None:
+    """From now on records and Python's warnings of this process, one of Spark's that many pipelines share, are lines
+    with the name of the pipeline that it works for."""
+    _worker.pipeline = pipeline
+    logging.captureWarnings(True)
+    logging.getLogger().addHandler(_worker)  # once, however often

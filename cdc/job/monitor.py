@@ -9,10 +9,11 @@ from dataclasses import replace
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.errors import WorkerLost
-from cdc.flow.progress import Progress
 from cdc.job.copying import Copying
+from cdc.job.long_steps import LongSteps
 from cdc.job.report import Reporter, new_counts
 from cdc.job.spark.session import JAVA_GONE
+from cdc.progress import Progress
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
 from cdc.state.waits import Waits
@@ -41,6 +42,7 @@ class Monitor:
         self._note, self._notices = "", Notices(state.store)
         self._notices.begin()
         self._waits = Waits(state.sink), Waits(state.source)
+        self._steps, self._answered = LongSteps(reporter), False
         self.busy = True
         recording.state("running")
 
@@ -52,10 +54,10 @@ class Monitor:
         """The run is to end."""
         self._recording.state("stopping")
 
-    def restarted(self, lost: WorkerLost) -> None:
+    def note_restart(self, lost: WorkerLost) -> None:
         """The query is started again, as a process of Spark's is gone."""
-        self._recording.restarted(lost)
-        self._progress.waiting("")
+        self._recording.note_restart(lost)
+        self._progress.note_wait("")
 
     def update(self, query: StreamingQuery, *, last: bool) -> None:
         """Tell it now. `last`: the query has ended."""
@@ -63,7 +65,7 @@ class Monitor:
         for notice in self._notices.drain():
             self.line(notice, level="warning")
             self._recording.notice(notice)
-        now = self._progress.snapshot()
+        now = self._progress.totals()
         waiting = [text for text in (waits.current() for waits in self._waits) if text]
         now = replace(now, note=waiting[0]) if waiting else now
         for report in self._progress.reports():
@@ -79,8 +81,15 @@ class Monitor:
         bars = self._copying.bars()
         self._reporter.status(now, self._progress.running, bars)
         self.busy = bool(now.rate or self._progress.running is not None or bars or not now.batches)
-        self._recording.copies(self._copying.tables)
+        self._steps.look("" if last else self._step(now.batches))
+        self._recording.set_copies(self._copying.tables)
         self._recording.tick()
+
+    def _step(self, batches: int) -> str:
+        """The present step in words, empty where only changes of the source are waited for."""
+        if (running := self._progress.running) is not None:
+            return f"batch {running} {self._progress.step}"
+        return "" if batches or self._answered else "the stream reader starts, and looks for what the first batch holds"
 
     def _read_lag(self, query: StreamingQuery) -> None:
         """The stream reader's lag comes with Spark's progress reports, as JSON in the text of an offset."""
@@ -88,7 +97,8 @@ class Monitor:
             latest = query.lastProgress
         except JAVA_GONE:
             return
+        self._answered |= bool(latest)
         source = latest["sources"][0] if latest and latest["sources"] else None
         lag = json.loads(source.get("latestOffset") or "null") if source else None
         if lag is not None:
-            self._progress.lag(lag["bytes"], lag["note"], lag.get("transactions"))
+            self._progress.note_lag(lag["bytes"], lag["note"], lag.get("transactions"))

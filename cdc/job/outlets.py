@@ -16,7 +16,7 @@ from cdc.state.directory import StateDir
 from cdc.status.events import EventFile
 from cdc.status.model import StatusDocument
 from cdc.status.recording import Outlets, Recording, first_status
-from cdc.tables.held import Held
+from cdc.tables.pauses import PauseReader
 
 if TYPE_CHECKING:
     from cdc.status.traces import Traces
@@ -31,20 +31,20 @@ def recording_of(
     mode: Mode,
     control: RunControl,
     events: Path | None,
-    seen: Callable[[StatusDocument], None] | None,
+    on_status: Callable[[StatusDocument], None] | None,
 ) -> Recording:
     """The recording of a run: its status document, and who else is told. `middle` is the pipeline file, compiled.
 
-    `events` gets a line for each event, `seen` each new status document. Raises StateError.
+    `events` gets a line for each event, `on_status` each new status document. Raises StateError.
     """
     first = first_status(
         state.root, pipeline, name=spec.label, source=spec.source.type, sink=spec.sink.type, file=spec.file,
         behavior=str(middle.policy), bounded=mode.until_caught_up,
     )  # fmt: skip
     file = None if events is None else EventFile(events, spec.label)
-    warn, held = partial(reporter.line, level="warning"), Held(state).tables
-    outlets = Outlets(file, seen, _traces(spec, warn, control))
-    return Recording(first, state.root, control.progress, warn, outlets, held)
+    warn, pauses = partial(reporter.line, level="warning"), PauseReader(state).tables
+    outlets = Outlets(file, on_status, _traces(spec, warn, control))
+    return Recording(first, state.root, control.progress, warn, outlets, pauses)
 
 
 def _traces(spec: PipelineSpec, warn: Callable[[str], None], control: RunControl) -> Traces | None:

@@ -8,17 +8,17 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from cdc.errors import NotNow, SourceError, StateError, TableUnknown
+from cdc.errors import NotNow, SourceError, TableUnknown
 from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
 from cdc.source import Context, Snapshots, Source
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
-from cdc.tables.held import Held
 from cdc.tables.log import ANY_BATCH, TableLog
+from cdc.tables.pauses import PauseReader
 from cdc.tables.requests import Mailbox, RequestKind
 
 _AS_STATUS = "name one as `cdc status` does: database.table"
@@ -27,16 +27,16 @@ _AS_STATUS = "name one as `cdc status` does: database.table"
 def request_pause(spec: PipelineSpec, table: str, state_dir: Path | None) -> str:
     """Leave the request in the state directory; a sentence about it.
 
-    Raises StateError when the pipeline never ran, SourceError for a table that is not captured, or that no copy could
+    Raises NotNow when the pipeline never ran, SourceError for a table that is not captured, or that no copy could
     bring up to date again.
     """
     with changing(state_dir, spec) as state:
-        told = _paused(spec, table, state)
+        done = _pause_table(spec, table, state)
         show_requests(state)
-    return told
+    return done
 
 
-def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
+def _pause_table(spec: PipelineSpec, table: str, state: StateDir) -> str:
     source = _source(spec, state)
     found, last = TableId.parse(table), CommitLog(state.commits).last()
     check_known(state, found)
@@ -44,11 +44,11 @@ def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
         hint = "leave it out with the options of the source, or stop the pipeline"
         raise SourceError("it cannot be paused: its source would not re-snapshot it afterwards", where=table, hint=hint)
     merged = TableLog(state.store).at(last).tables.merged
-    for sink_table in compiled(spec).routes(found):
+    for sink_table in compile_spec(spec).routes(found):
         if sink_table in merged:
             hint = "they are copied together: leave it out with tables.exclude, or stop the pipeline"
             raise SourceError(f"it cannot be paused: other tables go to {sink_table} too", where=table, hint=hint)
-    if found in Held(state).tables().paused:
+    if found in PauseReader(state).tables().paused:
         return f"{table} is paused already."
     Mailbox(state.store).add(found, RequestKind.PAUSE)
     return f"{table} is paused from the next batch on: its rows in the sink stay as they are."
@@ -57,22 +57,22 @@ def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
 def request_resume(spec: PipelineSpec, table: str, state_dir: Path | None) -> str:
     """Leave the request there; a sentence about it.
 
-    Raises NotNow when the table is not paused, else as `request_pause`.
+    Raises NotNow when the table is not paused, too, else as `request_pause`.
     """
     with changing(state_dir, spec) as state:
-        told = _resumed(spec, table, state)
+        done = _resume_table(spec, table, state)
         show_requests(state)
-    return told
+    return done
 
 
-def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:
+def _resume_table(spec: PipelineSpec, table: str, state: StateDir) -> str:
     source = _source(spec, state)
     found = TableId.parse(table)
-    held = Held(state).tables()
-    if found in held.resumed:
+    pauses = PauseReader(state).tables()
+    if found in pauses.resumed:
         return f"{table} is resumed already, and will be re-snapshotted."
-    if found not in held.paused:
-        paused = ", ".join(sorted(map(str, held.paused))) or "none"
+    if found not in pauses.paused:
+        paused = ", ".join(sorted(map(str, pauses.paused))) or "none"
         raise NotNow("it is not paused", where=table, hint=f"tables that are: {paused}")
     if source.snapshots(found) is not Snapshots.ALWAYS:  # before anything is left there: the next run would stop at it
         hint = "take the edit of the source's options back; one that was left out is copied when it is taken in again"
@@ -100,6 +100,6 @@ def _source(spec: PipelineSpec, state: StateDir) -> Source:
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None or CommitLog(state.commits).last() < 0:
         hint = "give the --state-dir that the pipeline runs with"
-        raise StateError("no batch of a pipeline was decided here yet", where=state.store.where(), hint=hint)
+        raise NotNow("no batch of a pipeline was decided here yet", where=state.store.where(), hint=hint)
     source: Source = spec.source.build(Context(pipeline, state.source))
     return source

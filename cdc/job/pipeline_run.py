@@ -44,7 +44,7 @@ class PipelineRun:
         self._sink = spec.sink.build(context(self._state.sink))
         self._signals = Signals(control.stop, control.drain)
         self._retry = RetryPolicy(
-            spec.pipeline.retry_timeout_s, stopping=control.stop.is_set, waiting=control.progress.waiting
+            spec.pipeline.retry_timeout_s, stopping=control.stop.is_set, waiting=control.progress.note_wait
         )
         self._runner = BatchRunner(
             self._source, self._sink, middle, self._state, OffsetLog(self._state), control.progress, self._retry
@@ -62,12 +62,16 @@ class PipelineRun:
     def _begin(self, stack: contextlib.ExitStack) -> tuple[SparkSession, StreamParts] | None:
         """All before the first batch; None when a signal comes meanwhile."""
         checks = FirstChecks(self._spec, self._middle, self._state, self._source, self._sink, self._output)
-        checks.check_first_tables()
-        checks.check_state()
+        step = self._output.step
+        with step("tables of source and sink are looked at"):
+            checks.check_first_tables()
+            checks.check_state()
         stack.enter_context(self._signals.installed())
-        if not checks.finish_earlier(self._runner.recover, self._retry, self._signals):
-            return None
-        parts = self._spark.opened(stack, self._source, self._sink, self._middle)
+        with step("what earlier runs have left is looked at, and committed"):
+            if not checks.finish_earlier(self._runner.recover, self._retry, self._signals):
+                return None
+        with step("Spark starts"):
+            parts = self._spark.open_session(stack, self._source, self._sink, self._middle)
         if parts is None:
             self._output.line(self._signals.stopped_early)
         return parts
@@ -86,15 +90,17 @@ class PipelineRun:
         """Batch after batch, until the end."""
         bounded, runner = self._mode.until_caught_up or self._source.bounded, self._runner
         reporter = self._output.reporter
-        query = query_of(spark, parts, runner, self._control.reads, self._output.line, bounded=bounded)
+        say = self._output.line if self._control.shared is None else self._control.shared.say_waiting
+        query = query_of(spark, parts, runner, self._control.reads, say, bounded=bounded)
         copying = Copying(self._source.progress, self._state.store, reporter.line)
         progress = self._control.progress
         monitor = Monitor(progress, reporter, self._output.recording, self._state, copying)
-        watch = Watch(query, runner, progress, monitor, self._state, self._signals, self._retry)
+        with self._output.step("the query starts"):
+            watch = Watch(query, runner, progress, monitor, self._state, self._signals, self._retry)
         failed = True
         try:
             watch.until_end()
             failed = False
         finally:
             watch.report()
-            reporter.summary(progress.snapshot(), str(self._middle.policy), copying.re_snapshots(), failed=failed)
+            reporter.summary(progress.totals(), str(self._middle.policy), copying.re_snapshots(), failed=failed)

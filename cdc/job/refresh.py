@@ -7,7 +7,7 @@ from cdc.job.resync import leave_request
 from cdc.source import Context, Snapshots, Source
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
-from cdc.tables.held import Held
+from cdc.tables.pauses import PauseReader
 
 
 def refresh(spec: PipelineSpec, state: StateDir) -> int:
@@ -28,7 +28,7 @@ def refresh(spec: PipelineSpec, state: StateDir) -> int:
             )
     finally:
         source.stop()
-    paused = Held(state).tables().paused
+    paused = PauseReader(state).tables().paused
     copied = [table for table in tables if table not in paused]
     for table in copied:
         leave_request(spec, str(table), state)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from cdc.flow.progress import BatchReport, Snapshot
 from cdc.printed import printed, printed_field
+from cdc.progress import BatchReport, ProgressTotals
 
 _CLEAR = "\r\x1b[2K"
 _UP = "\x1b[1A\x1b[2K"
@@ -22,7 +22,8 @@ _USUAL_WIDTH = 80
 class Reporter:
     """Writes log lines to `err`, the summary to `out`. The status line appears only when `err` is a terminal.
 
-    `sink` is the name of one of several sinks: its lines have it, and there is no status line.
+    `sink` is the name of one of several sinks: its lines have it, and there is no status line. `said_s` is when the
+    last log line was written (monotonic).
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class Reporter:
         self._json, self._sink = log_format == "json", sink
         self._out, self._err = out or sys.stdout, err or sys.stderr
         self._live = self._err.isatty() and not self._json and not sink
-        self._started = time.monotonic()
+        self._started = self.said_s = time.monotonic()
         self._shown = 0  # lines that stand below the log
         self._lock = threading.Lock()  # lines also come from the thread that reads what Spark prints
 
@@ -39,9 +40,9 @@ class Reporter:
         """One log line with its fields. Fields are plain JSON values and never hold secrets."""
         now = datetime.now(UTC)
         if self._json:
-            told = printed_field({"message": message, **fields})
+            shown = printed_field({"message": message, **fields})
             of_sink = {"sink": self._sink} if self._sink else {}
-            record = {"time": now.isoformat(timespec="milliseconds"), "level": level, **of_sink, **told}
+            record = {"time": now.isoformat(timespec="milliseconds"), "level": level, **of_sink, **shown}
             text = json.dumps(record)
         else:
             tail = "".join(f" {name}={printed(value)}" for name, value in fields.items())
@@ -52,6 +53,7 @@ class Reporter:
             self._erase()
             self._err.write(text + "\n")
             self._err.flush()
+            self.said_s = time.monotonic()
 
     def batch(self, report: BatchReport) -> None:
         """One line per committed batch; on a terminal the status line says it instead."""
@@ -69,7 +71,7 @@ class Reporter:
             **fields,
         )
 
-    def status(self, now: Snapshot, running: int | None, bars: Sequence[str] = ()) -> None:
+    def status(self, now: ProgressTotals, running: int | None, bars: Sequence[str] = ()) -> None:
         """Redraw the status line, below one line for each of `bars`. No effect when stderr is not a terminal."""
         if not self._live:
             return
@@ -89,7 +91,9 @@ class Reporter:
             self._err.flush()
             self._shown = 1 + len(bars)
 
-    def summary(self, now: Snapshot, behavior: str = "", copied: Sequence[str] = (), *, failed: bool = False) -> None:
+    def summary(
+        self, now: ProgressTotals, behavior: str = "", copied: Sequence[str] = (), *, failed: bool = False
+    ) -> None:
         """The table at the end: one row per sink table, then what was counted and why, and re-snapshots (`copied`).
 
         `behavior` is what became of schema changes; how many were held back is among the counts. Nothing is printed
@@ -133,7 +137,7 @@ class Reporter:
             self._shown = 0
 
 
-def _held_back(now: Snapshot) -> str:
+def _held_back(now: ProgressTotals) -> str:
     held = sum(number for reason, number in now.counts.items() if reason.startswith(("held-back ", "refused-by-sink ")))
     return f", {held:,} held back" if held else ""
 
@@ -153,7 +157,7 @@ def new_counts(before: Mapping[str, int], now: Mapping[str, int]) -> Iterator[tu
             yield reason, number - before.get(reason, 0)
 
 
-def _table(now: Snapshot) -> Iterator[str]:
+def _table(now: ProgressTotals) -> Iterator[str]:
     header = ("table", "inserts", "updates", "deletes", "schema changes")
     rows = [
         (str(table), f"{t.inserts:,}", f"{t.updates:,}", f"{t.deletes:,}", f"{t.schema_changes:,}")

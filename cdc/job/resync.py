@@ -11,19 +11,19 @@ from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
 from cdc.source import Context, Snapshots, Source
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.entry import TableViews
-from cdc.tables.held import check_not_paused
 from cdc.tables.log import TableLog
+from cdc.tables.pauses import check_not_paused
 from cdc.tables.requests import Mailbox, RequestKind
 
 
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
-    """Leave the request in the state directory. Raises StateError when the pipeline never ran, TableUnknown for a name
-    that is none of its tables, SourceError when its source cannot read the table anew, NotNow when it is paused.
+    """Leave the request in the state directory. Raises NotNow when the pipeline never ran or the table is paused,
+    TableUnknown for a name that is none of its tables, SourceError when its source cannot re-snapshot the table.
 
     What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the snapshot is later.
     """
@@ -40,11 +40,11 @@ def leave_request(spec: PipelineSpec, table: str, state: StateDir) -> None:
     check_known(state, found)
     _check_snapshotted(source, found)
     check_not_paused(state, found)
-    middle, tables = compiled(spec), TableLog(state.store).at(CommitLog(state.commits).last())
+    middle, tables = compile_spec(spec), TableLog(state.store).at(CommitLog(state.commits).last())
     sink_tables = middle.routes(found)
     members = [table for table in tables.rules if {*middle.routes(table)} & {*sink_tables}]
     if not middle.snapshots_all_again(source, members):
-        _check_told_apart(found, sink_tables, tables)
+        _check_distinguishable(found, sink_tables, tables)
     Mailbox(state.store).add(found, RequestKind.SNAPSHOT)
 
 
@@ -52,12 +52,12 @@ def _check_snapshotted(source: Source, table: TableId) -> None:
     if source.snapshots(table) is not Snapshots.NEVER:
         return
     if source.captures(table):
-        raise SourceError("this source reads a log only, it cannot read a table anew", where=str(table))
+        raise SourceError("this source reads a log only, it cannot re-snapshot a table", where=str(table))
     hint = "take it in again with the options of the source: it is snapshotted then"
     raise TableUnknown("the pipeline does not capture this table", where=str(table), hint=hint)
 
 
-def _check_told_apart(table: TableId, sink_tables: Sequence[TableId], tables: TableViews) -> None:
+def _check_distinguishable(table: TableId, sink_tables: Sequence[TableId], tables: TableViews) -> None:
     """Raise SourceError when the rows of a table are among those of others, and nothing tells them apart."""
     known, merged = tables.sink, tables.tables.merged
     for sink_table in sink_tables:
@@ -65,5 +65,5 @@ def _check_told_apart(table: TableId, sink_tables: Sequence[TableId], tables: Ta
             raise SourceError(
                 f"its rows in {sink_table} cannot be told from those of other tables without a key",
                 where=str(table),
-                hint="start anew with an empty --state-dir and sink table, which copies all of them",
+                hint="start over with an empty --state-dir and sink table, which copies all of them",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
+from cdc.job.long_steps import LongSteps
 from cdc.job.report import Reporter
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
@@ -49,6 +51,10 @@ class Output:
     def line(self, text: str, level: str = "info", **fields: Any) -> None:
         """A log line."""
         self.reporter.line(text, level=level, **fields)
+
+    def step(self, what: str) -> AbstractContextManager[None]:
+        """A block that is one step of the run: it is told of when it takes long."""
+        return LongSteps(self.reporter).step(what)
 
     def warn(self, text: str) -> None:
         """A log line that is a warning."""

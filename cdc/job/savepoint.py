@@ -39,7 +39,7 @@ def make_savepoint(spec: PipelineSpec, root: Path, target: Path | None = None) -
     if not found.url:
         _id(spec, StateDir(root))  # before a lock file makes a folder
     with alone(found) as state:
-        pipeline, log = _begun(spec, state, runs=False)
+        pipeline, log = _committed_pipeline(spec, state, runs=False)
         now = time.time()
         when = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03}"
         beside = default_state_dir(spec) if found.url else root
@@ -61,10 +61,10 @@ def check_savepoint(spec: PipelineSpec, root: Path) -> None:
     Raises NotNow when the pipeline has committed nothing yet, or is in the middle of a copy; StateError.
     """
     with reading(root, spec) as state:
-        _begun(spec, state, runs=True)
+        _committed_pipeline(spec, state, runs=True)
 
 
-def _begun(spec: PipelineSpec, state: StateDir, *, runs: bool) -> tuple[str, CommitLog]:
+def _committed_pipeline(spec: PipelineSpec, state: StateDir, *, runs: bool) -> tuple[str, CommitLog]:
     """The id and the commits of a pipeline that has committed some, and copies nothing. Raises NotNow."""
     pipeline, log = _id(spec, state), CommitLog(state.commits)
     if log.committed() < 0:
@@ -94,7 +94,7 @@ def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     state = StateDir(root)
     sink = spec.sink.build(Context(found.pipeline, state.sink, state.stop_file))
     renamed = sink.last_committed_batch() is None
-    pipeline = _put(savepoint, location, renamed) if location.url else start_from(savepoint, root, renamed=renamed)
+    pipeline = _upload(savepoint, location, renamed) if location.url else start_from(savepoint, root, renamed=renamed)
     if not renamed:
         return f"starting from a savepoint of {found.name} behind batch {found.batch}"
     return (
@@ -103,7 +103,7 @@ def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     )
 
 
-def _put(savepoint: Path, location: StateLocation, renamed: bool) -> str:
+def _upload(savepoint: Path, location: StateLocation, renamed: bool) -> str:
     """Put a savepoint into an object store, in one step; the id of the pipeline. Raises StateError."""
     with alone(location) as state, tempfile.TemporaryDirectory(prefix="cdc-savepoint-") as folder:
         if state.store.read(_PIPELINE) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc.errors import NotNow
-from cdc.job.lock import locked
+from cdc.job.lock import is_locked
 from cdc.job.state_location import named_location
 from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
@@ -25,7 +25,7 @@ def last_run(given: str | Path) -> Seen | None:
     A run on another machine puts its document into the store every few seconds.
     """
     found = named_location(given)
-    if not found.url or locked(found.root):
+    if not found.url or is_locked(found.root):
         return read_status(found.root)
     there = bucket_at(found.url, _SOON).get_dated(STATUS)
     if there is None:
@@ -49,10 +49,12 @@ def show_requests(state: StateDir) -> None:
 def check_here(name: str, given: str | Path) -> None:
     """Raise NotNow unless the pipeline runs on this machine, where a request in its state directory reaches it."""
     found = named_location(given)
-    now = read_status(found.root) if not found.url or locked(found.root) else None
+    now = read_status(found.root) if not found.url or is_locked(found.root) else None
     if now is not None and now.alive:
         return
     other = holder(bucket_at(found.url, _SOON)) if found.url else None
     if other is not None:
-        raise NotNow(f"{other.who} has it, or had it and ended without a word", where=name, hint="ask on that machine")
+        raise NotNow(
+            f"{other.description} has it, or had it and ended without a word", where=name, hint="ask on that machine"
+        )
     raise NotNow("does not run", where=name, hint=f"its state directory is {found.url or found.root}")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from cdc.errors import CdcError, EngineError
-from cdc.flow.commits import known
+from cdc.flow.commits import as_cdc_error
 from cdc.job.control import RunControl, siblings_of
 from cdc.job.json_log import JsonLog
 from cdc.job.log_records import log_records_of_runs
@@ -68,10 +68,10 @@ class _SinkRuns:
         retry = RetryPolicy(stopping=self.stop.is_set)
         try:
             with self.notifying:
-                run_again(self.spec, lambda control: self._once(run, control), self.reporter, retry, self._control,
-                          default=default, asked=StateDir(self.root).stop_requested)  # fmt: skip
+                run_again(self.spec, lambda control: self._run_once(run, control), self.reporter, retry, self._control,
+                          default=default, stop_requested=StateDir(self.root).stop_requested)  # fmt: skip
         except Exception as error:  # noqa: BLE001 - one sink's failure is no other's: raised once all have ended
-            self.error = known(error)
+            self.error = as_cdc_error(error)
             self.reporter.line(f"the run into this sink has ended, others go on: {error}", level="error")
 
     def _control(self, *, guest: bool = False, again: bool = False) -> RunControl:
@@ -80,7 +80,7 @@ class _SinkRuns:
             siblings=siblings_of(self.spec, self.specs, self.shared.scratch / _LOG),
         )  # fmt: skip
 
-    def _once(self, run: RunSink, control: RunControl) -> int:
+    def _run_once(self, run: RunSink, control: RunControl) -> int:
         try:
             return run(self.spec, self.notifying, control)
         except CdcError as error:
@@ -106,7 +106,7 @@ def run_sinks(
     settings = specs[0].pipeline.spark
     shared = SharedSpark(root, master, secrets, lambda text, level: reporter.line(text, level=level), settings=settings)
     log = sys.stderr if log_format == "json" else None  # before `of_python` makes lines of what is written there
-    lanes = [
+    sinks = [
         _SinkRuns(
             spec,
             Reporter(log_format, err=log, sink=spec.sink_name),
@@ -129,20 +129,20 @@ def run_sinks(
             reporter.line(Signals.stopped_early)
             return 0
         reporter.line(f"Spark is up for {len(specs)} sinks: {', '.join(spec.sink_name for spec in specs)}")
-        _all(lanes, lambda lane: lane.work(run, "none" if bounded else "exponential-delay"), stop)
-    for lane in lanes:
-        if lane.error is not None:
-            raise lane.error
+        _work_all(sinks, lambda runs: runs.work(run, "none" if bounded else "exponential-delay"), stop)
+    for runs in sinks:
+        if runs.error is not None:
+            raise runs.error
     return 0
 
 
-def _all(lanes: Sequence[_SinkRuns], work: Callable[[_SinkRuns], None], stop: threading.Event) -> None:
-    """Let each lane work in a thread of its own until the last one has ended; `stop` stops all of them."""
-    threads = [threading.Thread(target=work, args=(lane,), name=lane.spec.label) for lane in lanes]
+def _work_all(sinks: Sequence[_SinkRuns], work: Callable[[_SinkRuns], None], stop: threading.Event) -> None:
+    """Let the runs into each sink work in a thread until the last one has ended; `stop` stops all of them."""
+    threads = [threading.Thread(target=work, args=(runs,), name=runs.spec.label) for runs in sinks]
     for thread in threads:
         thread.start()
     for thread in threads:
         while thread.is_alive():
             thread.join(_LOOK_S)  # a signal is handled between two
-            for lane in lanes if stop.is_set() else ():
-                lane.stop.set()
+            for runs in sinks if stop.is_set() else ():
+                runs.stop.set()

@@ -18,9 +18,9 @@ from dataclasses import replace
 
 from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution import journal
-from cdc.flow.copying import names_of
 from cdc.flow.expected import not_added
 from cdc.flow.middle import Middle
+from cdc.flow.shadow_tables import names_of
 from cdc.replanning import altered_tables
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import Sink
@@ -74,15 +74,15 @@ class SinkTables:
         requested = snapshots_requested(mailbox)
         left = [table for table in missing if not requested.intersection(filled[table])]
         if left:
-            raise self._stopped(left, filled)
+            raise self._missing_error(left, filled)
         for table in missing:
             sources = {each for each in filled[table] if self._source.snapshots(each) is Snapshots.ALWAYS}
             if len(filled[table]) > max(1, len(sources)):
-                raise self._stopped([table], {})
+                raise self._missing_error([table], {})
             for source in sorted(sources - requested):
                 mailbox.add(source, RequestKind.SNAPSHOT)
             log.warning("%s: it was dropped in the sink; it is created, and re-snapshotted as was asked for", table)
-        self._let_go(missing)
+        self._remove_from_decisions(missing)
         self._apply(last, [self._creation(table, known[table], filled[table]) for table in missing])
 
     def _add_columns(self, last: int, there: Schemas) -> None:
@@ -125,7 +125,7 @@ class SinkTables:
         self._state.sink.remove(journal.FILE)
         self._sink.apply(last, creations)
 
-    def _let_go(self, tables: Sequence[TableId]) -> None:
+    def _remove_from_decisions(self, tables: Sequence[TableId]) -> None:
         """Take the rows of tables out of what is decided and not committed."""
         names = {name for table in tables for name in names_of(self._sink, table)}
         for decision in self._log.uncommitted():
@@ -133,7 +133,7 @@ class SinkTables:
             if kept != decision.prepared:
                 self._log.decide(replace(decision, prepared=kept))
 
-    def _stopped(self, tables: Sequence[TableId], sources: Mapping[TableId, Collection[TableId]]) -> SinkError:
+    def _missing_error(self, tables: Sequence[TableId], sources: Mapping[TableId, Collection[TableId]]) -> SinkError:
         shown = ", ".join(map(str, tables[:_SHOWN]))
         more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
         names = [str(min(sources[table])) for table in tables if table in sources]
@@ -144,5 +144,5 @@ class SinkTables:
             f"tables that this pipeline has filled are not there any more, or cannot be seen: {shown}{more}",
             where=self._where,
             hint="put them back, or give the user the right to see them; "
-            f"{again}or start anew with another --state-dir",
+            f"{again}or start over with another --state-dir",
         )

@@ -13,7 +13,8 @@ from cdc.flow.task import PrepareTask
 from cdc.job.control import RunControl
 from cdc.job.executors import executors_side
 from cdc.job.run_settings import LockedState, Mode, Output
-from cdc.job.spark.own import OwnSpark, chosen_java
+from cdc.job.spark.own import OwnSpark, chosen_java, own_settings
+from cdc.job.spark.session import chosen_master
 from cdc.job.spark.without_executors import warn_without_executors
 from cdc.job.stream import StreamParts, TaskParts
 from cdc.sink import Sink
@@ -32,14 +33,14 @@ class SparkSide:
         self._shared = control.shared
         self.java = chosen_java(spec) if self._shared is None else self._shared.java
 
-    def opened(
+    def open_session(
         self, stack: contextlib.ExitStack, source: Source, sink: Sink, middle: Middle
     ) -> tuple[SparkSession, StreamParts] | None:
         """Spark with what stream reader and executors need; None when the run was asked to stop meanwhile.
 
         `stack` closes them. Raises EngineError, StateError, WorkerLost.
         """
-        spark = stack.enter_context((self._own_spark() if self._shared is None else self._shared).opened())
+        spark = stack.enter_context((self._own_spark() if self._shared is None else self._shared).open_session())
         if spark is None:
             return None
         state, stop = self._place.state, self._control.stop
@@ -51,10 +52,12 @@ class SparkSide:
             self._shared.prepare(task, stop)
             if stop.is_set():
                 return None
-        waiting, warn = self._control.progress.waiting, self._output.warn
+        waiting, warn = self._control.progress.note_wait, self._output.warn
         stack.enter_context(warn_without_executors(spark, stop, warn, waiting, alone=self._shared is None))
         side = self._executors_side(stack, spark, task, parallelism)
-        return None if side is None else (spark, StreamParts(source, state, _limits(self._spec), parallelism, side))
+        label = "" if self._shared is None else self._spec.label
+        parts = None if side is None else StreamParts(source, state, _limits(self._spec), parallelism, side, label)
+        return None if parts is None else (spark, parts)
 
     def _own_spark(self) -> OwnSpark:
         place, control = self._place, self._control
@@ -75,6 +78,17 @@ class SparkSide:
             if not self._control.stop.is_set():
                 raise
             return None
+
+
+def check_spark_settings(spec: PipelineSpec, control: RunControl) -> None:
+    """Raise EngineError for a pipeline with settings of Spark that the session that it shares does not have."""
+    if control.shared is not None and spec.pipeline.spark != control.shared.settings:
+        raise own_settings(spec)
+
+
+def master_of(control: RunControl, given: str | None) -> str:
+    """The master of a run: that of the session that it shares, else as `chosen_master`."""
+    return chosen_master(given) if control.shared is None else control.shared.master
 
 
 def _limits(spec: PipelineSpec) -> Limits:

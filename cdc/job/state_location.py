@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc.errors import NotNow, StateError
-from cdc.job.lock import RunLock, locked
+from cdc.job.lock import RunLock, is_locked
 from cdc.job.spark.java import cache_folder
 from cdc.retry import RetryPolicy
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 from cdc.state.remote.restore import restore
-from cdc.state.remote.run import TTL_S, held, note_url, url_of
+from cdc.state.remote.run import TTL_S, hold_working_copy, note_url, url_of
 from cdc.state.remote.store import RemoteStore
 from cdc.state.remote.stores import HDFS, SCHEMES, bucket_at, example
 
@@ -44,11 +44,13 @@ class StateLocation:
     url: str = ""
 
     @contextlib.contextmanager
-    def held(self, retry: RetryPolicy, told: Callable[[str], None]) -> Iterator[StateDir]:
+    def hold_state(self, retry: RetryPolicy, notify: Callable[[str], None]) -> Iterator[StateDir]:
         """The state, of a run that has locked the folder. Raises StateError."""
         with contextlib.ExitStack() as stack:
             if self.url:
-                stack.enter_context(held(self.url, self.root, retry, ttl_s=lease_s(os.environ), starting=told))
+                stack.enter_context(
+                    hold_working_copy(self.url, self.root, retry, ttl_s=lease_s(os.environ), starting=notify)
+                )
             yield StateDir(self.root)
 
 
@@ -65,7 +67,7 @@ def named_location(given: str | Path) -> StateLocation:
         return StateLocation(root, url_of(root))
     bucket, _, prefix = url[3].strip("/").partition("/")
     prefix = "/".join(filter(None, prefix.split("/")))
-    if not _named(url) or not bucket or not prefix:
+    if not _may_have_name(url) or not bucket or not prefix:
         hint = f"write {example(url[1].lower())}/prefix, with a prefix for each pipeline"
         raise StateError("names no place in a store", where=str(given), hint=hint)
     name = f"{url[1].lower()}://{bucket}/{prefix}"
@@ -81,7 +83,7 @@ def store_url(given: str) -> str:
     url = _url(given)
     if url is None or url[1].lower() not in SCHEMES:
         raise StateError("is no URL of an object store", where=given, hint="give a folder as --state-root")
-    if not _named(url) or not url[3].strip("/"):
+    if not _may_have_name(url) or not url[3].strip("/"):
         found = example(url[1].lower())
         raise StateError("names no store", where=given, hint=f"write {found} or {found}/prefix")
     return given.rstrip("/")
@@ -96,7 +98,7 @@ def of_this_machine(given: str | Path, what: str, hint: str) -> Path:
     """A path, or the path in a URL of the scheme `file`. Raises StateError, with this hint, for other URLs."""
     url = _url(given)
     if url is not None and url[1].lower() != "file":
-        raise StateError(f"{what} is a folder of this machine, no URL", where=_shown(url), hint=hint)
+        raise StateError(f"{what} is a folder of this machine, no URL", where=_url_text(url), hint=hint)
     return local_path(given)
 
 
@@ -157,7 +159,7 @@ def changing(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]
     if state is not None:
         yield state
         return
-    if locked(found.root):
+    if is_locked(found.root):
         raise NotNow("a run begins or ends, or another command is at work", where=str(found.root), hint="ask again")
     with alone(found) as state:
         yield state
@@ -167,7 +169,7 @@ def _of_this_machine(found: StateLocation) -> StateDir | None:
     """A folder's state, or that of the run which has its working copy here; None where the store alone has it."""
     if not found.url:
         return StateDir(found.root)
-    state = StateDir(found.root) if locked(found.root) else None
+    state = StateDir(found.root) if is_locked(found.root) else None
     return state if state is not None and isinstance(state.store, RemoteStore) else None
 
 
@@ -177,7 +179,7 @@ def alone(found: StateLocation) -> Iterator[StateDir]:
     lock = RunLock(found.root)
     lock.acquire()
     try:
-        with found.held(_COMMAND, lambda told: None) as state:
+        with found.hold_state(_COMMAND, lambda text: None) as state:
             yield state
     finally:
         lock.release()
@@ -192,7 +194,7 @@ def local_path(given: str | Path) -> Path:
     if scheme.lower() != "file":
         raise StateError(
             f"cannot keep state in {scheme}",
-            where=_shown(url),
+            where=_url_text(url),
             hint="name a folder, such as --state-dir /mnt/shared/cdc/shop, or s3://, gs:// or abfss:// with bucket and "
             "prefix, or hdfs:// with name node and folder",
         )
@@ -211,12 +213,12 @@ def _url(given: str | Path) -> re.Match[str] | None:
     return url if url is not None and (url[2] or not url[3] or url[1].lower() in _KNOWN) else None
 
 
-def _named(url: re.Match[str]) -> bool:
+def _may_have_name(url: re.Match[str]) -> bool:
     """Whether a URL of a store may have a name behind its slashes. The name node of `hdfs:///` would be anyone's."""
     return bool(url[2]) and not (url[1].lower() == HDFS and len(url[2]) > 2)
 
 
-def _shown(url: re.Match[str]) -> str:
+def _url_text(url: re.Match[str]) -> str:
     return f"{url[1]}://{url[3]}"
 
 

@@ -3,17 +3,19 @@
 Spark keeps one such process for the whole run; see `pyspark.sql.datasource.DataSourceStreamReader` for who calls what.
 Reading a partition reads its split and prepares it in the sink; what comes out is one row, the `TaskResult`.
 
-Spark does not tell a reader the number of a batch, so it is part of the offset (`cdc.flow.offsets`).
+Spark does not tell a reader the number of a batch, so it is part of the offset (`cdc.offsets`).
 """
 
 from __future__ import annotations
 
 import pickle
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext, cloudpickle
@@ -21,9 +23,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from cdc.errors import CdcError, SourceError
-from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.job.error_transport import CrossingError, crossing
+from cdc.job.log_records import label_records
 from cdc.job.spark.alike import check_here
+from cdc.offsets import BATCH_KEY, numbered, source_offset
 from cdc.tables.log import TableLog
 from cdc.tables.orders import open_orders
 from cdc.tables.requests import Mailbox
@@ -55,7 +58,8 @@ class StreamParts:
     """The parts that stream reader and executors need. Travels sealed in the data source class, never as an option.
 
     `source` and `state` are those of the driver's machine, where batches are planned. `side` is the
-    executors', which may be elsewhere.
+    executors', which may be elsewhere. `label` is the pipeline's name in lines of these processes, empty where no other
+    pipeline has lines there.
     """
 
     source: Source
@@ -63,6 +67,7 @@ class StreamParts:
     limits: Limits
     parallelism: int
     side: TaskParts
+    label: str = ""
 
 
 class SealedParts:
@@ -80,7 +85,9 @@ class SealedParts:
             from cdc.without_pandas import keep_pandas_out
 
             keep_pandas_out()
-            self._plan = pickle.loads(self._pickled)
+            self._plan = plan = pickle.loads(self._pickled)
+            if plan.label:
+                label_records(plan.label)
         return self._plan
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -165,7 +172,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @crossing
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """One partition per split of the batch; the splits are on disk then, and the same in every replay."""
-        from cdc.flow.splits import SplitLog
+        from cdc.state.splits import SplitLog
 
         batch, plan = end[BATCH_KEY] - 1, self._plan
         plan.state.adopt_plan(batch)
@@ -184,16 +191,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise TypeError(f"a SplitPartition is needed, got {type(partition).__name__}")
         context = TaskContext.get()
         attempt = int(context.taskAttemptId()) if context is not None else 0
+        repeated = context is not None and context.attemptNumber() > 0
         side = self._plan.side
         self._check_alike()
         try:
-            result = side.task(partition.batch, partition.split, attempt)
+            result = side.task(partition.batch, partition.split, attempt, repeated=repeated)
         except CdcError as error:
             if side.alike is not None:
                 error.message += f" (on the machine {socket.gethostname()})"
             if not side.stop.exists():
                 raise CrossingError(error) from error
-            from cdc.flow.task import TaskResult
+            from cdc.flow.task_result import TaskResult
 
             result = TaskResult(error=error.to_json())  # a run that is to stop does not try again
         from cdc.freed import MUCH, give_back_memory, keep_what_is_loaded
@@ -236,8 +244,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if lag is None else asdict(lag)
 
     def stop(self) -> None:
-        """End of the run: close what the source holds open."""
+        """End of the run: close what the source holds open. Spark calls this when it has closed the connection with
+        this process; an answer that was under way then fails, which is no error of the run."""
+        sys.excepthook = _without_closed_connections
         self._plan.source.stop()
+
+
+def _without_closed_connections(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if not issubclass(kind, ConnectionError):
+        sys.__excepthook__(kind, error, trace)
 
 
 class _SplitSource(DataSource):

@@ -16,10 +16,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.errors import CdcError, CommitUnknown, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
-from cdc.flow.progress import Progress
 from cdc.job.error_transport import recover
 from cdc.job.monitor import Monitor
 from cdc.job.spark.session import JAVA_GONE
+from cdc.progress import Progress
 from cdc.retry import Backoff, RetryPolicy
 from cdc.signals import ABORTED, STOPPED_EARLY, STOPPING
 from cdc.state.directory import StateDir
@@ -121,7 +121,7 @@ class Watch:
             raise self._runner.error
 
     def _follow(self) -> None:
-        while not self._ended():
+        while not self._has_ended():
             self.report()
             self._warm_once()
             if self._is_stop_requested() and self._stop() and not self._drains():
@@ -146,7 +146,7 @@ class Watch:
         self._query, self._drained = self._drained(), None
         return True
 
-    def _ended(self) -> bool:
+    def _has_ended(self) -> bool:
         """Wait one tick for the end of the query; end it when a commit has failed."""
         try:
             lost = self._lost()
@@ -159,7 +159,7 @@ class Watch:
                 self._query.awaitTermination(tick_s)  # type: ignore[arg-type]  # takes fractions
             return not self._query.isActive and self._raise_failure()
         except PySparkException as error:
-            return self._failed(error)
+            return self._raise_or_restart(error)
 
     def _lost(self) -> StateError | None:
         """The error that keeps this run from writing anything more, such as another run that has begun."""
@@ -171,30 +171,30 @@ class Watch:
 
     def _raise_failure(self) -> bool:
         error = self._query.exception() or self._runner.error
-        return True if error is None else self._failed(error)
+        return True if error is None else self._raise_or_restart(error)
 
-    def _failed(self, error: BaseException) -> bool:
+    def _raise_or_restart(self, error: BaseException) -> bool:
         """Raise our error, unless only a process of Spark's is gone: then start the query again, and its batch."""
         known = self._runner.error or recover(error)
-        if isinstance(known, WorkerLost) and self._started_again(known):
+        if isinstance(known, WorkerLost) and self._restart_query(known):
             return False
         if not self._gives_up(known):
             raise known from error
         return True
 
-    def _started_again(self, lost: WorkerLost) -> bool:
+    def _restart_query(self, lost: WorkerLost) -> bool:
         """Whether the query runs again; not once the time for that is up or the run is to stop.
 
-        The time begins anew with every batch that was committed in between.
+        The time starts over with every batch that was committed in between.
         """
-        committed = self._progress.snapshot().batches
+        committed = self._progress.totals().batches
         if committed != self._again_at:
             self._again, self._again_at = Backoff(self._retry, _AGAIN), committed
         self._monitor.line(lost.message, level="warning")
         if not self._again.pause(lost.message):
             return False
         self._monitor.line("starting the query again; the batch that was running is repeated")
-        self._monitor.restarted(lost)
+        self._monitor.note_restart(lost)
         self._runner.restart()
         self._query = self._start()
         return True

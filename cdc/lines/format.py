@@ -48,10 +48,9 @@ import numpy as np
 from cdc.block import ChangeBlock, RowKind
 from cdc.schema import DataType, Kind, SchemaChange, TableId
 from cdc.schema_json import change_from_json, change_to_json, table_from_json, table_to_json
-from cdc.types.kinds import BLOBS, INTEGERS, REALS, TEXTS
+from cdc.types.kinds import BLOBS, FLOAT_OVERFLOW, INTEGERS, REALS, TEXTS
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 _KINDS = {kind.symbol: kind for kind in RowKind}
 _TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d(?:\.\d{1,6})?)")
 
@@ -153,7 +152,7 @@ def _number(value: Any, data_type: DataType) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(value)
     number = float(value)
-    if data_type.kind is not Kind.DOUBLE and math.isfinite(number) and abs(number) > _LARGEST_FLOAT:
+    if data_type.kind is not Kind.DOUBLE and FLOAT_OVERFLOW <= abs(number) < math.inf:
         raise ValueError(value)
     return number
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.errors import EngineError, StateError, from_json
-from cdc.processes import started
+from cdc.processes import start_time
 from cdc.state.store import LocalStore
 
 FILE_NAME = "serve.json"
@@ -72,7 +72,7 @@ def _path(name: str) -> str:
     return f"pipelines/{urllib.parse.quote(name, safe='')}"
 
 
-def served(state_root: Path) -> Served | None:
+def find_server(state_root: Path) -> Served | None:
     """The server that has this state root, None when none runs. Raises StateError when its word cannot be read."""
     fields = LocalStore(state_root).read_json(FILE_NAME)
     if fields is None:
@@ -82,9 +82,9 @@ def served(state_root: Path) -> Served | None:
     except TypeError as error:
         where = str(state_root / FILE_NAME)
         raise StateError(
-            f"cannot be read: {error}", where=where, hint="remove it, and start the server anew"
+            f"cannot be read: {error}", where=where, hint="remove it, and start the server over"
         ) from error
-    return found if _there(found) else None
+    return found if _is_alive(found) else None
 
 
 def forget(state_root: Path) -> None:
@@ -92,14 +92,14 @@ def forget(state_root: Path) -> None:
     LocalStore(state_root).remove(FILE_NAME)
 
 
-def _there(server: Served) -> bool:
+def _is_alive(server: Served) -> bool:
     try:
         os.kill(server.pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         pass  # another user's process
-    return not server.started or started(server.pid) == server.started
+    return not server.started or start_time(server.pid) == server.started
 
 
 def _error(error: urllib.error.HTTPError) -> Exception:

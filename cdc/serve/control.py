@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from cdc.errors import CdcError
 from cdc.spec.model import PipelineSpec
@@ -28,6 +28,9 @@ State = Literal["starting", "running", "stopping", "waiting", "scheduled", "stop
 | failed | the last run failed with what no restart mends, or once too often; see `last_error` |
 | invalid | the file is wrong and no version of it has run yet; see `file_errors` |
 """
+
+RUNNING: Final[tuple[State, ...]] = ("starting", "running", "stopping")
+"""States of a pipeline that has a run."""
 
 Outcome = Literal["finished", "stopped", "failed", "skipped", "lost"]
 
@@ -167,7 +170,7 @@ class Control(Protocol):
         """
 
     def resync(self, name: str, table: str) -> None:
-        """Copy a table of the source (`database.table`) anew, beside everything else.
+        """Re-snapshot a table of the source (`database.table`), while everything else goes on.
 
         Raises SourceError for a table that is not captured.
         """
@@ -179,7 +182,7 @@ class Control(Protocol):
         """
 
     def resume(self, name: str, table: str) -> str:
-        """Copy a table that is paused anew, and go on with it; a sentence about it."""
+        """Follow a paused table again, behind a re-snapshot; a sentence about it."""
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         """The last lines of its log, oldest first."""

@@ -81,15 +81,15 @@ class Folder:
             self._has.pop(key, None)
         if changed or gone:
             changed = {key: version for key, version in self._known.items() if version.refused} | changed
-        return FolderChanges(tuple(each for each in self._settle(changed.values()) if self._is_news(each)), gone)
+        return FolderChanges(tuple(each for each in self._with_names(changed.values()) if self._is_news(each)), gone)
 
-    def _settle(self, versions: Iterable[FileVersion]) -> Sequence[FileVersion]:
+    def _with_names(self, versions: Iterable[FileVersion]) -> Sequence[FileVersion]:
         """With the names that they ask for, or refused; who gives a name away comes before who gets it."""
         done, left = list[FileVersion](), sorted(versions, key=self._turn)
         while left:
-            settled = [self._settled(version) for version in left]
-            done += [version for version in settled if not version.refused]
-            refused = [version for version in settled if version.refused]
+            named = [self._with_name(version) for version in left]
+            done += [version for version in named if not version.refused]
+            refused = [version for version in named if version.refused]
             if len(refused) == len(left):
                 ring = self._ring(refused)
                 if not ring:
@@ -139,7 +139,7 @@ class Folder:
             return True, True, version.key
         return self.ran_last(folder_of(spec)) != str(version.file), spec.name != version.file.stem, version.key
 
-    def _settled(self, version: FileVersion) -> FileVersion:
+    def _with_name(self, version: FileVersion) -> FileVersion:
         """With the name that it asks for, or refused as another file has it."""
         spec, path = version.spec, version.file
         if spec is None:

@@ -66,7 +66,7 @@ def after_failure(
         committed: whether the run has committed a batch.
         now_s: seconds since 1970.
     """
-    pause_s = restarts.failed(error, batch=batch, committed=committed, now_s=time.monotonic())
+    pause_s = restarts.plan(error, batch=batch, committed=committed, now_s=time.monotonic())
     if pause_s is not None:
         return FollowUp("restart", pause_s=pause_s, message=f"failed, and is started again in {pause_s:.1f} s: {error}")
     begins_s = None if restarts.hopeless else times.next_s(now_s, now_s)[0]

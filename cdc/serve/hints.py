@@ -10,7 +10,7 @@ from cdc.errors import CdcError
 _REWORDED = (
     (r"give (?:the pipeline file or )?the --state-dir that (?:it|the pipeline) runs with",
      "it has none until a run has committed its first batch"),
-    (r"\b((?:re)?start(?:ed|s)?(?: anew)? with )(?:another|an empty|a new) --state-dir\b",
+    (r"\b((?:re)?start(?:ed|s)?(?: over)? with )(?:another|an empty|a new) --state-dir\b",
      r"\1another pipeline.name (its state is in a folder of that name)"),
     (r"\b(?:another|a) --state-dir\b", "another --state-root of `cdc serve`"),
     (r"--state-dir\b", "state directory"),

@@ -15,14 +15,14 @@ from cdc.serve.control import ErrorView, RunTotals, RunView
 from cdc.state.store import RESTORE, LocalStore
 
 FILE_NAME = "runs.json"
-KEPT = 100
+MOST_RUNS = 100
 
 
 class RunHistory:
     """The runs of one pipeline that are over. One thread writes, any reads."""
 
-    def __init__(self, root: Path, kept: int = KEPT) -> None:
-        self._store, self._kept = LocalStore(root), kept
+    def __init__(self, root: Path, most: int = MOST_RUNS) -> None:
+        self._store, self._most = LocalStore(root), most
         self._runs: tuple[RunView, ...] | None = None
         self._stopped = False
         self._running: RunView | None = None
@@ -66,7 +66,7 @@ class RunHistory:
         self._running, self._finished = None, finished
         self._write()
 
-    def begun(self, run: RunView) -> None:
+    def record_start(self, run: RunView) -> None:
         """Keep a run that begins. Raises StateError when it cannot be written."""
         self.runs()
         self._running = run
@@ -97,7 +97,7 @@ class RunHistory:
         return self._finished
 
     def _append(self, run: RunView) -> None:
-        self._runs = (*reversed(self.runs()), run)[-self._kept :]
+        self._runs = (*reversed(self.runs()), run)[-self._most :]
         self._totals = self._totals.with_run(run)
 
     def _write(self) -> None:
@@ -114,7 +114,7 @@ class RunHistory:
         for."""
         return next((run.started_s for run in self.runs() if run.outcome not in ("skipped", "lost")), None)
 
-    def was_live(self) -> bool:
+    def ran_until_server_ended(self) -> bool:
         """Whether the last run went on until the server ended: it neither finished nor failed."""
         last = next((run for run in self.runs() if run.outcome != "skipped"), None)
         return last is not None and last.outcome in ("stopped", "lost")

@@ -48,16 +48,18 @@ class RunLog(io.TextIOBase):
     def write(self, text: str) -> int:
         """Append; a line is in the file once it is whole."""
         with self._lock:
+            if self._file.closed:  # a thread of a run that has ended has a last word
+                return len(text)
             *whole, self._rest = (self._rest + text).split("\n")
             lines = [line_of(each) for each in whole if each.strip()]
-            trouble = self._kept([each for each in whole if each.strip()])
+            trouble = self._write_lines([each for each in whole if each.strip()])
             self._last.extend(lines)
         for line in [*lines, *trouble]:
             if line.level != "info":
                 self._worrying(line)
         return len(text)
 
-    def _kept(self, texts: Sequence[str]) -> Sequence[LogLine]:
+    def _write_lines(self, texts: Sequence[str]) -> Sequence[LogLine]:
         """Write lines; what to tell about it: the first one that is lost."""
         try:
             for text in texts:
@@ -91,9 +93,9 @@ class RunLog(io.TextIOBase):
             return list(self._last)[-number:] if number > 0 else []
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-        super().close()
+        """Close the file; lines that come later are not kept."""
+        with self._lock:
+            self._file.close()
 
 
 def read_log(folder: Path, number: int) -> Sequence[LogLine]:

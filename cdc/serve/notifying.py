@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from cdc.errors import CdcError
 from cdc.serve.control import Control
+from cdc.status.model import Error
 from cdc.status.notifications import Look
 from cdc.status.notify import NotificationTarget, Notifier
 from cdc.web.views import Shown, Views
@@ -66,6 +67,10 @@ def look_at(shown: Shown) -> Look:
     """The values that notifications are made of."""
     view, status = shown.view, shown.status
     error = shown.errors[0] if view.attention and shown.errors else None
+    if view.state == "invalid" and view.file_errors:
+        first, *more = view.file_errors
+        message = f"{first} (and {len(more)} more)" if more else first
+        error = Error(time.time(), "SpecError", message, hint="correct the file; it is read again at once")
     look = Look(view.name, view.attention, view.state == "stopped", error, shown.lag_s)
     if status is None:
         return look

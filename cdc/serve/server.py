@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, NotNow, PipelineUnknown
 from cdc.printed import printed
-from cdc.processes import started
+from cdc.processes import start_time
 from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.folder import FileVersion, Folder, folder_of
@@ -35,6 +35,8 @@ LOOK_S = 2.0
 SAVEPOINT_S = 60.0
 """How long a savepoint waits for the end of the running batch."""
 _SPARK_AGAIN_S = 5.0
+_WAITING_S = 60.0
+"""How often it is said what runs wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class Server:
         web = WebServer(self, settings)
         url = web.start()
         stack.callback(web.stop)
-        Served(url, os.getpid(), settings.token, started(os.getpid())).write(root)
+        Served(url, os.getpid(), settings.token, start_time(os.getpid())).write(root)
         stack.callback(forget, root)
         self.say(f"web page and API: {url}")
 
@@ -135,12 +137,13 @@ class Server:
     def _start_spark(self) -> None:
         from cdc.job.spark.shared import SharedSpark
 
-        secrets = sorted({name for supervisor in self._kept() for name in supervisor.spec.secret_variables})
+        secrets = sorted({name for supervisor in self._by_name() for name in supervisor.spec.secret_variables})
         self._spark = SharedSpark(
             self._settings.state_root / ".spark",
             self._settings.master,
             secrets,
             lambda text, level: self.say(text, level),
+            say_every_s=_WAITING_S,
         )
         self._spark.start()
         self._spark_up.set()
@@ -158,7 +161,7 @@ class Server:
             self._closing.wait(_SPARK_AGAIN_S)
 
     def _end(self) -> None:
-        supervisors = self._kept()
+        supervisors = self._by_name()
         self.say("ends, once every running batch is finished")
         for supervisor in supervisors:
             supervisor.close()
@@ -182,14 +185,14 @@ class Server:
         for problem in dict.fromkeys(problem for version in changes.read for problem in version.problems):
             self.say(problem, "error")
         for version in changes.read:
-            self._take(version)
+            self._follow(version)
 
     def _renamed(self, version: FileVersion) -> bool:
         """Whether a file is another pipeline from now on."""
         spec, name = version.spec, self._of_file.get(version.key)
         return spec is not None and not version.problems and name is not None and spec.label != name
 
-    def _take(self, version: FileVersion) -> None:
+    def _follow(self, version: FileVersion) -> None:
         name = self._of_file.get(version.key)
         supervisor = self._supervisors.get(name) if name is not None else None
         if version.spec is None or version.problems:
@@ -243,7 +246,7 @@ class Server:
 
     def siblings(self, spec: PipelineSpec) -> Siblings | None:
         """The runs into the other sinks of a pipeline's file; None where there is one sink. For supervisors."""
-        specs = [each.spec for each in self._kept() if each.spec.file == spec.file]
+        specs = [each.spec for each in self._by_name() if each.spec.file == spec.file]
         if self._spark is None:
             return None
         from cdc.job.control import siblings_of
@@ -263,7 +266,7 @@ class Server:
             self.say(f"{key}: {gone}, pipeline {name} ends")
             threading.Thread(target=supervisor.join, name=f"end-{name}", daemon=True).start()
 
-    def _kept(self) -> Sequence[Supervisor]:
+    def _by_name(self) -> Sequence[Supervisor]:
         with self._turn:
             return [self._supervisors[name] for name in sorted(self._supervisors)]
 
@@ -276,13 +279,13 @@ class Server:
                 f"its file is invalid: {problems}", where=name, hint="correct the file; it is read again at once"
             )
         if supervisor is None:
-            names = ", ".join(each.spec.label for each in self._kept()) or "none"
+            names = ", ".join(each.spec.label for each in self._by_name()) or "none"
             raise PipelineUnknown("there is no pipeline of that name", where=name, hint=f"there are: {names}")
         return supervisor
 
     def pipelines(self) -> Sequence[PipelineView]:
         """All pipelines, by name, and files that are wrong and have none."""
-        views = [supervisor.view() for supervisor in self._kept()]
+        views = [supervisor.view() for supervisor in self._by_name()]
         return sorted([*views, *(_invalid(version) for version in self._invalid())], key=lambda view: view.name)
 
     def _invalid(self) -> Sequence[FileVersion]:
@@ -325,14 +328,14 @@ class Server:
         return supervisor.between_runs(lambda: make_savepoint(supervisor.spec, supervisor.root), SAVEPOINT_S)
 
     def resync(self, name: str, table: str) -> None:
-        """Re-snapshot a table. Raises PipelineUnknown, StateError, SourceError."""
+        """Re-snapshot a table. Raises PipelineUnknown, NotNow, StateError, SourceError."""
         from cdc.job.resync import request_resync
 
         supervisor = self._supervisor(name)
         request_resync(supervisor.spec, table, supervisor.root)
 
     def pause(self, name: str, table: str) -> str:
-        """Leave a table out; a sentence about it. Raises PipelineUnknown, StateError, SourceError."""
+        """Leave a table out; a sentence about it. Raises PipelineUnknown, NotNow, StateError, SourceError."""
         from cdc.job.pausing import request_pause
 
         supervisor = self._supervisor(name)

@@ -92,7 +92,7 @@ class Supervisor:
                 self._state = "finished"
             else:
                 self._plan_first()
-                if self._history.was_live() and self._due is not None and self._due.left_s() <= 0:
+                if self._history.ran_until_server_ended() and self._due is not None and self._due.left_s() <= 0:
                     self._come = self._host.expect()
         self._thread.start()
 
@@ -100,12 +100,12 @@ class Supervisor:
         """A run of an earlier server that was killed goes into the history."""
         if self._after is not None:
             return
-        seen = last_status(self.root)
+        status = last_status(self.root)
         path = self.root / FILE_NAME
-        rows, batches = (0, 0) if seen is None else (seen.totals.rows, seen.batches_total)
+        rows, batches = (0, 0) if status is None else (status.totals.rows, status.batches_total)
         lost = self._history.lose(path.stat().st_mtime if path.exists() else 0.0, rows, batches)
         if lost is not None:
-            self._say("the run before ended without a word: the server was killed, or its machine failed", "warning")
+            self._log("the run before ended without a word: the server was killed, or its machine failed", "warning")
 
     def _plan_first(self) -> None:
         begins_s = self._times.first_s(time.time(), self._history.last_begun_s())
@@ -130,7 +130,7 @@ class Supervisor:
             count = self._restarts.count
         runs, totals = list(self._history.runs()), self._history.totals
         if running is not None and control is not None:
-            now = control.progress.snapshot()
+            now = control.progress.totals()
             runs.insert(0, replace(running, rows=now.rows, batches=now.batches))
             totals = totals.with_run(runs[0])
             error = None if now.batches else error
@@ -168,7 +168,7 @@ class Supervisor:
             self._history.set_stopped(True)
 
     def change(self, spec: PipelineSpec) -> None:
-        """Go on with another version of the file: a run under way is stopped, and begun anew with it."""
+        """Go on with another version of the file: a run under way is stopped, and started over with it."""
 
         def use() -> None:
             self._use(spec)
@@ -176,19 +176,19 @@ class Supervisor:
                 if not self._history.stopped and (self._state in ("failed", "finished") or spec.pipeline.schedule):
                     self._plan_first()
 
-        self._between_runs(use)
+        self._enqueue(use)
 
     def between_runs(self, work: Callable[[], T], timeout_s: float) -> T:
         """Do something while nothing runs; a run under way is stopped for it, and goes on. Raises what `work` raises,
         and NotNow when the run does not end in time; it is then done when it does."""
-        future = self._between_runs(work)
+        future = self._enqueue(work)
         try:
             return future.result(timeout_s)
         except TimeoutError as error:
             message = f"the running batch has not ended after {timeout_s:.0f} s"
             raise NotNow(message, where=self.spec.label, hint="ask again later") from error
 
-    def _between_runs(self, work: Callable[[], T]) -> Future[T]:
+    def _enqueue(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
         with self._changed:
             self._jobs.append((work, future))
@@ -217,11 +217,11 @@ class Supervisor:
             if self._after is not None:
                 self._after.join()
                 self._after = None
-            while (why := self._next()) is not None:
+            while (why := self._await_next_run()) is not None:
                 try:
                     self._run_once(why)
                 except Exception as error:  # noqa: BLE001 - shown; a thread that ended would leave the pipeline to nobody
-                    self._unforeseen(error)
+                    self._note_failure(error)
         finally:
             self._has_come()
             self.log.close()
@@ -232,16 +232,16 @@ class Supervisor:
             self._come()
             self._come = None
 
-    def _unforeseen(self, error: Exception) -> None:
+    def _note_failure(self, error: Exception) -> None:
         """Something went wrong around a run: it has failed, until somebody starts it."""
-        from cdc.flow.commits import known
+        from cdc.flow.commits import as_cdc_error
 
         with self._changed:
             self._state, self._due, self._run, self._control = "failed", None, None, None
-            self._last_error = ErrorView.of(known(error), time.time())
-        self._say(f"failed, and is not started again: {known(error)}", "error")
+            self._last_error = ErrorView.of(as_cdc_error(error), time.time())
+        self._log(f"failed, and is not started again: {as_cdc_error(error)}", "error")
 
-    def _next(self) -> str | None:
+    def _await_next_run(self) -> str | None:
         """Wait for the next run, and do meanwhile what is to be done while nothing runs; None at the end."""
         while True:
             with self._changed:
@@ -291,20 +291,20 @@ class Supervisor:
             self._control = control
             self._run, self._waiting = run, Waiting()
             self._state = "starting"
-            self._write_history(lambda: self._history.begun(run))
+            self._write_history(lambda: self._history.record_start(run))
         error = self._failure(control)
         with self._changed:
-            self._over(control, error)
+            self._end_run(control, error)
             self._changed.notify_all()
 
     def _failure(self, control: RunControl) -> CdcError | None:
         """Run the pipeline; what it failed with."""
-        from cdc.flow.commits import known
+        from cdc.flow.commits import as_cdc_error
 
         try:
             self._run_job(control)
         except Exception as error:  # noqa: BLE001 - one pipeline's failure is no other's: shown, and restarted by policy
-            return control.words(known(error))
+            return control.words(as_cdc_error(error))
         return None
 
     def _run_job(self, control: RunControl) -> None:
@@ -315,29 +315,29 @@ class Supervisor:
             state_dir=self.root,
             log_format="json",
             control=control,
-            seen=self._seen,
+            on_status=self._on_status,
         )
 
-    def _seen(self, status: StatusDocument) -> None:
+    def _on_status(self, status: StatusDocument) -> None:
         running = status.state == "running"
         self._waiting = self._waiting.after(running=running, note=status.note, now_s=time.time())
         if running and self._state == "starting":
             self._state = "running"
 
-    def _over(self, control: RunControl, error: CdcError | None) -> None:
+    def _end_run(self, control: RunControl, error: CdcError | None) -> None:
         """A run has ended: what became of it, and what follows."""
-        now_s, progress, run = time.time(), control.progress.snapshot(), self._run
+        now_s, progress, run = time.time(), control.progress.totals(), self._run
         if run is None:
             raise EngineError("a run has ended that did not begin")
         stop_requested = control.stop.is_set() or control.drain.is_set()
         shown = None if error is None else ErrorView.of(error, now_s)
         outcome: Outcome = "failed" if error is not None else "stopped" if stop_requested else "finished"
-        over = replace(run, ended_s=now_s, outcome=outcome, rows=progress.rows, batches=progress.batches, error=shown)
+        ended = replace(run, ended_s=now_s, outcome=outcome, rows=progress.rows, batches=progress.batches, error=shown)
         self._run = self._control = None
         self._waiting = Waiting()
         self._last_error = shown or (None if progress.batches or not stop_requested else self._last_error)
         version = self._version if outcome == "finished" else ""
-        self._write_history(lambda: self._history.add(over, version))
+        self._write_history(lambda: self._history.add(ended, version))
         if error is None:
             self._restarts.forget()
         if self._history.stopped or self._closed:
@@ -353,7 +353,7 @@ class Supervisor:
         elif stop_requested:
             self._plan("request")
         else:
-            self._follow(after_success(self._times, over.started_s, time.time()))
+            self._follow(after_success(self._times, ended.started_s, time.time()))
 
     def _follow(self, then: FollowUp) -> None:
         """Plan the next run, or be in the state that is left without one."""
@@ -365,14 +365,14 @@ class Supervisor:
         else:
             self._plan(then.why, then.begins_s, pause_s=then.pause_s)
         if then.message:
-            self._say(then.message, then.level)
+            self._log(then.message, then.level)
 
     def _write_history(self, write: Callable[[], None]) -> None:
         """Put a run into the history: where there is no room for it, the next one that has some brings it along."""
         try:
             write()
         except StateError as error:
-            self._say(f"the history of its runs is not kept on disk: {error}", "warning")
+            self._log(f"the history of its runs is not kept on disk: {error}", "warning")
 
-    def _say(self, message: str, level: str) -> None:
+    def _log(self, message: str, level: str) -> None:
         self._host.log_line(self.spec.label, LogLine(time.time(), level, message))

@@ -12,7 +12,7 @@ from cdc.units import duration_text, size_text
 
 _WHOLE_NUMBER = r"^[-+]?(0|[1-9][0-9]*)$"
 _UNITS = {"seconds": duration_text, "bytes": size_text}
-_KEPT = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "pattern")
+_CONSTRAINTS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "pattern")
 
 
 def block_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -82,11 +82,11 @@ def _rule(node: dict[str, Any], rules: list[str]) -> dict[str, str]:
 
 def _relax(node: dict[str, Any]) -> dict[str, Any]:
     if "errorMessage" in node:
-        return {key: node[key] for key in ("type", *_KEPT, "errorMessage", "unit") if key in node}
+        return {key: node[key] for key in ("type", *_CONSTRAINTS, "errorMessage", "unit") if key in node}
     words = node.get("enum") or ([node["const"]] if "const" in node else None)
     if words is not None:
-        return _words(words)
-    limits = {key: node[key] for key in _KEPT if key in node}
+        return _enum_schema(words)
+    limits = {key: node[key] for key in _CONSTRAINTS if key in node}
     match node.get("type"):
         case "string":
             return {"type": ["string", "number"], **limits, "errorMessage": _text_rule(limits)}
@@ -108,7 +108,7 @@ def _relax(node: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _words(words: list[Any]) -> dict[str, Any]:
+def _enum_schema(words: list[Any]) -> dict[str, Any]:
     spelled = "|".join(_any_case(word) for word in words)
     accepted: list[dict[str, Any]] = [{"enum": words}, {"type": "string", "pattern": f"^({spelled})$"}]
     if "null" in words:

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.options import SinkOptions, SourceOptions
 from cdc.route import RouteTable
+from cdc.sink_columns import Coercion
 from cdc.spec.rules import made_rules
 from cdc.tables.table_map import ExistingRows
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cdc.spec.model import PipelineOptions, PipelineSpec
 
 
-def compiled(spec: PipelineSpec, pipeline: str = "") -> Middle:
+def compile_spec(spec: PipelineSpec, pipeline: str = "") -> Middle:
     """Compile a pipeline file; once for a command. `pipeline`: its id, which its dead letters are kept under."""
     options, sink = spec.pipeline, spec.sink
     namespaces = isinstance(spec.source, SourceOptions) and spec.source.namespaces

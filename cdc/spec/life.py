@@ -57,7 +57,7 @@ class LifeOptions(Block):
     backoff_reset_s: Annotated[Duration, AtLeast("1 ms")] = Field(
         3600.0,
         alias="restart.exponential-delay.reset-backoff-threshold",
-        description="After so long without a failure pauses begin anew.",
+        description="After so long without a failure pauses start over.",
     )
     backoff_jitter: float = Field(
         0.1, ge=0, le=1, alias="restart.exponential-delay.jitter-factor", description="Part of a pause left to chance."
@@ -66,7 +66,7 @@ class LifeOptions(Block):
         None,
         ge=1,
         alias="restart.exponential-delay.attempts-before-reset-backoff",
-        description="Restarts until pauses begin anew, after which the pipeline has failed. Default: without end.",
+        description="Restarts until pauses start over, after which the pipeline has failed. Default: without end.",
     )
     most_failures: int = Field(
         1, ge=1, alias="restart.failure-rate.max-failures-per-interval", description="More than so many end it."

@@ -263,7 +263,7 @@ def _key_problems(key: SecretStr, name: str) -> Iterator[Remark]:
 
 
 def _address_problems(address: str, name: str, allow_http: bool, allows: str) -> Iterator[Remark]:
-    url = _split(address)
+    url = _split_url(address)
     if url is None:
         yield Remark(name, "must be a URL without user, query and fragment", _URL)
     elif url.scheme == "http" and not allow_http and not _is_loopback(url.hostname or ""):
@@ -279,7 +279,7 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _split(text: str) -> SplitResult | None:
+def _split_url(text: str) -> SplitResult | None:
     """The parts of a URL that can be asked, None for others."""
     try:
         url = urlsplit(text.strip())

@@ -57,7 +57,7 @@ def _section(title: str, model: type[Block]) -> str:
 
 
 def _row(key: str, node: dict[str, Any], *, required: bool) -> str:
-    default = "required" if required else _shown(node.get("default"))
+    default = "required" if required else _format_default(node.get("default"))
     rule = str(node.get("errorMessage", "")).removeprefix("must be ")
     meaning = str(node.get("description", ""))
     words = rule.removeprefix("one of ").split(", ") if rule.startswith("one of ") else []
@@ -68,7 +68,7 @@ def _row(key: str, node: dict[str, Any], *, required: bool) -> str:
     return f"| `{key}` | {default} | {_cell(meaning)} |"
 
 
-def _shown(default: Any) -> str:
+def _format_default(default: Any) -> str:
     if default is None:
         return ""
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"

@@ -32,20 +32,22 @@ def rule_sources(
     """The rules with their texts; `text` is the whole file. One with unsound keys is None, its texts are taken too."""
     for index, rule in enumerate(rules):
 
-        def found(*path: str, number: int = index) -> SqlText | None:
+        def text_at(*path: str, number: int = index) -> SqlText | None:
             return _text(root, file, text, ("transform", number, *path))
 
         masked = tree.find(root, ("transform", index, "mask"))
-        masks = {column: found("mask", column) for column in (masked.items if isinstance(masked, tree.Mapping) else ())}
-        delimiter = found("table-options.delimiter")
+        masks = {
+            column: text_at("mask", column) for column in (masked.items if isinstance(masked, tree.Mapping) else ())
+        }
+        delimiter = text_at("table-options.delimiter")
         texts = RuleTexts(
-            projection=found("projection"),
-            filter=found("filter"),
-            primary_keys=found("primary-keys"),
-            partition_keys=found("partition-keys"),
-            table_options=found("table-options"),
+            projection=text_at("projection"),
+            filter=text_at("filter"),
+            primary_keys=text_at("primary-keys"),
+            partition_keys=text_at("partition-keys"),
+            table_options=text_at("table-options"),
             delimiter=delimiter.text if delimiter is not None else ",",
-            converter=found("converter-after-transform"),
+            converter=text_at("converter-after-transform"),
             mask={column: mask for column, mask in masks.items() if mask is not None},
         )
         tables, on_error = (rule.source_table, rule.on_error or "null") if rule is not None else (_ANY, "fail")

@@ -56,10 +56,10 @@ class Schedule:
 
     def next_s(self, after_s: float) -> float | None:
         """The first time after this one, both since the epoch; None when there is none, as for 30 February."""
-        found = [time for trigger in self._triggers if (time := self._next(trigger, after_s)) is not None]
+        found = [time for trigger in self._triggers if (time := self._next_fire_time(trigger, after_s)) is not None]
         return min(found) if found else None
 
-    def _next(self, trigger: Any, after_s: float) -> float | None:
+    def _next_fire_time(self, trigger: Any, after_s: float) -> float | None:
         """The trigger knows what clocks show, and nothing of zones: near a change of clocks all times are looked at."""
         before, after = (self._clock(after_s + shift * _NEAR.total_seconds()) for shift in (-1, 1))
         here = self._clock(after_s)

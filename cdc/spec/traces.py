@@ -30,7 +30,7 @@ class TraceOptions(Block):
     def problems(self) -> Iterator[Remark]:
         """Packages that are missing, and an address that is none."""
         yield from super().problems()
-        if self.traces == "otlp" and not all(map(_there, _NEEDED)):
+        if self.traces == "otlp" and not all(map(_is_installed, _NEEDED)):
             hint = "pip install 'cdc-pipelines[otel]', or take it away"
             yield Remark("traces", "needs packages for OpenTelemetry that are not installed", hint)
         if self.traces_endpoint is None:
@@ -45,7 +45,7 @@ class TraceOptions(Block):
             yield Remark("traces.endpoint", "holds a password", hint)
 
 
-def _there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:

@@ -20,7 +20,7 @@ from typing import IO, Any
 from cdc.errors import StateError
 from cdc.state.durable import way_out, write_file
 
-_RESTORE = "restore the state directory from a copy, or start anew with an empty one"
+_RESTORE = "restore the state directory from a copy, or start over with an empty one"
 
 
 class AppendLog:
@@ -69,17 +69,17 @@ class AppendLog:
                 raise StateError(
                     f"the {self._what} holds {len(self._items)} entries, {last} are needed",
                     where=str(self.path),
-                    hint="the state directory is incomplete: restore it as a whole, or start anew with an empty one",
+                    hint="the state directory is incomplete: restore it as a whole, or start over with an empty one",
                 )
             return self._items[first:last]
 
     def append(self, *items: Mapping[str, Any]) -> int:
         """Write lines behind the last whole one; the new number of lines. Raises StateError, and then none is there."""
         with self._lock, self._writing() as file:
-            self._take(file)
+            self._read_new_lines(file)
             if items:
-                self._put(file, b"".join(map(_line, items)))
-                self._take(file)
+                self._append_bytes(file, b"".join(map(_line, items)))
+                self._read_new_lines(file)
             return len(self._items)
 
     def truncate(self, count: int) -> None:
@@ -89,7 +89,7 @@ class AppendLog:
             if count == len(self._items):
                 return
             with self._writing():
-                self._write_anew(self.generation + 1, kept)
+                self._rewrite(self.generation + 1, kept)
             self._refresh()
 
     @contextlib.contextmanager
@@ -98,7 +98,7 @@ class AppendLog:
         try:
             while True:
                 if not self.path.exists():
-                    self._write_anew(1, [])
+                    self._rewrite(1, [])
                 with open(self.path, "r+b", buffering=0) as file:
                     fcntl.flock(file, fcntl.LOCK_EX)
                     if _is_at(file, self.path):  # it may have been replaced while we waited
@@ -107,7 +107,7 @@ class AppendLog:
         except OSError as error:
             raise self._failed("written", error) from error
 
-    def _put(self, file: IO[bytes], data: bytes) -> None:
+    def _append_bytes(self, file: IO[bytes], data: bytes) -> None:
         """Behind what was read; what a crash has left there is cut. What does not fit on the disk is taken back."""
         if file.seek(0, os.SEEK_END) < self._read_to:
             raise OSError(errno.EIO, "the file has become shorter")
@@ -127,13 +127,13 @@ class AppendLog:
         try:
             with open(self.path, "rb") as file:  # asking for its length alone may be answered from a cache by NFS
                 if self._seen is None or _state_of(file) != self._seen:
-                    self._take(file)
+                    self._read_new_lines(file)
         except FileNotFoundError:
             self._start_over(0, 0)
         except OSError as error:
             raise self._failed("read", error) from error
 
-    def _take(self, file: IO[bytes]) -> None:
+    def _read_new_lines(self, file: IO[bytes]) -> None:
         """Take in the whole lines that came since the last look; all of them when the file was cut."""
         file.seek(0)
         header = file.readline()
@@ -143,35 +143,35 @@ class AppendLog:
         file.seek(self._read_to)
         data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
-        self._items += [self._parsed(line, number) for number, line in enumerate(whole.splitlines(), len(self._items))]
+        self._items += [self._parse(line, number) for number, line in enumerate(whole.splitlines(), len(self._items))]
         self._read_to += len(whole)
         state = _state_of(file)
         self._seen = state if state[-1] == self._read_to else None  # a torn tail may be replaced by as many bytes
 
     def _generation_of(self, header: bytes) -> int:
-        fields = self._parsed(header, -1)
+        fields = self._parse(header, -1)
         if not fields.keys() >= {*self._header, "generation"} or not isinstance(fields["generation"], int):
-            raise self._damaged("its first line does not name a format")
+            raise self._damaged_error("its first line does not name a format")
         for key, wanted in self._header.items():
             if fields[key] != wanted:
-                raise self._damaged(f"its {key} is {fields[key]}, this version reads {wanted}")
+                raise self._damaged_error(f"its {key} is {fields[key]}, this version reads {wanted}")
         return int(fields["generation"])
 
-    def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
+    def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         name = "its first line" if number < 0 else f"entry {number}"
         try:
             fields = json.loads(line)
         except ValueError as error:
-            raise self._damaged(f"{name} cannot be read: {error}") from error
+            raise self._damaged_error(f"{name} cannot be read: {error}") from error
         if not isinstance(fields, dict):
-            raise self._damaged(f"{name} is not an object")
+            raise self._damaged_error(f"{name} is not an object")
         return fields
 
-    def _write_anew(self, generation: int, items: Sequence[Mapping[str, Any]]) -> None:
+    def _rewrite(self, generation: int, items: Sequence[Mapping[str, Any]]) -> None:
         header = _line({**self._header, "generation": generation})
-        self._put_whole(header + b"".join(map(_line, items)))
+        self._replace_file(header + b"".join(map(_line, items)))
 
-    def _put_whole(self, data: bytes) -> None:
+    def _replace_file(self, data: bytes) -> None:
         write_file(self.path, data)
 
     def _failed(self, verb: str, error: OSError) -> StateError:
@@ -179,12 +179,12 @@ class AppendLog:
             f"the {self._what} cannot be {verb}: {error.strerror or error}", where=str(self.path), hint=way_out(error)
         )
 
-    def _damaged(self, reason: str) -> StateError:
+    def _damaged_error(self, reason: str) -> StateError:
         return StateError(f"the {self._what} is damaged: {reason}", where=str(self.path), hint=_RESTORE)
 
 
 def _state_of(file: IO[bytes]) -> tuple[int, ...]:
-    """Which file it is and how long: one that is appended to gets longer, one that is written anew is another file."""
+    """Identity and length of a file: one that is appended to gets longer, one that is rewritten is another file."""
     stat = os.fstat(file.fileno())
     return stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size
 

@@ -18,9 +18,9 @@ from cdc.state.store import RESTORE, Store
 class Decision:
     """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets.
 
-    `reports` is what the tasks that made the handles have to tell the source (see `Source.decided`), `tables` how many
-    entries of the log of tables hold behind the batch (`cdc.tables.log`). `generation` counts how often rows that the
-    sink gave up were prepared anew. `noted` names the documents of `cdc.state.notes` of the attempts that made the
+    `reports` is what the tasks that made the handles have to tell the source (see `Source.store_reports`), `tables` how
+    many entries of the log of tables hold behind the batch (`cdc.tables.log`). `generation` counts how often rows that
+    the sink gave up were prepared again. `noted` names the documents of `cdc.state.notes` of the attempts that made the
     handles.
     """
 
@@ -94,11 +94,13 @@ class CommitLog:
             decision = Decision.from_json(fields)
             if not payloads:
                 return decision
-            return replace(decision, prepared=tuple(map(partial(self._whole, batch), decision.prepared, described)))
+            return replace(
+                decision, prepared=tuple(map(partial(self._with_payload, batch), decision.prepared, described))
+            )
         except (KeyError, TypeError) as error:
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=RESTORE) from error
 
-    def _whole(self, batch: int, handle: Prepared, described: dict[str, Any] | None) -> Prepared:
+    def _with_payload(self, batch: int, handle: Prepared, described: dict[str, Any] | None) -> Prepared:
         """A handle with its payload."""
         if described is None:
             return handle

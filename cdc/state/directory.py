@@ -7,6 +7,7 @@
     <state>/commits/<batch>.json  the decision on a batch, between prepare and commit
     <state>/commits/payloads/     commit messages and the like of decided handles (`cdc.state.payloads`)
     <state>/notes/                names that tasks have noted and no decision covers (`cdc.state.notes`)
+    <state>/notes/reports/        what the source told of rows that a sink commits in its tasks (`cdc.state.reports`)
     <state>/commits/committed     the last batch that is known to be committed
     <state>/commits/resync/       copies of tables that were asked for, and behind which batch they come
     <state>/tables.jsonl          schemas and states of the tables, batch by batch (`cdc.tables.log`)
@@ -31,7 +32,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from cdc.errors import StateError
+from cdc.errors import NotNow, StateError
 from cdc.state.durable import make_folder, remove, state_error, sweep
 from cdc.state.notes import Notes
 from cdc.state.remote.store import store_at
@@ -86,11 +87,11 @@ class StateDir:
         return None if fields is None or self.initial_offset() is None else self._checked(fields, source)
 
     def ran_pipeline(self, *, source: str) -> str:
-        """The id of the pipeline that runs here. Raises StateError when none ever has, and as `pipeline` does."""
+        """The id of the pipeline that runs here. Raises NotNow when none ever has, and as `pipeline` does."""
         pipeline = self.pipeline(source=source)
         if pipeline is None:
             hint = "give the --state-dir that the pipeline runs with"
-            raise StateError("no pipeline has run here yet", where=self.store.where(), hint=hint)
+            raise NotNow("no pipeline has run here yet", where=self.store.where(), hint=hint)
         return pipeline
 
     def _checked(self, fields: dict[str, Any], source: str) -> str:
@@ -103,7 +104,7 @@ class StateDir:
             raise StateError(
                 f"belongs to a pipeline that reads {fields['source']}, this one reads {source}",
                 where=str(self.root),
-                hint="choose another --state-dir, or remove this one to start anew",
+                hint="choose another --state-dir, or remove this one to start over",
             )
         return str(fields["pipeline"])
 

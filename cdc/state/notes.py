@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cdc.state.reports import Reports
 from cdc.state.store import Store
 
 _NAME = re.compile(r"((\d+)-\d+-\d+-\d+)-(\d+)\.json")
@@ -59,11 +60,16 @@ class Notes:
 
     store: Store
 
+    @property
+    def reports(self) -> Reports:
+        """Reports of the source about rows that a sink commits in its tasks."""
+        return Reports(self.store.within("reports"))
+
     def of_attempt(self, batch: int, partition: int, generation: int, attempt: int) -> AttemptNotes:
         """The notes of one attempt of one task. Executor."""
         return AttemptNotes(self.store, f"{batch}-{partition}-{generation}-{attempt}")
 
-    def decided(self, batch: int, names: Collection[str]) -> None:
+    def forget_decided(self, batch: int, names: Collection[str]) -> None:
         """The handles of the attempts with these names are decided: their notes go, and equal ones of others.
 
         Driver, once the decision is on disk and before its commit; repeatable. Raises StateError.

@@ -58,7 +58,7 @@ def keep(root: Path, target: Path, about: Savepoint) -> None:
         _copy(root, folder / _STATE)
         LocalStore(folder).write_json(FILE, asdict(about), indent=1)
 
-    _whole(target, fill)
+    _fill_atomically(target, fill)
 
 
 def about(path: Path) -> Savepoint:
@@ -97,11 +97,11 @@ def start_from(path: Path, root: Path, *, renamed: bool) -> str:
 
     if root.exists():
         root.rmdir()
-    _whole(root, fill)
+    _fill_atomically(root, fill)
     return pipeline
 
 
-def _whole(target: Path, fill: Callable[[Path], None]) -> None:
+def _fill_atomically(target: Path, fill: Callable[[Path], None]) -> None:
     spare = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         if target.exists():

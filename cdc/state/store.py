@@ -19,7 +19,7 @@ from cdc.errors import StateError
 from cdc.state.append_log import AppendLog
 from cdc.state.durable import make_folder, private, remove, state_error, write_file
 
-RESTORE = "restore the state directory from a copy, or start anew with an empty one"
+RESTORE = "restore the state directory from a copy, or start over with an empty one"
 """The way out when something is damaged."""
 
 

@@ -7,7 +7,7 @@
 | started | a run begins | source, sink, runs |
 | batch | a batch is committed | batch, rows, tables, duration_s, lag_s, phases, position |
 | schema-change | one is carried out, held back, refused or failed | batch, table, change, outcome |
-| copy | the copy of a table begins (also anew) or is done | table, state, rows, chunks, why |
+| copy | the snapshot of a table begins (also once more) or is done | table, state, rows, chunks, why |
 | notice | the source has met something | text |
 | error | something stopped the run or a batch | kind, message, where, hint, retryable |
 | stopped | the run is over | state, batches, rows |

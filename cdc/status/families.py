@@ -60,7 +60,7 @@ def _chunks(status: StatusDocument) -> tuple[float, float]:
     return float(sum(copy.chunks for copy in copies)), float(sum(copy.planned_chunks for copy in copies))
 
 
-def _counted(seen: Seen) -> Iterator[tuple[tuple[str, ...], float]]:
+def _counts_by_reason(seen: Seen) -> Iterator[tuple[tuple[str, ...], float]]:
     """By kind of reason: the place behind it would make a series for each column."""
     kinds: Counter[str] = Counter()
     for reason, number in seen.status.counts.items():
@@ -130,7 +130,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("cdc_schema_changes_total", "counter", "Schema changes by what became of them.", _outcomes, ("outcome",)),
     Family(
         "cdc_counted_total", "counter", "Values and rows that were changed or left out on purpose, by kind of reason.",
-        _counted, ("reason",),
+        _counts_by_reason, ("reason",),
     ),
     Family(
         "cdc_dead_letters_total", "counter", "Rows that went to the dead letters.",

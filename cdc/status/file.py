@@ -92,9 +92,9 @@ def read_status(root: Path, now: float | None = None) -> Seen | None:
 def with_requests(root: Path, status: StatusDocument) -> StatusDocument:
     """With the pauses that were asked for since: the next run takes them in. Raises StateError."""
     from cdc.state.directory import StateDir
-    from cdc.tables.held import Held
+    from cdc.tables.pauses import PauseReader
 
-    tables = Held(StateDir(root)).requested()
+    tables = PauseReader(StateDir(root)).requested_tables()
     if tables is None:
         return status
     paused, resumed = (tuple(sorted(map(str, each))) for each in (tables.paused, tables.resumed))
@@ -111,7 +111,7 @@ def last_status(root: Path) -> StatusDocument | None:
     """The document of the run before, None when there is none or it cannot be used. Driver, at the start of a run."""
     try:
         seen = read_status(root)
-    except StateError:  # it holds nothing that a run needs, and is written anew
+    except StateError:  # it holds nothing that a run needs, and is rewritten
         return None
     return None if seen is None else seen.status
 

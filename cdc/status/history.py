@@ -19,7 +19,7 @@ from cdc.status.model import Point, StatusDocument
 
 FILE_NAME = "history.jsonl"
 MINUTE_S = 60.0
-KEPT = 7 * 24 * 60
+MOST_MINUTES = 7 * 24 * 60
 """Minutes."""
 
 
@@ -28,11 +28,11 @@ class HistoryFile:
 
     Args:
         root: the state directory.
-        kept: how many minutes are kept.
+        most: how many minutes are kept.
     """
 
-    def __init__(self, root: Path, kept: int = KEPT) -> None:
-        self._path, self._kept = root / FILE_NAME, kept
+    def __init__(self, root: Path, most: int = MOST_MINUTES) -> None:
+        self._path, self._most = root / FILE_NAME, most
         self._begin_s: float | None = None
         self._read = self._written = 0
         self._lag_s: float | None = None
@@ -56,7 +56,7 @@ class HistoryFile:
         try:
             if self._lines < 0:
                 self._lines = sum(1 for _ in _lines(self._path))
-            if self._lines >= 2 * self._kept:
+            if self._lines >= 2 * self._most:
                 self._shorten()
             with open(self._path, "a", encoding="utf-8", opener=private) as file:
                 file.write(line + "\n")
@@ -65,7 +65,7 @@ class HistoryFile:
             raise state_error(self._path, error) from error
 
     def _shorten(self) -> None:
-        kept = deque(_lines(self._path), self._kept)
+        kept = deque(_lines(self._path), self._most)
         spare = self._path.with_name(f".{FILE_NAME}.tmp")
         with open(spare, "w", encoding="utf-8", opener=private) as file:
             file.writelines(kept)
@@ -88,10 +88,10 @@ def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
     if len(points) <= most:
         return points
     size = -(-len(points) // most)
-    return [_together(points[start : start + size]) for start in range(0, len(points), size)]
+    return [_mean_point(points[start : start + size]) for start in range(0, len(points), size)]
 
 
-def _together(points: Sequence[Point]) -> Point:
+def _mean_point(points: Sequence[Point]) -> Point:
     lags = [point.lag_s for point in points if point.lag_s is not None]
     read, written = (_mean(point.read_per_s for point in points), _mean(point.written_per_s for point in points))
     return Point(points[0].at_s, max(lags, default=None), read, written)

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 from pydantic.fields import Field
 
 from cdc.errors import StateError
+from cdc.progress import ChangeCounts
 
 VERSION = 1
 """Of the document."""
@@ -22,20 +23,6 @@ State = Literal["starting", "running", "stopping", "ended", "failed"]
 PHASES = ("schema", "dispatch", "read", "decode", "transform", "prepare", "decide", "commit")
 """Where the seconds of a batch go, in order. `schema`: schema changes carried out in the sink; `dispatch`: what lies
 between the tasks of a batch and its slowest one; `read` to `prepare`: that task; `decide` and `commit`: the driver."""
-
-
-@dataclass(frozen=True)
-class ChangeCounts:
-    """Row changes of a sink table or of all; an update counts once."""
-
-    inserts: int = 0
-    updates: int = 0
-    deletes: int = 0
-
-    @property
-    def rows(self) -> int:
-        """All of them."""
-        return self.inserts + self.updates + self.deletes
 
 
 @dataclass(frozen=True)
@@ -230,7 +217,7 @@ def to_object(status: StatusDocument) -> dict[str, Any]:
 
 def from_json(data: bytes, where: str = "") -> StatusDocument:
     """The document that `to_json` wrote. Raises StateError when it is damaged or of a newer version."""
-    hint = "remove the file: it is for people only, and the next run writes it anew"
+    hint = "remove the file: it is for people only, and the next run rewrites it"
     try:
         version = _version().validate_json(data).version
         if version > VERSION:

@@ -82,7 +82,7 @@ class Watched:
 
     def look(self, now: Look, at_s: float) -> list[Notification]:
         """The notifications that are due after this look."""
-        found = [*self._failing(now, at_s), *self._changes(now), *self._letters(now, at_s), *self._lag(now, at_s)]
+        found = [*self._failing(now, at_s), *self._changes(now), *self._dead_letters(now, at_s), *self._lag(now, at_s)]
         self._before = now
         return [
             Notification(event, now.name, f"{now.name}: {text}", at_s, now.error if event == "failing" else None)
@@ -90,7 +90,7 @@ class Watched:
             if event in self._events
         ]
 
-    def _due(self, event: str, at_s: float, repeat_s: float) -> bool:
+    def _claim_send(self, event: str, at_s: float, repeat_s: float) -> bool:
         last_s = self._sent_s.get(event)
         if last_s is not None and not (repeat_s and at_s - last_s >= repeat_s):
             return False
@@ -99,7 +99,7 @@ class Watched:
 
     def _failing(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
         if now.attention:
-            if self._due("failing", at_s, self._repeat_s):
+            if self._claim_send("failing", at_s, self._repeat_s):
                 yield "failing", f"needs attention: {now.attention}{_described(now.error)}"
         elif self._sent_s.pop("failing", None) is not None and not now.stopped:
             yield "recovered", "runs as it should again"
@@ -118,18 +118,18 @@ class Watched:
             more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
             yield "schema-change", f"a schema change was not applied: {shown}{more}"
 
-    def _letters(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
+    def _dead_letters(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
         before = self._before
         if before is None:
             return
         self._dead += now.dead_letters - (before.dead_letters if before.run_s == now.run_s else 0)
-        if self._dead > 0 and self._due("dead-letters", at_s, self._repeat_s or _SUMMED_UP_S):
+        if self._dead > 0 and self._claim_send("dead-letters", at_s, self._repeat_s or _SUMMED_UP_S):
             yield "dead-letters", f"{self._dead:,} row{'' if self._dead == 1 else 's'} went to the dead letters"
             self._dead = 0
 
     def _lag(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
         late = now.lag_s is not None and now.lag_s > self._limit_s
-        if late and self._late and self._due("lag", at_s, self._repeat_s):
+        if late and self._late and self._claim_send("lag", at_s, self._repeat_s):
             yield "lag", f"is {now.lag_s:,.0f} s behind, more than {self._limit_s:,.0f} s"
         if now.lag_s is not None and not late and self._sent_s.pop("lag", None) is not None:
             yield "recovered", f"is {now.lag_s:,.0f} s behind, no more than {self._limit_s:,.0f} s"

@@ -73,7 +73,7 @@ class Notifier:
         self._warn, self._pauses_s = warn, pauses_s
         self._watched: dict[tuple[str, NotificationTarget], Watched] = {}
         self._ending = threading.Event()
-        self._senders: dict[tuple[str, str], _Sender] = {}
+        self._senders: dict[tuple[str, str], _ReceiverThread] = {}
 
     def look(self, now: Look, target: NotificationTarget, at_s: float) -> None:
         """One look at a pipeline for one target. Never waits."""
@@ -97,27 +97,27 @@ class Notifier:
         for sender in self._senders.values():
             sender.join(max(0.0, until_s - time.monotonic()))
 
-    def _senders_of(self, target: NotificationTarget) -> Iterator[_Sender]:
+    def _senders_of(self, target: NotificationTarget) -> Iterator[_ReceiverThread]:
         for key, send in (
             (("webhook", target.webhook), partial(self._post, target.webhook)),
             (("command", target.command), partial(run_command, target.command)),
         ):
             if key[1]:
                 if key not in self._senders:
-                    self._senders[key] = _Sender(send, self._warn)
+                    self._senders[key] = _ReceiverThread(send, self._warn)
                 yield self._senders[key]
 
     def _post(self, webhook: str, notification: Notification) -> str:
         """Send with a few tries; why it was not taken, empty when it was."""
         body = json.dumps(body_for(webhook, notification)).encode()
         for pause_s in (*self._pauses_s, None):
-            wrong, later = _posted(webhook, body)
+            wrong, later = _try_post(webhook, body)
             if not wrong or not later or pause_s is None or self._ending.wait(pause_s):
                 break
         return wrong
 
 
-class _Sender:
+class _ReceiverThread:
     """A thread that sends to one receiver, in order: one that is away or hangs is no matter of the others."""
 
     def __init__(self, send: Callable[[Notification], str], warn: Callable[[str], None]) -> None:
@@ -170,7 +170,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return
 
 
-def _posted(webhook: str, body: bytes) -> tuple[str, bool]:
+def _try_post(webhook: str, body: bytes) -> tuple[str, bool]:
     """Why the webhook did not take it, empty when it did, and whether another try may help. Names the host alone: the
     rest of the address is a secret."""
     request = urllib.request.Request(webhook, body, {"content-type": "application/json", "user-agent": "cdc"})

@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from cdc.errors import CdcError, ChangeRefused
-from cdc.flow.progress import BatchReport, Snapshot
+from cdc.progress import BatchReport, ProgressTotals
 from cdc.source import TableProgress
 from cdc.status.model import (
     Batch,
-    ChangeCounts,
     Copy,
     Error,
     Point,
@@ -25,7 +24,7 @@ from cdc.status.model import (
     StatusDocument,
     TableStatus,
 )
-from cdc.tables.held import HeldTables
+from cdc.tables.pauses import PausedTables
 
 BATCHES, POINTS, SCHEMA_EVENTS, ERRORS, NOTICES = 50, 240, 200, 20, 100
 POINT_S = 5.0
@@ -63,7 +62,7 @@ class Recorder:
             table = self._table(name)
             self._tables[name] = replace(
                 table,
-                written=_sum(table.written, ChangeCounts(delta.inserts, delta.updates, delta.deletes)),
+                written=table.written + delta,
                 schema_changes=table.schema_changes + delta.schema_changes,
                 last_change_s=round(report.committed_s, 3) if delta.rows else table.last_change_s,
             )
@@ -73,12 +72,12 @@ class Recorder:
         self._read.add(report.read)
         self._batches.append(_batch(report))
         self._schema_changes(report)
-        now, rows = self._status, report.totals
+        now = self._status
         self._status = replace(
             now,
             position=report.position if report.position is not None else now.position,
             batches_total=now.batches_total + 1,
-            totals=_sum(now.totals, ChangeCounts(rows.inserts, rows.updates, rows.deletes)),
+            totals=now.totals + report.totals,
             read=now.read + sum(report.read.values()),
             phases={
                 name: round(now.phases.get(name, 0.0) + report.phases.get(name, 0.0), 4)
@@ -87,16 +86,16 @@ class Recorder:
             dead_letters=now.dead_letters + _dead_letters(report.counts),
         )
 
-    def copies(self, tables: Sequence[TableProgress]) -> None:
+    def set_copies(self, tables: Sequence[TableProgress]) -> None:
         """How far copies are."""
         for each in tables:
             copy, name = _copy(each), str(each.table)
             if self._table(name).copy != copy:
                 self._tables[name] = replace(self._table(name), copy=copy)
 
-    def held(self, held: HeldTables) -> None:
+    def set_paused_tables(self, pauses: PausedTables) -> None:
         """The tables that are paused or resumed."""
-        paused, resumed = (tuple(sorted(map(str, tables))) for tables in (held.paused, held.resumed))
+        paused, resumed = (tuple(sorted(map(str, tables))) for tables in (pauses.paused, pauses.resumed))
         self._status = replace(self._status, paused=paused, resumed=resumed)
 
     def notice(self, text: str) -> None:
@@ -114,7 +113,7 @@ class Recorder:
             )
         self._errors.append(shown_error(error, self._now()))
 
-    def restarted(self) -> None:
+    def note_restart(self) -> None:
         """The run has begun a batch again, after the loss of a process."""
         self._status = replace(self._status, restarts=self._status.restarts + 1)
 
@@ -125,7 +124,7 @@ class Recorder:
             self._written.clear()
         self._status = replace(self._status, state=state)
 
-    def status(self, seen: Snapshot, running: int | None) -> StatusDocument:
+    def status(self, seen: ProgressTotals, running: int | None) -> StatusDocument:
         """The document as of now; equal to the one before, but for `updated_s`, when nothing has changed."""
         now_s = self._now()
         read, written = self._read.now(), self._written.now()
@@ -170,7 +169,7 @@ class Recorder:
             )
         self._moving = moving
 
-    def _lag(self, seen: Snapshot, running: int | None, now_s: float) -> SinkLag:
+    def _lag(self, seen: ProgressTotals, running: int | None, now_s: float) -> SinkLag:
         """Behind while a batch runs or bytes wait; since the newest committed change, or since nothing waited last."""
         last = None if seen.lag_s is None else round(max(0.0, seen.lag_s), 3)
         seconds: float | None = None
@@ -219,10 +218,6 @@ def shown_error(error: BaseException, at_s: float) -> Error:
     if isinstance(error, CdcError):
         return Error(at_s, type(error).__name__, error.message, error.where, error.hint, error.retryable)
     return Error(at_s, type(error).__name__, str(error)[:500], hint="CDC_DEBUG=1 shows where it came from")
-
-
-def _sum(one: ChangeCounts, other: ChangeCounts) -> ChangeCounts:
-    return ChangeCounts(one.inserts + other.inserts, one.updates + other.updates, one.deletes + other.deletes)
 
 
 def _flat(one: Point, other: Point) -> bool:

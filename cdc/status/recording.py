@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cdc.errors import StateError
-from cdc.flow.progress import BatchReport, Progress
+from cdc.progress import BatchReport, Progress
 from cdc.repeating import repeatedly
 from cdc.source import TableProgress
 from cdc.status.events import EventFile
@@ -24,7 +24,7 @@ from cdc.status.file import BEAT_S, LIVING, beat, last_status, write_status
 from cdc.status.history import HistoryFile
 from cdc.status.model import SchemaTotals, State, StatusDocument
 from cdc.status.recorder import Recorder, shown_error
-from cdc.tables.held import HeldTables
+from cdc.tables.pauses import PausedTables
 
 if TYPE_CHECKING:
     from cdc.status.traces import Traces
@@ -38,7 +38,7 @@ _SHARE = 0.02
 def first_status(
     root: Path, pipeline: str, *, name: str, source: str, sink: str, file: str, behavior: str, bounded: bool = False
 ) -> StatusDocument:
-    """The document that a run begins with: rings and restarts of the run before, everything else anew. Driver."""
+    """The document that a run begins with: rings and restarts of the run before, everything else again. Driver."""
     before, now_s = last_status(root), round(time.time(), 3)
     begun = StatusDocument(
         pipeline, name, source, sink, "starting", os.getpid(), socket.gethostname(), now_s, now_s,
@@ -78,7 +78,7 @@ class Recording:
         progress: what the run did so far.
         warn: writes a line of warning to the log.
         outlets: who else is told.
-        held: tables that are paused.
+        pauses: tables that are paused.
     """
 
     def __init__(
@@ -88,13 +88,13 @@ class Recording:
         progress: Progress,
         warn: Callable[[str], None],
         outlets: Outlets = Outlets(),
-        held: Callable[[], HeldTables] = HeldTables,
+        pauses: Callable[[], PausedTables] = PausedTables,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._recorder, self._root, self._progress, self._clock = Recorder(first), root, progress, clock
         self._warn, self._outlets = warn, outlets
         self._dirty, self._written, self._next_s, self._beat_s = True, False, 0.0, 0.0
-        self._held, self._held_now = held, HeldTables()
+        self._pauses, self._pauses_now = pauses, PausedTables()
         self._copies: dict[str, str] = {}
         self._warned: set[str] = set()
         self._history = HistoryFile(root)
@@ -103,7 +103,7 @@ class Recording:
 
     def __enter__(self) -> Recording:
         first = self.status
-        self._event("started", source=first.source, sink=first.sink, runs=first.runs)
+        self._record_event("started", source=first.source, sink=first.sink, runs=first.runs)
         self.tick(at_once=True)
         return self
 
@@ -115,7 +115,7 @@ class Recording:
         self.state("ended" if error is None else "failed")
         self.tick(at_once=True)
         state, batches, rows = self.status.state, self.status.batches_total, self.status.totals.rows
-        self._event("stopped", state=state, batches=batches, rows=rows)
+        self._record_event("stopped", state=state, batches=batches, rows=rows)
         if self._outlets.traces is not None:
             self._outlets.traces.close()
 
@@ -131,21 +131,21 @@ class Recording:
         if self._outlets.traces is not None and (report.rows or report.tables):
             self._outlets.traces.batch(report)
         if self._outlets.events is not None and (report.rows or report.tables):
-            self._event(
+            self._record_event(
                 "batch", batch=report.batch, rows=report.rows, tables=len(report.tables),
                 duration_s=round(report.duration_s, 4), lag_s=None if report.lag_s is None else round(report.lag_s, 3),
                 phases={name: round(seconds, 4) for name, seconds in report.phases.items()}, position=report.position,
             )  # fmt: skip
 
-    def copies(self, tables: Sequence[TableProgress]) -> None:
+    def set_copies(self, tables: Sequence[TableProgress]) -> None:
         """How far copies are."""
         if not tables:
             return
-        self._recorder.copies(tables)
+        self._recorder.set_copies(tables)
         for each in tables:
             name, before = str(each.table), self._copies.get(str(each.table))
             if each.state != before and (each.state == "copying" or (each.state == "done" and before is not None)):
-                self._event(
+                self._record_event(
                     "copy", table=name, state=each.state, rows=each.rows, chunks=each.chunks, why=each.why
                 )  # fmt: skip
             self._dirty |= each.state == "copying" or each.state != before
@@ -154,31 +154,31 @@ class Recording:
     def notice(self, text: str) -> None:
         """The source has met something."""
         self._recorder.notice(text)
-        self._event("notice", text=text)
+        self._record_event("notice", text=text)
         self._dirty = True
 
     def error(self, error: BaseException) -> None:
         """Something stopped the run, or a batch that begins again."""
         self._recorder.error(error)
         if self._outlets.traces is not None:
-            self._outlets.traces.failed(error, self._progress.running, time.time())
+            self._outlets.traces.record_failure(error, self._progress.running, time.time())
         fields: dict[str, Any] = asdict(shown_error(error, 0.0))
         del fields["at_s"]
-        self._event("error", **fields)
+        self._record_event("error", **fields)
         self._dirty = True
 
-    def restarted(self, error: BaseException) -> None:
+    def note_restart(self, error: BaseException) -> None:
         """The run begins a batch again, after the loss of a process."""
         self.error(error)
-        self._recorder.restarted()
+        self._recorder.note_restart()
 
     def tick(self, *, at_once: bool = False) -> None:
         """Write the document when something is new and the time has come. Called several times a second."""
         now = self._clock()
         if now < self._next_s and not at_once:
             return
-        seen, running = self._progress.snapshot(), self._progress.running
-        self._try(self._look_at_held)
+        seen, running = self._progress.totals(), self._progress.running
+        self._try(self._look_at_pauses)
         seen_lag = (seen.lag_bytes, seen.lag_transactions, seen.note, running)
         if self._dirty or self._recorder.busy or seen_lag != self._last_recorded() or at_once:
             self._write(self._recorder.status(seen, running))
@@ -193,11 +193,11 @@ class Recording:
         """A thread that calls `tick` while the block runs: there the run's own waits, for a server or for kernels."""
         return repeatedly(lambda _: self.tick(), every_s, "status")
 
-    def _look_at_held(self) -> None:
-        held = self._held()
-        if held != self._held_now:
-            self._held_now, self._dirty = held, True
-            self._recorder.held(held)
+    def _look_at_pauses(self) -> None:
+        pauses = self._pauses()
+        if pauses != self._pauses_now:
+            self._pauses_now, self._dirty = pauses, True
+            self._recorder.set_paused_tables(pauses)
 
     def _last_recorded(self) -> tuple[Any, ...]:
         lag = self.status.lag
@@ -222,9 +222,9 @@ class Recording:
             if id(change) not in known:
                 fields = asdict(change)
                 del fields["at_s"]
-                self._event("schema-change", **fields)
+                self._record_event("schema-change", **fields)
 
-    def _event(self, event: str, **fields: Any) -> None:
+    def _record_event(self, event: str, **fields: Any) -> None:
         events = self._outlets.events
         if events is not None:
             self._try(lambda: events.add(event, **fields))

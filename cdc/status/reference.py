@@ -1,4 +1,4 @@
-"""The tables of metrics in docs/monitoring.md: `python -m cdc.status.reference` writes them anew."""
+"""The tables of metrics in docs/monitoring.md: `python -m cdc.status.reference` rewrites them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_contex
 from cdc.status.model import PHASES
 
 if TYPE_CHECKING:
-    from cdc.flow.progress import BatchReport
+    from cdc.progress import BatchReport
 
 END_S = 2.0
 """How long the end of a run waits for the last spans to be sent."""
@@ -62,7 +62,7 @@ class Traces:
             logging.getLogger(_LIBRARY).setLevel(logging.CRITICAL)  # each failed try is a line otherwise
         resource = Resource.create({**_service(), "cdc.pipeline": name, "cdc.source": source, "cdc.sink": sink})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        exporter = OTLPSpanExporter(endpoint=None if endpoint is None else _whole(endpoint))
+        exporter = OTLPSpanExporter(endpoint=None if endpoint is None else _signal_endpoint(endpoint))
         where = endpoint or "the collector that the environment names"
         self._provider.add_span_processor(BatchSpanProcessor(_Telling(exporter, where, warn)))
         self._tracer = self._provider.get_tracer("cdc")
@@ -88,7 +88,7 @@ class Traces:
             start = until
         span.end(end)
 
-    def failed(self, error: BaseException, batch: int | None, now_s: float) -> None:
+    def record_failure(self, error: BaseException, batch: int | None, now_s: float) -> None:
         """Something stopped the run, or a batch that begins again."""
         attributes = {"cdc.pipeline": self._name} | ({} if batch is None else {"cdc.batch": batch})
         span = self._tracer.start_span("cdc.failure", Context(), attributes=attributes, start_time=_ns(now_s))
@@ -131,7 +131,7 @@ def _service() -> dict[str, str]:
     return {} if named else {SERVICE_NAME: "cdc"}
 
 
-def _whole(endpoint: str) -> str:
+def _signal_endpoint(endpoint: str) -> str:
     """The address of the signal: that of a collector alone gets the usual path."""
     return endpoint.rstrip("/") + _PATH if urlsplit(endpoint).path in ("", "/") else endpoint
 

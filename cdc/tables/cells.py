@@ -52,6 +52,7 @@ CONDITIONS: Mapping[str, str] = {
     "exchanges": "columns of the table exchange names",
     "comment": "only the comment of the table is another one",
     "by snapshot": "the rows of the created table come by a snapshot",
+    "by statement": "a statement in the source's log has created the table",
     "uncertain": "the log does not tell the rows behind the event",
     "same rows": "there are the same rows by their key behind the event, with other values",
     "gap": "a part of the log is lost",
@@ -102,7 +103,9 @@ NOTICES: Mapping[str, str] = {
     "{why}",
     "occupied": "rows.kept {source}: rows were here before its snapshot, and those that it does not have stay "
     "(pipeline.existing-rows)",
+    "found": "rows.kept {source}: rows were here before it was created, and stay (pipeline.existing-rows)",
     "replaced": "rows.replaced {source}: rows were here before its snapshot, which takes their place once it is whole",
+    "emptied": "rows.replaced {source}: rows were here before it was created, and are taken out",
     "routed": "route.moved {source}: it goes here from now on, and is re-snapshotted for that",
     "unrouted": "route.moved {source}: it goes elsewhere from now on, its rows stay here as they are",
     "left": "table.left {source}: its rows stay here as they are, {reason}",
@@ -116,8 +119,12 @@ NOTICES: Mapping[str, str] = {
 }
 """Notices; the first word is what they are counted under."""
 
-CARRIED_OUT = frozenset({"occupied", "replaced", "routed", "unrouted", "pause", "left", "unfit"})
+CARRIED_OUT = frozenset({"occupied", "found", "replaced", "emptied", "routed", "unrouted", "pause", "left", "unfit"})
 """Notices that tell of what is carried out, and not of what is held back."""
+
+AS_REQUESTED = frozenset({"overwritten"})
+"""Notices that tell of what is carried out where a user has asked for it, and the behavior lets no rows go; else of
+what is held back."""
 
 
 def case(*when: str, to: TableState | None = None, do: Iterable[str] = (), notice: str = "") -> Case:

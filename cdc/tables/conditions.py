@@ -43,7 +43,7 @@ def _delete(step: Step) -> bool:
 
 
 def _follows(step: Step) -> bool:
-    if step.new is None or step.there is None or step.stays or step.policy.behavior is Behavior.IGNORE:
+    if step.new is None or step.sink_schema is None or step.stays or step.policy.behavior is Behavior.IGNORE:
         return False
     return step.policy.behavior is Behavior.EXCEPTION or step.policy.allows(RenameTable(step.table, step.new.table))
 
@@ -77,18 +77,18 @@ def _allowed(step: Step) -> bool:
 
 
 def _lacks(step: Step) -> bool:
-    there, schema = step.there, step.source_schema
+    there, schema = step.sink_schema, step.source_schema
     if there is None or schema is None or not step.policy.adds_columns:
         return False
     return bool(missing_columns(there, schema))
 
 
 def _keyed(step: Step) -> bool:
-    return step.there is not None and bool(step.there.primary_key)
+    return step.sink_schema is not None and bool(step.sink_schema.primary_key)
 
 
 def _occupied(step: Step) -> bool:
-    if step.there is not None or step.table in step.tables.known or not step.policy.allows(step.created):
+    if step.sink_schema is not None or step.table in step.tables.known or not step.policy.allows(step.created):
         return False
     return step.tables.now.holds_rows(step.table)
 
@@ -100,6 +100,11 @@ def _keys_certain(step: Step) -> bool:
     return isinstance(step.event, on.SnapshotBegun) and step.event.keys_certain
 
 
+def _by_statement(step: Step) -> bool:
+    event = step.event
+    return isinstance(event, on.TableCreated) and not event.by_snapshot and event.created.statement is not None
+
+
 def _is(name: str, kind: type[on.Event]) -> Condition:
     return lambda step: isinstance(step.event, kind) and bool(getattr(step.event, name))
 
@@ -108,7 +113,7 @@ _HOLDS: Mapping[str, Condition] = {
     "merged": lambda step: step.sink.merged,
     "last": lambda step: not step.has_others,
     "shared": _shared,
-    "there": lambda step: step.there is not None,
+    "there": lambda step: step.sink_schema is not None,
     "keyed": _keyed,
     "shadowed": lambda step: step.sink.shadowed,
     "stale": lambda step: step.sinks.is_stale(step.table, step.source),
@@ -122,6 +127,7 @@ _HOLDS: Mapping[str, Condition] = {
     "exchanges": lambda step: isinstance(step.event, on.TableChanged) and isinstance(step.change, RenameColumns),
     "comment": lambda step: step.is_comment,
     "by snapshot": _is("by_snapshot", on.TableCreated),
+    "by statement": _by_statement,
     "uncertain": lambda step: _uncertain(step) is not None,
     "same rows": _same_rows,
     "gap": _is("gap", on.RowsUncertain),
@@ -136,7 +142,7 @@ _HOLDS: Mapping[str, Condition] = {
     "occupied": _occupied,
     "rows refused": lambda step: step.tables.now.existing_rows.refuses(step.schema),
     "replaces": lambda step: step.tables.now.existing_rows is ExistingRows.REPLACE,
-    "curable": _is("curable", on.ChangeRefused),
+    "curable": _is("curable", on.OperationRefused),
 }
 
 NAMES = frozenset(_HOLDS)

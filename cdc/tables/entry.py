@@ -99,13 +99,13 @@ class Replay:
         before = known.get(key)
 
         def undo() -> None:
-            _put(known, key, before)
+            _set_or_remove(known, key, before)
 
         self._undo.append(undo)
-        _put(known, key, value)
+        _set_or_remove(known, key, value)
 
 
-def _put(known: dict[Any, Any], key: Any, value: Any) -> None:
+def _set_or_remove(known: dict[Any, Any], key: Any, value: Any) -> None:
     if value is None:
         known.pop(key, None)
     else:

@@ -26,9 +26,27 @@ from cdc.route import Target
 from cdc.schema import TableId
 
 __all__ = [
-    "EVENTS", "Alteration", "ChangeRefused", "Event", "PauseRequested", "ResumeRequested", "RouteAdded", "RouteRemoved",
-    "RowsUncertain", "RowsUnfit", "ShadowBegun", "SnapshotBegun", "SnapshotDone", "SnapshotRequested",
-    "SnapshotVoid", "TableChanged", "TableCreated", "TableDropped", "TableLeft", "TableRenamed", "TableTruncated",
+    "EVENTS",
+    "Alteration",
+    "Event",
+    "OperationRefused",
+    "PauseRequested",
+    "ResumeRequested",
+    "RouteAdded",
+    "RouteRemoved",
+    "RowsUncertain",
+    "RowsUnfit",
+    "ShadowBegun",
+    "SnapshotBegun",
+    "SnapshotDone",
+    "SnapshotRequested",
+    "SnapshotVoid",
+    "TableChanged",
+    "TableCreated",
+    "TableDropped",
+    "TableLeft",
+    "TableRenamed",
+    "TableTruncated",
     "Uncertain",
 ]  # fmt: skip
 
@@ -81,7 +99,7 @@ class RowsUnfit:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeRefused:
+class OperationRefused:
     """The sink has refused an operation that was planned for the pair. `curable`: a re-snapshot has it behind it."""
 
     table: TableId
@@ -106,13 +124,13 @@ Event = (
     | RouteAdded
     | RouteRemoved
     | RowsUnfit
-    | ChangeRefused
+    | OperationRefused
     | ShadowBegun
 )
 
 EVENTS: tuple[type[Event], ...] = (
     TableCreated, TableChanged, RowsUncertain, TableTruncated, TableDropped, TableRenamed, TableLeft, SnapshotVoid,
     SnapshotBegun, SnapshotDone, SnapshotRequested, PauseRequested, ResumeRequested, RouteAdded, RouteRemoved,
-    RowsUnfit, ChangeRefused, ShadowBegun,
+    RowsUnfit, OperationRefused, ShadowBegun,
 )  # fmt: skip
 """All kinds of events."""

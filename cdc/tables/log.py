@@ -14,7 +14,7 @@
      "renames": [["ods.orders", "ods.sales"]]}
 
 An entry is written before the sink is asked for anything and before the first task of its batch. The decision on the
-batch says how many entries hold. A batch that is repeated writes its entry anew behind the others, and the last entry
+batch says how many entries hold. A batch that is repeated rewrites its entry behind the others, and the last entry
 of a batch counts; what earlier tries have asked of the sink is in theirs. docs/state.md has the format.
 """
 
@@ -68,10 +68,10 @@ class TableLog:
         """
         before = self._log.items(0, entries)
         if before and before[-1]["batch"] >= batch:
-            raise self._damaged(f"entry {entries - 1} is of batch {before[-1]['batch']}, which is not decided")
+            raise self._damaged_error(f"entry {entries - 1} is of batch {before[-1]['batch']}, which is not decided")
         rest = self._log.items(entries)
         if not before and rest and rest[0]["batch"] < batch:
-            hint = "restore the state directory as a whole, or start anew with another --state-dir"
+            hint = "restore the state directory as a whole, or start over with another --state-dir"
             raise StateError(f"no decision tells of batch {batch - 1}", where=self._where, hint=hint)
         tries = next((place for place, entry in enumerate(rest) if entry["batch"] != batch), len(rest))
         self._log.truncate(entries + tries)
@@ -130,15 +130,15 @@ class TableLog:
     def _number(self, entry: Json) -> int:
         number = entry.get("batch")
         if not isinstance(number, int):
-            raise self._damaged("an entry has no batch")
+            raise self._damaged_error("an entry has no batch")
         return number
 
     def _read_as(self, read: Callable[[Json], Any], entry: Json) -> Any:
         try:
             return read(entry)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise self._damaged(f"the entry of batch {entry['batch']} cannot be read: {error!r}") from error
+            raise self._damaged_error(f"the entry of batch {entry['batch']} cannot be read: {error!r}") from error
 
-    def _damaged(self, reason: str) -> StateError:
+    def _damaged_error(self, reason: str) -> StateError:
         hint = f"docs/state.md says how to repair it; or {RESTORE}"
         return StateError(f"the {KIND} is damaged: {reason}", where=self._where, hint=hint)

@@ -5,7 +5,7 @@ Tables before the batch --events, one after another--> Tables behind it, operati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -25,7 +25,7 @@ from cdc.schema import (
     TableSchema,
 )
 from cdc.tables import events as on
-from cdc.tables.cells import CARRIED_OUT, NOTICES, Case, Impossible
+from cdc.tables.cells import AS_REQUESTED, CARRIED_OUT, NOTICES, Case, Impossible
 from cdc.tables.conditions import holds
 from cdc.tables.operations import OPERATE, begin_shadow, swap_if_whole
 from cdc.tables.sinks import Notice, with_shard
@@ -83,7 +83,7 @@ class Machine:
         match event:
             case on.TableRenamed():
                 self._rename(event)
-            case on.RouteAdded() | on.RouteRemoved() | on.RowsUnfit() | on.ChangeRefused() | on.ShadowBegun():
+            case on.RouteAdded() | on.RouteRemoved() | on.RowsUnfit() | on.OperationRefused() | on.ShadowBegun():
                 self._step(event, event.target, self.tables.sources.get(event.table))
             case _:
                 self._handle_source_event(event)
@@ -186,8 +186,10 @@ class Machine:
                 self._handle_inside()
         self._set_state(step, case)
         if case.notice:
-            text = NOTICES[case.notice].format_map(step.words)
-            self.tables.sinks.add_notice(step.notice_table, text, done=case.notice in CARRIED_OUT)
+            text = NOTICES[case.notice].format_map(step.notice_words)
+            requested = self.tables.pair(step.pair).by_user and not step.policy.mirrors
+            done = case.notice in CARRIED_OUT or (requested and case.notice in AS_REQUESTED)
+            self.tables.sinks.add_notice(step.notice_table, text, done=done)
         if "swap" in case.do:
             swap_if_whole(self.tables, step.target.table)
 
@@ -199,9 +201,9 @@ class Machine:
         before, to = self.tables.pair(step.pair), case.to
         if to in (TableState.SHADOW, TableState.FROZEN) and not self.tables.now.shadows:
             to = TableState.SNAPSHOT  # the sink's table was emptied for it
-        after = before if to is None or to is before.state else self._entered(step.event, to, before)
+        after = before if to is None or to is before.state else self._enter_state(step.event, to, before)
         if isinstance(step.event, on.SnapshotRequested):
-            after = _requested(after, step.event)
+            after = _request_snapshot(after, step.event)
         elif isinstance(step.event, on.SnapshotBegun):
             after = replace(after, ordered=False)
         elif isinstance(step.event, on.SnapshotVoid) and after.state is TableState.SNAPSHOT:
@@ -217,7 +219,7 @@ class Machine:
         else:
             self.tables.set_pair(step.pair, after)
 
-    def _entered(self, event: on.Event, to: TableState, before: PairState) -> PairState:
+    def _enter_state(self, event: on.Event, to: TableState, before: PairState) -> PairState:
         """The record of a pair that gets to another state."""
         if to not in OPEN_ORDERS:
             ordered = before.ordered and to not in _NOT_SNAPSHOTTED
@@ -237,7 +239,7 @@ class Machine:
                 return PairState(to, self.tables.now.batch, reason, before.by_user)
             case on.TableRenamed():
                 return PairState(to, self.tables.now.batch, before.why or JOINED, before.by_user, before.ordered)
-            case on.ChangeRefused():
+            case on.OperationRefused():
                 why = "the sink does not take a change of its schema"
                 return PairState(to, self.tables.now.batch, why, before.by_user)
             case _:
@@ -255,7 +257,7 @@ def _statement(event: on.Event) -> SourceStatement | None:
             return None
 
 
-def _requested(record: PairState, event: on.SnapshotRequested) -> PairState:
+def _request_snapshot(record: PairState, event: on.SnapshotRequested) -> PairState:
     """The record of a table that is to be snapshotted again."""
     if record.state in OPEN_ORDERS:
         return replace(record, by_user=record.by_user or event.by_user)
@@ -314,3 +316,14 @@ def batch_outcome(
     for table in touched:
         machine.drop_left_shadow(table)
     return machine.outcome()
+
+
+def suspend_refused(now: Circumstances, tables: Tables, sources: Mapping[TableId, TableId]) -> Tables:
+    """The tables where the sink has refused a change of these sink tables: each waits for a snapshot of its source.
+
+    `sources`: the one source table of each.
+    """
+    machine = Machine(now, tables)
+    for table, source in sources.items():
+        machine.handle(on.OperationRefused(source, Target(table), "a change of its schema", curable=True))
+    return machine.outcome().after

@@ -61,8 +61,8 @@ def _check_key(step: Step) -> None:
 
 
 def _check_policy(step: Step) -> None:
-    if step.policy.behavior is Behavior.EXCEPTION and step.there is not None:
-        behave(step.policy, step.change, step.there, step.source_schema)
+    if step.policy.behavior is Behavior.EXCEPTION and step.sink_schema is not None:
+        behave(step.policy, step.change, step.sink_schema, step.source_schema)
 
 
 def _create_shadow(step: Step) -> None:
@@ -73,7 +73,7 @@ def _create_new_shadow(step: Step) -> None:
     created = step.created
     step.sinks.plan(CreateShadow(step.table, created.schema, created.options, created.partition_keys))
     if not step.sinks.shadows:
-        step.sinks.plan(SwapShadow(step.table, created.schema))  # the sink's table is made anew
+        step.sinks.plan(SwapShadow(step.table, created.schema))  # the sink's table is recreated
 
 
 def _drop_shadow(step: Step) -> None:
@@ -95,7 +95,7 @@ def _truncate(step: Step) -> None:
 
 def _empty(step: Step) -> None:
     if isinstance(step.event, on.RouteAdded):
-        there = step.there
+        there = step.sink_schema
         assert there is not None, "the sink table is there"
         step.sinks.plan(CreateTable(step.table, there))  # nobody has looked after it
     by_source = isinstance(step.event, on.TableTruncated | on.TableDropped)
@@ -109,8 +109,8 @@ def _drop(step: Step) -> None:
 def _rename(step: Step) -> None:
     assert step.new is not None, "a renamed table goes somewhere"
     renamed = RenameTable(step.table, step.new.table)
-    if step.policy.behavior is Behavior.EXCEPTION and step.there is not None:
-        behave(step.policy, renamed, step.there, step.source_schema)
+    if step.policy.behavior is Behavior.EXCEPTION and step.sink_schema is not None:
+        behave(step.policy, renamed, step.sink_schema, step.source_schema)
     step.sinks.plan(renamed)
 
 
@@ -135,10 +135,10 @@ def _remember_rows(step: Step) -> None:
 
 
 def _stop(step: Step) -> None:
-    raise _stopped(step)
+    raise _refusal(step)
 
 
-def _stopped(step: Step) -> ChangeRefused:
+def _refusal(step: Step) -> ChangeRefused:
     match step.event:
         case on.TableCreated():
             return step.tables.now.existing_rows.refusal(step.table, step.schema)
@@ -156,7 +156,7 @@ def _stopped(step: Step) -> ChangeRefused:
                 hint="write evolve, with a source that copies tables: all that go there are re-snapshotted; or route "
                 "this table to another one",
             )
-        case on.ChangeRefused(reason=reason):
+        case on.OperationRefused(reason=reason):
             return ChangeRefused(reason, where=str(step.table))
         case _:
             others = ", ".join(map(str, step.not_snapshotted)) or "all that go to it"

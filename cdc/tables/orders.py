@@ -1,4 +1,4 @@
-"""The snapshots that a pipeline's tables wait for, as orders for its source. Pure.
+"""The snapshots that a pipeline's tables wait for, as orders for its source.
 
 An order is open while a pair of the source table is in a state that waits for a snapshot, or one is wanted behind that
 which runs. Nothing is stored for it, and nothing has to be taken back: it follows from the states.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 
+from cdc.errors import ChangeRefused
 from cdc.schema import TableId
-from cdc.source import Order
+from cdc.source import Order, Snapshots, Source
 from cdc.tables.states import OPEN_ORDERS, PairState, Tables
 
 
@@ -20,6 +21,17 @@ def open_orders(tables: Tables) -> dict[TableId, Order]:
         if pair.state in OPEN_ORDERS or pair.ordered:
             waiting.setdefault(source, []).append(pair)
     return {source: _order(source, pairs) for source, pairs in sorted(waiting.items())}
+
+
+def check_orders(tables: Tables, batch: int, source: Source) -> None:
+    """Raise ChangeRefused for an order of this batch that the source does not carry out."""
+    new = {table for (table, _), pair in tables.pairs.items() if pair.since == batch}
+    for table, order in open_orders(tables).items():
+        wanted = Snapshots.ALWAYS if order.limited else Snapshots.ON_REQUEST
+        able = source.snapshots(table) in (Snapshots.ALWAYS, wanted)
+        if table in new and not able and source.captures(table):
+            hint = "take the edit back, or start over with another --state-dir"
+            raise ChangeRefused(f"{order.reason}, and its source does not re-snapshot it", where=str(table), hint=hint)
 
 
 def _order(source: TableId, pairs: list[PairState]) -> Order:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change, apply_changes
 from cdc.evolution.behavior import Behavior, Policy, behave
-from cdc.evolution.merge import find, merged, same_key, without_defaults
+from cdc.evolution.merge import find, merge_schemas, same_key, without_defaults
 from cdc.route import Target
 from cdc.schema import (
     AddColumn,
@@ -183,14 +183,14 @@ class SinkMap:
         alone = not self.state(table).merged
         if alone and self._grows(there, schema):
             self.plan(replace(new, schema=self._widened(table, there, schema)))
-        elif alone and merged(there, schema) == there:
+        elif alone and merge_schemas(there, schema) == there:
             self.plan(replace(new, schema=there))
         else:
             self.widen(table, schema)
 
     def _widened(self, table: TableId, there: TableSchema, schema: TableSchema) -> TableSchema:
         """A table's new schema with room for the rows that are there, whose columns are made wide enough for it."""
-        for change in widening(table, there, merged(there, schema)):
+        for change in widening(table, there, merge_schemas(there, schema)):
             if isinstance(change, AlterColumnType) and find(schema, change.column.name) is not None:
                 self.behave(replace(change, keeps=True), schema)
         known = self.schemas[table]
@@ -226,11 +226,11 @@ class SinkMap:
     def widen(self, table: TableId, source: TableSchema, copied: str = "", added: str = "") -> None:
         """Make the table wide enough for a source table of this schema too.
 
-        `copied` is the column whose values are read anew, `added` the one that the source table has got: only its
+        `copied` is the column whose values are read again, `added` the one that the source table has got: only its
         default is for rows that are there.
         """
         there = self.schemas[table]
-        new = without_defaults(merged(there, source), there, added)
+        new = without_defaults(merge_schemas(there, source), there, added)
         if table in self._created:
             place = self._created[table]
             created = self._planned[place]

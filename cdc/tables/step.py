@@ -61,7 +61,7 @@ class Step:
         return self.target.table
 
     @property
-    def there(self) -> TableSchema | None:
+    def sink_schema(self) -> TableSchema | None:
         """The sink table's schema by now; None when it is not there."""
         return self.sinks.schemas.get(self.table)
 
@@ -71,7 +71,7 @@ class Step:
         return self.sinks.state(self.table)
 
     @property
-    def others(self) -> set[TableId]:
+    def other_sources(self) -> set[TableId]:
         """Other source tables that go to the sink table."""
         return self.tables.members(self.table) - {self.source}
 
@@ -132,17 +132,17 @@ class Step:
     @cached_property
     def is_carried_out(self) -> bool:
         """Whether the policy carries the whole of the event's change out. Raises ChangeRefused."""
-        assert self.there is not None, "the sink table is there"
-        outcome = behave(self.policy, self.change, self.there, self.source_schema)
+        assert self.sink_schema is not None, "the sink table is there"
+        outcome = behave(self.policy, self.change, self.sink_schema, self.source_schema)
         return any(type(each) is type(self.change) for each in outcome.changes)
 
     def grows(self, operation: Callable[[Step], None]) -> bool:
         """Whether an operation gives the sink table other columns or another key."""
-        before, kept = self.there, self.tables.sinks
+        before, kept = self.sink_schema, self.tables.sinks
         self.tables.sinks = kept.scratch()
         try:
             operation(self)
-            after = self.there
+            after = self.sink_schema
         finally:
             self.tables.sinks = kept
         return before is None or after is None or self.sink.shadow is not None or _shape(before) != _shape(after)
@@ -155,7 +155,7 @@ class Step:
         match self.event:
             case on.TableChanged() | on.TableTruncated() | on.TableDropped():
                 return described(self.change)
-            case on.ChangeRefused():
+            case on.OperationRefused():
                 return "change.refused"
             case on.SnapshotBegun():
                 return "snapshot.begun"
@@ -168,14 +168,14 @@ class Step:
         return self.table if self.new is None else self.new.table
 
     @property
-    def words(self) -> dict[str, str]:
+    def notice_words(self) -> dict[str, str]:
         """The words of notices."""
         new, where, reason, why = "", "", "", ""
         match self.event:
             case on.TableRenamed(new_table=new_table):
                 new, reason = str(new_table), self.stays or "renames are left out"
                 where = f" in {self.table}" if self.new is not None and self.new.table != self.table else ""
-            case on.TableLeft(why=reason) | on.ChangeRefused(reason=reason):
+            case on.TableLeft(why=reason) | on.OperationRefused(reason=reason):
                 pass
             case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
                 pass
@@ -193,7 +193,9 @@ class Step:
         """The other source tables without a re-snapshot, as the source makes none, or they are paused."""
         snapshots, state = self.tables.now.snapshots, self.tables.state
         return sorted(
-            other for other in self.others if not snapshots(other) or state((other, self.table)) is TableState.PAUSED
+            other
+            for other in self.other_sources
+            if not snapshots(other) or state((other, self.table)) is TableState.PAUSED
         )
 
     @property
@@ -206,7 +208,7 @@ class Step:
     def stays(self) -> str:
         """Why the rows of a renamed table stay where they are; empty when the sink table can be renamed."""
         assert self.new is not None, "a renamed table goes somewhere"
-        if self.there is None:
+        if self.sink_schema is None:
             return "there is no table to rename"
         if self.target.shard_column is not None or self.new.shard_column is not None:
             return "they hold the old name in the shard column"
@@ -217,7 +219,7 @@ class Step:
     @property
     def merged_words(self) -> str:
         """The part of a change that a merged sink table does not follow, in words; empty for none."""
-        whose, there = f"{self.change_words} of {self.source}", self.there
+        whose, there = f"{self.change_words} of {self.source}", self.sink_schema
         match self.change:
             case RenameColumn(old_name=old_name, new_name=new_name):
                 return f"{whose}: {old_name} stays for other tables, {new_name} is a column of its own"
@@ -241,7 +243,7 @@ class Step:
 
     @property
     def read_again(self) -> str:
-        """The column whose values a snapshot reads anew behind the change; empty for none."""
+        """The column whose values a snapshot reads again behind the change; empty for none."""
         change = self.change
         return change.column.name if isinstance(change, AlterColumnType) and change.copied else ""
 

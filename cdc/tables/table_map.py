@@ -15,7 +15,7 @@ from cdc.tables.sinks import SinkMap
 from cdc.tables.states import ABSENT, NO_MEMBER, Pair, PairState, Tables, TableState
 
 
-def _all(table: TableId) -> bool:
+def _every_table(table: TableId) -> bool:
     return True
 
 
@@ -65,7 +65,7 @@ class Circumstances:
     route: RouteTable = field(default_factory=RouteTable)
     policy: Policy = field(default_factory=Policy)
     shadows: bool = True
-    snapshots: Callable[[TableId], bool] = _all
+    snapshots: Callable[[TableId], bool] = _every_table
     batch: int = 0
     existing_rows: ExistingRows = ExistingRows.UPSERT
     holds_rows: Callable[[TableId], bool] = _none

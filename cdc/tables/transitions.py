@@ -24,6 +24,7 @@ NO_SNAPSHOT = Impossible("no snapshot of the table runs")
 NOT_VOID = Impossible("a running snapshot is void before another one of the table begins")
 ROUTED_ONCE = Impossible("rows of the table go there already")
 NOT_PLANNED = Impossible("no operation was planned for the table")
+NO_MEMBER_OF_IT = Impossible("the shadow table begins for tables that go to the sink table")
 
 _FOLLOWED = (SN, LI, RQ, SU, SH, FR, OW, PA, RE)
 _Key = tuple[TableState, type[on.Event]]
@@ -55,6 +56,9 @@ def _created() -> dict[_Key, Cell]:
         case("by snapshot", "occupied", "rows refused", do=("stop",)),
         case("by snapshot", "occupied", "replaces", to=FR, do=("create", "create shadow"), notice="replaced"),
         case("by snapshot", "occupied", to=SN, do=("create",), notice="occupied"),
+        case("by statement", "occupied", "rows refused", do=("stop",)),
+        case("by statement", "occupied", "replaces", to=LI, do=("create", "empty"), notice="emptied"),
+        case("by statement", "occupied", to=LI, do=("create",), notice="found"),
     )
     again = case("by snapshot", "there", "not keyed", "not mirrors", to=FR, do=("create", "create shadow"))
     return {
@@ -234,14 +238,14 @@ def _renamed() -> dict[_Key, Cell]:
 
 
 def _left() -> dict[_Key, Cell]:
-    def gone(event: type[on.Event], notice: str) -> dict[_Key, Cell]:
+    def removed(event: type[on.Event], notice: str) -> dict[_Key, Cell]:
         return {
             **_cells(_FOLLOWED, event, case(to=DE, do=("remember rows", "leave shadow", "swap"), notice=notice)),
             **_cells((MI,), event, case(to=AB)),
             **_cells((AB, DE), event, STAYS),
         }
 
-    return {**gone(on.TableLeft, "left"), **gone(on.RouteRemoved, "unrouted")}
+    return {**removed(on.TableLeft, "left"), **removed(on.RouteRemoved, "unrouted")}
 
 
 def _snapshots() -> dict[_Key, Cell]:
@@ -356,7 +360,7 @@ def _routed() -> dict[_Key, Cell]:
 
 
 def _sink() -> dict[_Key, Cell]:
-    refused, begun = on.ChangeRefused, on.ShadowBegun
+    refused, begun = on.OperationRefused, on.ShadowBegun
     stop, unfit = case(do=("stop",)), on.RowsUnfit
     return {
         **_cells((LI, SN, RQ, OW), unfit, case("merged"), case(to=SU, do=("remember rows",), notice="unfit")),
@@ -378,7 +382,8 @@ def _sink() -> dict[_Key, Cell]:
         **_not((MI, DE, AB), refused, NOT_PLANNED),
         **_cells((LI, SN, OW, SH), begun, case(to=RQ)),
         **_cells((FR,), begun, case(to=SU)),
-        **_cells((RQ, SU, MI, DE, AB, PA, RE), begun, STAYS),
+        **_cells((RQ, SU, MI, PA, RE), begun, STAYS),
+        **_not((AB, DE), begun, NO_MEMBER_OF_IT),
     }
 
 

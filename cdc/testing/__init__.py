@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cdc.testing.blocks import block, images
     from cdc.testing.cases import run_cases
+    from cdc.testing.crashes import FailAt
     from cdc.testing.list_sink import ListSink
-    from cdc.testing.list_source import FailAt, ListSource
-    from cdc.testing.memory import MemoryRun, run_in_memory
+    from cdc.testing.list_source import ListSource
+    from cdc.testing.local_pipeline import MemoryRun
+    from cdc.testing.memory import run_in_memory
     from cdc.testing.sink_conformance import SinkConformance
     from cdc.testing.sink_harness import SinkHarness
     from cdc.testing.source_conformance import SourceConformance, SourceHarness
@@ -43,10 +45,10 @@ __all__ = [
 ]
 
 _MODULES = {
-    "FailAt": "list_source",
+    "FailAt": "crashes",
     "ListSink": "list_sink",
     "ListSource": "list_source",
-    "MemoryRun": "memory",
+    "MemoryRun": "local_pipeline",
     "SinkConformance": "sink_conformance",
     "SinkHarness": "sink_harness",
     "SourceConformance": "source_conformance",

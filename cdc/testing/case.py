@@ -85,7 +85,7 @@ def case_from(value: object, number: int) -> PipelineCase:
     """The case that a mapping describes. Raises SpecError with everything that is wrong with it."""
     name = name_of(value, number)
     if not isinstance(value, Mapping):
-        raise SpecError([_problem("", f"a case is a mapping, got {_shown(value)}")])
+        raise SpecError([_problem("", f"a case is a mapping, got {_excerpt(value)}")])
     problems = [_problem(str(key), "a case has no such key", f"known: {', '.join(KEYS)}")
                 for key in value if key not in KEYS]  # fmt: skip
     read = _CaseKeys(value, problems)
@@ -130,7 +130,7 @@ def _problem(key: str, message: str, hint: str = "") -> Problem:
     return Problem("", 0, 0, key, message, hint)
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -145,13 +145,13 @@ class _CaseKeys:
         text = self._value.get("pipeline", "")
         if isinstance(text, str):
             return text if text.strip() else "{}"
-        self._wrong("pipeline", f"must be YAML text, got {_shown(text)}")
+        self._wrong("pipeline", f"must be YAML text, got {_excerpt(text)}")
         return ""
 
     def input(self) -> Iterator[tuple[str, object]]:
         lines = self._value.get("input")
         if not isinstance(lines, Sequence) or isinstance(lines, str | bytes):
-            self._wrong("input", f"must be a list of lines, got {_shown(lines)}")
+            self._wrong("input", f"must be a list of lines, got {_excerpt(lines)}")
             return
         for number, line in enumerate(lines):
             where = f"input[{number}]"
@@ -163,7 +163,7 @@ class _CaseKeys:
     def sink_tables(self) -> dict[TableId, TableSchema]:
         tables = self._value.get("sink_tables") or {}
         if not isinstance(tables, Mapping):
-            self._wrong("sink_tables", f"must be a mapping of tables and schemas, got {_shown(tables)}")
+            self._wrong("sink_tables", f"must be a mapping of tables and schemas, got {_excerpt(tables)}")
             return {}
         found = {}
         for table, schema in tables.items():
@@ -177,7 +177,7 @@ class _CaseKeys:
         variables = self._value.get("variables") or {}
         if isinstance(variables, Mapping) and all(isinstance(text, str) for pair in variables.items() for text in pair):
             return dict(variables)
-        self._wrong("variables", f"must be a mapping of names and texts, got {_shown(variables)}")
+        self._wrong("variables", f"must be a mapping of names and texts, got {_excerpt(variables)}")
         return {}
 
     def now(self) -> datetime | None:
@@ -187,7 +187,7 @@ class _CaseKeys:
         try:
             moment = datetime.fromisoformat(text)
         except (ValueError, TypeError):
-            self._wrong("now", f"must be a moment such as 2026-01-01T00:00:00Z, got {_shown(text)}")
+            self._wrong("now", f"must be a moment such as 2026-01-01T00:00:00Z, got {_excerpt(text)}")
             return None
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
@@ -195,7 +195,7 @@ class _CaseKeys:
         name = self._value.get("sink") or ""
         if isinstance(name, str):
             return name
-        self._wrong("sink", f"must be the name of a sink, got {_shown(name)}")
+        self._wrong("sink", f"must be the name of a sink, got {_excerpt(name)}")
         return ""
 
     def _wrong(self, key: str, message: str, hint: str = "") -> None:

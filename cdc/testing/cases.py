@@ -12,11 +12,11 @@ from typing import Any
 
 from cdc.flow.middle import Middle
 from cdc.lines.source import LineSource
-from cdc.planning import check_merges, check_rules
 from cdc.schema_json import schema_to_json
 from cdc.spec.check import check
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.spec.model import PipelineSpec
+from cdc.table_checks import check_merges, check_rules
 from cdc.testing.case import CaseResult, PipelineCase, case_from, error_from, name_of
 from cdc.testing.line_sink import LineSink
 from cdc.testing.memory import run_in_memory
@@ -64,7 +64,7 @@ def middle(spec: PipelineSpec, *, dead_letters: str = "") -> Middle:
         from cdc.transform.rule_cache import forget
 
         forget()
-    return compiled(spec)
+    return compile_spec(spec)
 
 
 class CaseSource(LineSource):
@@ -79,7 +79,7 @@ class CaseSource(LineSource):
         return iter(self._lines)
 
 
-def finished(case: PipelineCase, file: str = "pipeline.yaml", *, dead_letters: str = "") -> CaseResult:
+def finish_case(case: PipelineCase, file: str = "pipeline.yaml", *, dead_letters: str = "") -> CaseResult:
     """The result of a sound case; an error that stops it is in the result."""
     sink, error = LineSink(case.sink_tables), None
     try:
@@ -95,4 +95,4 @@ def _run(value: object, number: int) -> CaseResult:
         case = case_from(value, number)
     except Exception as raised:  # noqa: BLE001 - a mapping may do anything when it is looked at
         return CaseResult(name=name_of(value, number), output=[], schemas={}, error=error_from(raised))
-    return finished(case)
+    return finish_case(case)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
-from cdc.testing.cases import finished
+from cdc.testing.cases import finish_case
 from cdc.testing.comparing import differences
 from cdc.testing.suite import SUFFIX, read_suite, suite_file
 
@@ -26,5 +26,5 @@ def run_tests(file: str) -> Iterator[CaseOutcome]:
     tests = read_suite(pipeline, suite_file(pipeline))
     for test in tests:
         with TemporaryDirectory(prefix="cdc-test-") as folder:  # not among the letters of real runs
-            result = finished(test.case, pipeline, dead_letters=folder)
+            result = finish_case(test.case, pipeline, dead_letters=folder)
         yield CaseOutcome(test.where, test.case.name, tuple(differences(test, result)))

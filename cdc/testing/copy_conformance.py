@@ -15,8 +15,8 @@ from cdc import events as on
 from cdc import faults
 from cdc.block import LOGGED, ChangeBlock, Stream
 from cdc.errors import ChangeRefused
-from cdc.flow.copying import blocks_for, changes_for
 from cdc.flow.middle import Middle
+from cdc.flow.shadow_tables import changes_for, tables_for
 from cdc.schema import (
     Column,
     CreateShadow,
@@ -36,7 +36,8 @@ from cdc.sink import Sink, TaskAttempt
 from cdc.tables.states import TableState
 from cdc.tables.table_map import ExistingRows
 from cdc.testing.blocks import Row, block
-from cdc.testing.list_source import FailAt, ListSource
+from cdc.testing.crashes import FailAt
+from cdc.testing.list_source import ListSource
 from cdc.testing.memory import run_in_memory
 from cdc.testing.sink_harness import SinkHarness
 
@@ -80,10 +81,10 @@ class CopyConformance:
             _rows(schema, "3 new", streams=_LOG), _rows(schema, "1 new", streams=_ROWS),
         )  # fmt: skip
         beside = sink.shadows
-        assert _found(harness) == (["1 old", "2 stale", "3 new"] if beside else ["1 new"])
+        assert _ids_and_names(harness) == (["1 old", "2 stale", "3 new"] if beside else ["1 new"])
         _batch(harness.sink(), 2, [], _rows(schema, "3 new", streams=_ROWS))
         _batch(harness.sink(), 3, [SwapShadow(ORDERS)], _rows(schema, "4 new"))
-        assert _found(harness) == ["1 new", "3 new", "4 new"]
+        assert _ids_and_names(harness) == ["1 new", "3 new", "4 new"]
         _assert_nothing_beside(harness, sink)
 
     def test_a_copy_may_have_other_columns_and_another_key(self, harness: SinkHarness) -> None:
@@ -92,18 +93,18 @@ class CopyConformance:
         _batch(sink, 0, [CreateTable(ORDERS, KEYED)], _rows(KEYED, "1 old", "2 old"))
         _batch(sink, 1, [CreateShadow(ORDERS, OTHER)], _rows(OTHER, "1 new", streams=_ROWS))
         if sink.shadows:
-            assert _found(harness) == ["1 old", "2 old"]
+            assert _ids_and_names(harness) == ["1 old", "2 old"]
         _batch(sink, 2, [SwapShadow(ORDERS)], _rows(OTHER, "5 new", "6 more"))
-        assert [f"{row['id']} {row['title']}" for row in _all(harness)] == ["5 new", "6 more"]
+        assert [f"{row['id']} {row['title']}" for row in _sorted_rows(harness)] == ["5 new", "6 more"]
 
-    def test_a_copy_that_begins_anew_is_empty(self, harness: SinkHarness) -> None:
+    def test_a_copy_that_starts_over_is_empty(self, harness: SinkHarness) -> None:
         """Rows of the first shadow table go."""
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYLESS)], _rows(KEYLESS, "1 old"))
         for batch, row in enumerate(("2 first", "3 second"), start=1):
             _batch(sink, batch, [CreateShadow(ORDERS)], _rows(KEYLESS, row, streams=_ROWS))
         _batch(sink, 3, [SwapShadow(ORDERS)])
-        assert _found(harness) == ["3 second"]
+        assert _ids_and_names(harness) == ["3 second"]
 
     @pytest.mark.parametrize(
         "change",
@@ -130,7 +131,7 @@ class CopyConformance:
                     sink.apply(number, changes_for(sink, changes))
                 rows = [_rows(schema, f"{step} copied", streams=_ROWS)] if number == begin else []
                 _batch(harness.sink(), number, changes, *rows)
-            assert _found(harness) == [f"{step} copied"]
+            assert _ids_and_names(harness) == [f"{step} copied"]
             _assert_nothing_beside(harness, harness.sink())
 
     @_TABLES
@@ -145,7 +146,7 @@ class CopyConformance:
         ]  # fmt: skip
         run = run_in_memory(ListSource(items), harness.sink(), restarted=harness.sink, parallelism=2)
         assert run.batches == 3
-        assert _found(harness) == ["1 new", "3 new", "4 new"]
+        assert _ids_and_names(harness) == ["1 new", "3 new", "4 new"]
         _assert_nothing_beside(harness, harness.sink())
 
     @_TABLES
@@ -166,7 +167,7 @@ class CopyConformance:
         ])  # fmt: skip
         middle = Middle(existing_rows=ExistingRows.REPLACE)
         run_in_memory(source, harness.sink(), restarted=harness.sink, middle=middle, first_batch=2)
-        assert _found(harness) == ["1 new", "3 new", "4 new"]
+        assert _ids_and_names(harness) == ["1 new", "3 new", "4 new"]
         _assert_nothing_beside(harness, harness.sink())
 
 
@@ -191,7 +192,9 @@ def _batch(sink: Sink, batch: int, changes: Sequence[SchemaChange], *blocks: Cha
 def _blocks_for(sink: Sink, block: ChangeBlock) -> Iterator[ChangeBlock]:
     """A block of a table that is alone in its sink table: rows of a re-snapshot go to the shadow table alone."""
     shadowed = sink.shadows and block.streams != LOGGED
-    return blocks_for(sink, block, TableState.SHADOW if shadowed else TableState.SNAPSHOT, shadowed=shadowed)
+    state = TableState.SHADOW if shadowed else TableState.SNAPSHOT
+    places = tables_for(sink, block.table, state, block.streams, shadowed=shadowed)
+    return (replace(block, table=place) for place in places)
 
 
 def _rows(schema: TableSchema, *rows: str, streams: frozenset[Stream] = LOGGED) -> ChangeBlock:
@@ -202,11 +205,11 @@ def _rows(schema: TableSchema, *rows: str, streams: frozenset[Stream] = LOGGED) 
     return replace(block(ORDERS, schema, made), streams=streams)
 
 
-def _found(harness: SinkHarness) -> list[str]:
-    return [f"{row['id']} {row['name']}" for row in _all(harness)]
+def _ids_and_names(harness: SinkHarness) -> list[str]:
+    return [f"{row['id']} {row['name']}" for row in _sorted_rows(harness)]
 
 
-def _all(harness: SinkHarness) -> list[Row]:
+def _sorted_rows(harness: SinkHarness) -> list[Row]:
     rows = harness.rows(ORDERS)
     assert rows is not None
     return sorted(rows, key=lambda row: int(row["id"]))

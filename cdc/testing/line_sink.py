@@ -10,10 +10,10 @@ from cdc.block import ChangeBlock, RowKind
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.merge import find
-from cdc.flow.coerce import Coercion
 from cdc.lines.format import block_lines, change_line
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, Sink, TaskAttempt
+from cdc.sink_columns import Coercion
 from cdc.types.common import common_type
 
 _COERCION = Coercion()
@@ -49,7 +49,7 @@ class LineSink(Sink):
         name, lines, kinds = f"{task.batch}/{task.partition}/{task.attempt}", list[str](), list[int]()
         table = None
         for found in blocks:
-            block = self._fitted(found)
+            block = self._coerced(found)
             table = block.table
             lines += [line.rstrip("\n") for line in block_lines(block)]
             kinds += block.kinds.to_pylist()
@@ -77,7 +77,7 @@ class LineSink(Sink):
         """No language of statements; the changes say it all."""
         return ()
 
-    def _fitted(self, block: ChangeBlock) -> ChangeBlock:
+    def _coerced(self, block: ChangeBlock) -> ChangeBlock:
         """The values of a block in the types that a table which was there before has for them."""
         there = self.tables.get(block.table)
         if block.table not in self._before or there is None:

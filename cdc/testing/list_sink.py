@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution.apply import apply_change
-from cdc.evolution.merge import find, merged, same_key
+from cdc.evolution.merge import find, merge_schemas, same_key
 from cdc.schema import (
     AddColumn,
     CreateShadow,
@@ -58,10 +58,18 @@ class ListSink(Sink):
         """The table's rows in the order of their insertion. Raises KeyError when there is no such table."""
         return list(self._rows[table])
 
+    def fill(self, table: TableId, schema: TableSchema, rows: list[Row]) -> None:
+        """Make a table with rows, as somebody did before any pipeline came."""
+        self._set_table(table, schema, list(rows))
+
     @property
     def tables(self) -> set[TableId]:
         """The tables that exist."""
         return set(self._rows)
+
+    def holds_rows(self, table: TableId) -> bool:
+        """Whether a table has rows."""
+        return bool(self._rows.get(table))
 
     def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
         """Tables of these that do not exist."""
@@ -101,7 +109,7 @@ class ListSink(Sink):
         """Apply one row image: an insert of a key that is there replaces it, a delete of no row does nothing."""
         rows, own = self._rows[table], self._schemas[table].primary_key
         key = own or tuple(row)
-        at = next((index for index, there in enumerate(rows) if _same(there, row, key)), None)
+        at = next((index for index, there in enumerate(rows) if _same_key(there, row, key)), None)
         if at is not None and (own or symbol in ("-U", "-D")):
             del rows[at]
         if symbol in ("+I", "+U"):
@@ -127,20 +135,25 @@ class ListSink(Sink):
     def _apply(self, change: SchemaChange) -> None:
         rows, there = self._rows.get(change.table), self._schemas.get(change.table)
         match change:
-            case CreateTable(table=table, schema=schema):
-                self._put(table, schema if there is None else merged(there, schema), rows or [])
+            case CreateTable(table=table, schema=schema) if there and there.primary_key != schema.primary_key:
+                raise ChangeRefused(f"the table is there, with the key {there.primary_key}", where=str(table))
+            case CreateTable(table=table, schema=schema) if there is None:
+                self._set_table(table, schema, [])
             case DropShadow(table=table):
                 self._drop(shadow_of(table))
             case _ if rows is None or there is None:
                 raise ChangeRefused("the table does not exist", where=str(change.table))
+            case CreateTable(table=table, schema=schema):
+                merged = merge_schemas(there, schema)
+                self._set_table(table, merged, [dict.fromkeys(merged.names) | row for row in rows])
             case CreateShadow(table=table, schema=schema):
-                self._put(shadow_of(table), schema or there, [])
+                self._set_table(shadow_of(table), schema or there, [])
             case SwapShadow(table=table):
-                self._put(table, self._schemas.pop(shadow_of(table)), self._rows.pop(shadow_of(table)))
+                self._set_table(table, self._schemas.pop(shadow_of(table)), self._rows.pop(shadow_of(table)))
             case RenameTable(table=table, new_table=new_table):
                 self._drop(shadow_of(table))
                 self._drop(table)
-                self._put(new_table, there, rows)
+                self._set_table(new_table, there, rows)
             case DropTable(table=table):
                 self._drop(shadow_of(table))
                 self._drop(table)
@@ -150,9 +163,9 @@ class ListSink(Sink):
             case _ if not _shows(there, change):
                 after = apply_change(there, change)
                 assert after is not None, "only DropTable leads to no table"
-                self._put(change.table, after, [_changed(row, change) for row in rows])
+                self._set_table(change.table, after, [_changed(row, change) for row in rows])
 
-    def _put(self, table: TableId, schema: TableSchema, rows: list[Row]) -> None:
+    def _set_table(self, table: TableId, schema: TableSchema, rows: list[Row]) -> None:
         self._schemas[table], self._rows[table] = schema, rows
 
     def _drop(self, table: TableId) -> None:
@@ -177,7 +190,7 @@ def _unpickled(number: int) -> ListSink:
     return _ALL[number]
 
 
-def _same(there: Row, row: Row, names: tuple[str, ...]) -> bool:
+def _same_key(there: Row, row: Row, names: tuple[str, ...]) -> bool:
     return all(there[name] == row[name] for name in names)
 
 

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
 
 from cdc import events as on
 from cdc.block import ChangeBlock
 from cdc.schema import CreateTable, DropTable, SchemaChange, TableId, TableSchema
 from cdc.source import Count, Limits, Offset, Report, Source, Split
-
-
-class FailAt(Enum):
-    """A crash written down in the input: `run_in_memory` dies at this step of its batch, then starts again.
-
-    Rows are prepared and no decision is written; the decision is written and nothing is committed; everything is
-    committed and nobody noted it. The values are points of `cdc.faults`.
-    """
-
-    PREPARED = "after-prepare"
-    DECIDED = "after-decide"
-    COMMITTED = "after-commit"
+from cdc.testing.crashes import FailAt
 
 
 class ListSource(Source):

@@ -32,6 +32,7 @@ from cdc.schema import (
 from cdc.sink import KeylessRows, Sink, StoredTable
 from cdc.testing.blocks import Row, block
 from cdc.testing.copy_conformance import CopyConformance, in_place
+from cdc.testing.crashes import FailAt
 from cdc.testing.delivery_conformance import (
     ID,
     KEYED,
@@ -46,7 +47,7 @@ from cdc.testing.delivery_conformance import (
     prepare,
     row,
 )
-from cdc.testing.list_source import FailAt, ListSource
+from cdc.testing.list_source import ListSource
 from cdc.testing.memory import run_in_memory
 from cdc.testing.sink_harness import SinkHarness
 
@@ -308,7 +309,7 @@ def assert_read_back(sink: Sink, written: ChangeBlock) -> None:
     assert found is not None
     assert not isinstance(found, str)
     stored: StoredTable = found
-    expected = stored.stored(written.rows)
+    expected = stored.as_stored(written.rows)
     keys = expected.select(["id"]).slice(1)
     for asked, wanted in ((None, expected), (keys, expected.slice(1))):
         batches = list(stored.rows(asked))

@@ -234,7 +234,7 @@ def read(source: Source, start: Offset, end: Offset, parallelism: int = 1) -> Re
     reports: list[dict[str, Any]] = []
     splits = source.splits(start, end, parallelism)
     blocks = tuple(block for split in splits for block in source.read(split, _ignore, reports.append))
-    source.decided(reports)
+    source.store_reports(reports)
     return ReadBatch(start, end, changes, blocks)
 
 

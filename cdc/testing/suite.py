@@ -97,7 +97,7 @@ class _Suite:
 
     def tests(self, pipeline: str) -> Iterator[PipelineTest]:
         """The tests that are sound; `pipeline` is the text of the pipeline file."""
-        self._known(self._plain, (), ("version", "variables", "tests"))
+        self._check_keys(self._plain, (), ("version", "variables", "tests"))
         if self._plain.get("version") != VERSION:
             self._wrong(("version",), f"must be {VERSION}, the version of this format that there is")
         variables = {**os.environ, **self._variables()}
@@ -123,7 +123,7 @@ class _Suite:
         if not isinstance(test, dict):
             self._wrong(path, "must be a mapping with `name`, `input` and `output`")
             return None
-        self._known(test, path, _TEST_KEYS)
+        self._check_keys(test, path, _TEST_KEYS)
         if not any(key in test for key in _EXPECTED):
             self._wrong(path, "expects nothing", f"say what has to come out: {', '.join(_EXPECTED)}")
         for key, kind, expected in (("output", list, "a list of lines"), ("schemas", dict, "a mapping of tables")):
@@ -161,12 +161,12 @@ class _Suite:
         if error is None:
             return None
         if isinstance(error, dict) and all(isinstance(text, str) for text in error.values()):
-            self._known(error, path, ERROR_KEYS)
+            self._check_keys(error, path, ERROR_KEYS)
             return error
         self._wrong(path, f"must be a mapping of {', '.join(ERROR_KEYS)} to texts")
         return None
 
-    def _known(self, given: Mapping[str, Any], path: tree.Path, keys: tuple[str, ...]) -> None:
+    def _check_keys(self, given: Mapping[str, Any], path: tree.Path, keys: tuple[str, ...]) -> None:
         for key in given:
             if key not in keys:
                 self._wrong((*path, key), "unknown key", f"known: {', '.join(keys)}", key=True)

@@ -14,7 +14,7 @@ _PLAIN: dict[exp.DType, Kind] = {
     _D.TEXT: Kind.STRING, _D.JSON: Kind.JSON, _D.DATE: Kind.DATE,
 }  # fmt: skip
 _WITH_LENGTH: dict[exp.DType, tuple[Kind, Kind, int]] = {
-    _D.CHAR: (Kind.CHAR, Kind.CHAR, 255),
+    _D.CHAR: (Kind.CHAR, Kind.STRING, 255),
     _D.VARCHAR: (Kind.VARCHAR, Kind.STRING, 65_535),
     _D.BINARY: (Kind.BINARY, Kind.BYTES, 255),
     _D.VARBINARY: (Kind.VARBINARY, Kind.BYTES, 65_535),
@@ -26,7 +26,7 @@ _WITH_FRACTION: dict[exp.DType, Kind] = {
 
 
 def cast_type(tree: exp.DataType) -> DataType | str:
-    """The type, or why it cannot be cast to. TIMESTAMP without digits has 6, TIME 0, DECIMAL (10, 0)."""
+    """The type, or why it cannot be cast to. Alone TIMESTAMP has 6 digits, TIME 0, DECIMAL (10, 0); CHAR is STRING."""
     kind = tree.this
     numbers = [param.this.name for param in tree.expressions if isinstance(param, exp.DataTypeParam)]
     if len(numbers) != len(tree.expressions) or not all(number.isdigit() for number in numbers):
@@ -52,7 +52,7 @@ def _decimal(precision: int, scale: int = 0) -> DataType | str:
 def _text(kind: exp.DType, lengths: list[int]) -> DataType | str:
     with_length, without, most = _WITH_LENGTH[kind]
     if not lengths:
-        return DataType(without, 1 if without is Kind.CHAR else None)
+        return DataType(without)
     if not 1 <= lengths[0] <= most:
         return f"{with_length}({lengths[0]}): a length from 1 to {most}"
     return DataType(with_length, lengths[0])

@@ -10,12 +10,11 @@ from typing import Protocol
 from cdc.schema import TableSchema
 from cdc.transform import operators
 from cdc.transform.catalogue import FUNCTIONS, nested
-from cdc.transform.catalogue.function import is_shown
 from cdc.transform.conversions import convertible
 from cdc.transform.patterns import similar_to_regex
 from cdc.transform.syntax import Cast, ExpressionError, Interval, Literal, Mistake, Name, Node, Span, names
 from cdc.transform.typed import Typed, call, cast, literal, mistake
-from cdc.transform.types import BIGINT, BOOLEAN, STRING, IntervalType, NullType, SqlType, is_text
+from cdc.transform.types import BIGINT, BOOLEAN, STRING, IntervalType, NullType, SqlType, is_shown, is_text
 
 METADATA: dict[str, tuple[SqlType, bool]] = {
     "__namespace_name__": (STRING, True),
@@ -147,12 +146,12 @@ def _unknown(args: list[Typed]) -> bool:
     return any(arg.op != "literal" for arg in args)
 
 
-def _text(name: str, arg: Typed) -> Typed:
-    if isinstance(arg.type, NullType):
-        return cast(arg, STRING)
-    if not is_text(arg.type):
-        raise mistake(arg.span, f"{name} compares text, got {arg.type}", "CAST(... AS STRING) makes it text")
-    return arg
+def _text(name: str, arg: Typed, does: str = "compares") -> Typed:
+    if is_text(arg.type):
+        return arg
+    if not (is_shown(arg.type) or isinstance(arg.type, NullType)):
+        raise mistake(arg.span, f"{name} {does} text, got {arg.type}", "CAST(... AS STRING) makes it text")
+    return cast(arg, STRING)
 
 
 def _escape(args: list[Typed]) -> str | None:
@@ -166,10 +165,7 @@ def _escape(args: list[Typed]) -> str | None:
 
 
 def _join(args: list[Typed], span: Span) -> Typed:
-    for arg in args:
-        if not (is_shown(arg.type) or isinstance(arg.type, NullType)):
-            raise mistake(arg.span, f"|| joins text, got {arg.type}", "CAST(... AS STRING) makes it text")
-    return call("||", STRING, [arg if is_text(arg.type) else cast(arg, STRING) for arg in args], span)
+    return call("||", STRING, [_text("||", arg, "joins") for arg in args], span)
 
 
 def _between(args: list[Typed], span: Span) -> Typed:

@@ -48,9 +48,9 @@ class CompiledRule(Computation):
         rule says `fail`.
         """
         if len(block) == 0 or (self.statement is None and not self.rule.soft_delete and self._same_columns):
-            return self._made(block, None, [], now)
-        rows, computed = self._evaluated(block, now, counts)
-        return self._made(block, rows, computed, now)
+            return self._build_block(block, None, [], now)
+        rows, computed = self._evaluate(block, now, counts)
+        return self._build_block(block, rows, computed, now)
 
     def close(self) -> None:
         """Let its statement go; it is not used any more."""
@@ -64,7 +64,7 @@ class CompiledRule(Computation):
     def _same_columns(self) -> bool:
         return all(output.passes for output in self.outputs)
 
-    def _evaluated(
+    def _evaluate(
         self, block: ChangeBlock, now: datetime.datetime, counts: Counts | None
     ) -> tuple[np.ndarray | None, list[pa.Array]]:
         """Numbers of the rows that pass (None for all), and the computed columns of those rows."""
@@ -89,7 +89,7 @@ class CompiledRule(Computation):
         rows = arrays[0].to_numpy(zero_copy_only=False)
         return (None if len(rows) == len(block) else rows), arrays[1:]
 
-    def _made(
+    def _build_block(
         self, block: ChangeBlock, rows: np.ndarray | None, computed: list[pa.Array], now: datetime.datetime
     ) -> ChangeBlock:
         indices = None if rows is None else pa.array(rows, pa.int32())

@@ -44,7 +44,7 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
         Expression(output.column.name, output.sql, _sql(rule, output, translator), _secret(rule, output.node))
         for output in computed
     )
-    whole = _whole(rule, computed, translator, names)
+    whole = _array_calls(rule, computed, translator, names)
     condition_ = None if wanted is None else _condition(rule, wanted, translator)
     statement = None
     if expressions or condition_ is not None:
@@ -71,7 +71,7 @@ def _sql(rule: Rule, output: OutputColumn, translator: Translator) -> str:
         raise SpecError([text_of(rule).problem(each) for each in error.mistakes]) from error
 
 
-def _whole(
+def _array_calls(
     rule: Rule, computed: Sequence[OutputColumn], translator: Translator, names: Sequence[str]
 ) -> dict[int, Whole]:
     """Computed columns that are calls of functions on arrays, by their number; not those without any column in them."""

@@ -30,7 +30,7 @@ class Expression:
     secret: bool = False
 
     @property
-    def what(self) -> str:
+    def display_name(self) -> str:
         """The computation's name, for messages."""
         return f"column {self.column}" if self.column else "the filter"
 

@@ -116,7 +116,7 @@ def cast_sql(sql: str, source: SqlType, to: SqlType, *, safe: bool) -> str:
         plain = f"CASE WHEN json_type({sql}) = 'VARCHAR' THEN json_extract_string({sql}, '$') ELSE {sql} END"
         return cast_sql(f"({plain})", DataType(Kind.STRING), to, safe=safe)
     if is_text(to):
-        return _cut(_to_text(sql, source, safe=safe), source, to)
+        return _truncate_sql(_to_text(sql, source, safe=safe), source, to)
     made = _from_text(sql, to, safe=safe) if is_text(source) or is_wide(source) else _between(sql, source, to, word)
     return _cut_bytes(made, source, to)
 
@@ -128,7 +128,7 @@ def _cut_bytes(sql: str, source: DataType, to: DataType) -> str:
     return sql if short else f"array_slice({sql}, 1, {to.length})"
 
 
-def _cut(sql: str, source: DataType, to: DataType) -> str:
+def _truncate_sql(sql: str, source: DataType, to: DataType) -> str:
     short = to.length is None or (source.kind in (Kind.CHAR, Kind.VARCHAR) and (source.length or 1) <= to.length)
     return sql if short else f"left({sql}, {to.length})"
 

@@ -77,7 +77,7 @@ class Engine:
             )  # fmt: skip
         for setting in (
             f"TimeZone = '{zone}'", "ieee_floating_point_ops = false", f"memory_limit = '{MEMORY}'",
-            "enable_external_access = false", "autoinstall_known_extensions = false",
+            "enable_external_access = false", "enable_progress_bar = false", "autoinstall_known_extensions = false",
             "autoload_known_extensions = false",
             # Parts that are written twice would be computed once, ahead of the TRY or CASE that guards them.
             "disabled_optimizers = 'common_subexpressions'", "lock_configuration = true",

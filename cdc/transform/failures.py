@@ -24,12 +24,12 @@ class Counts:
     Attributes:
         values: how many are NULL.
         left_out: how many rows were left out, each counted for the first expression that failed on it.
-        letters: those rows, until somebody takes them.
+        dead_letters: those rows, until somebody takes them.
     """
 
     values: Counter[tuple[TableId, str]] = field(default_factory=Counter)
     left_out: Counter[tuple[TableId, str]] = field(default_factory=Counter)
-    letters: list[DeadLetter] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
 
 
 def tolerant(
@@ -39,7 +39,7 @@ def tolerant(
     """The result of a batch of which some value failed. Raises TransformError unless the rule says `null`."""
     filter_ = compiled.filter
     if compiled.rule.on_error != "null":
-        raise _named(compiled, block, batch, error)
+        raise _locate_failure(compiled, block, batch, error)
     found = counts if counts is not None else Counts()
     where = f"TRY({filter_.sql})" if filter_ is not None else None
     select = [*(['"__row"'] if filter_ is not None else []), *(f"TRY({each.sql})" for each in compiled.expressions)]
@@ -60,7 +60,9 @@ def _failing(engine: Engine, expression: Expression, where: str | None, batch: p
         return int(statement.run(batch).column(0)[0].as_py())
 
 
-def _named(compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed) -> TransformError:
+def _locate_failure(
+    compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed
+) -> TransformError:
     """The error with its row and expression, found by halving the batch."""
     filter_ = compiled.filter
     where = filter_.sql if filter_ is not None else None
@@ -69,15 +71,15 @@ def _named(compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, err
         attempts.insert(0, (filter_, ['"__row"'], where))
     for expression, select, condition in attempts:
         with compiled.engine.prepare(select, condition, batch.schema) as statement:
-            row, reason = _first(statement, batch)
+            row, reason = _first_failing_row(statement, batch)
         if row is not None:
             if expression.secret:
                 reason = SECRET
-            return explain(compiled, block, row, expression.what, expression.text, reason)
+            return explain(compiled, block, row, expression.display_name, expression.text, reason)
     return explain(compiled, block, None, "the rule", "", str(error))
 
 
-def _first(statement: PreparedStatement, batch: pa.RecordBatch) -> tuple[int | None, str]:
+def _first_failing_row(statement: PreparedStatement, batch: pa.RecordBatch) -> tuple[int | None, str]:
     """The first row that fails, and what the engine says of it; (None, '') when none does."""
 
     def failure(start: int, count: int) -> str | None:
@@ -102,7 +104,7 @@ def _first(statement: PreparedStatement, batch: pa.RecordBatch) -> tuple[int | N
 
 
 def explain(
-    compiled: Computation, block: ChangeBlock, row: int | None, what: str, text: str, reason: str
+    compiled: Computation, block: ChangeBlock, row: int | None, display_name: str, text: str, reason: str
 ) -> TransformError:
     """The error that the user is told: table, key, column, expression and the next step; never a masked value."""
     masked = {mask.column.casefold() for mask in compiled.rule.masks}
@@ -110,7 +112,7 @@ def explain(
         f"{name}={'(masked)' if name.casefold() in masked else block.rows.column(name)[row].as_py()}"
         for name in (block.schema.primary_key if row is not None else ())
     )
-    where = f"{compiled.rule.name}: table {block.table}, {what}"
+    where = f"{compiled.rule.name}: table {block.table}, {display_name}"
     at = block.position_text(block.sequence[row].as_py()) if row is not None else ""
     place = f" of the row {key}" if key else f" of the row at {at}" if at else ""
     hint = "guard it with TRY_CAST or CASE, or set on-error: null or dead-letter for the rule"

@@ -38,8 +38,8 @@ def without_failing(
     if not failing:
         raise explain(compiled, block, None, "the rule", "", str(error)) from error
     found = counts if counts is not None else Counts()
-    for letter, column in _letters(compiled, block, failing):
-        found.letters.append(letter)
+    for letter, column in _dead_letters(compiled, block, failing):
+        found.dead_letters.append(letter)
         found.left_out[block.table, column] += 1
     kept = np.setdiff1d(np.arange(batch.num_rows, dtype=np.int64), np.fromiter(failing, np.int64))
     try:
@@ -82,7 +82,7 @@ def _reasons(engine: Engine, expression: Expression, batch: pa.RecordBatch, rows
             yield reason
 
 
-def _letters(compiled: Computation, block: ChangeBlock, failing: _Failing) -> Iterator[tuple[DeadLetter, str]]:
+def _dead_letters(compiled: Computation, block: ChangeBlock, failing: _Failing) -> Iterator[tuple[DeadLetter, str]]:
     """One for each row that is new or changed, and the column (the filter's is empty) that it is counted for."""
     hidden = _hidden(compiled)
     passing = [output.node.value for output in compiled.outputs if output.passes]

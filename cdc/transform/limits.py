@@ -42,17 +42,17 @@ def in_range(sql: str, kind: SqlType) -> str:
 
 def bounded(sql: str, node: Typed) -> str:
     """SQL of an expression that fails where no sink can hold its value, unless that was there before."""
-    return sql if _chosen(node) else in_range(sql, node.type)
+    return sql if _is_uncomputed(node) else in_range(sql, node.type)
 
 
-def _chosen(node: Typed) -> bool:
+def _is_uncomputed(node: Typed) -> bool:
     """Whether a value is one of the row's or the rule's own, and computed of nothing: what was there may stay."""
     if node.op == "CASE":
-        return all(map(_chosen, (*node.args[1::2], node.args[-1])))
+        return all(map(_is_uncomputed, (*node.args[1::2], node.args[-1])))
     if node.op in ("COALESCE", "GREATEST", "LEAST"):
-        return all(map(_chosen, node.args))
+        return all(map(_is_uncomputed, node.args))
     widened = node.op == "cast" and kind_of(node.args[0].type) in REALS and kind_of(node.type) is Kind.DOUBLE
-    return node.op in ("literal", "column") or (widened and _chosen(node.args[0]))
+    return node.op in ("literal", "column") or (widened and _is_uncomputed(node.args[0]))
 
 
 def is_json(sql: str) -> str:

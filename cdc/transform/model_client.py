@@ -145,7 +145,7 @@ class ModelClient:
         except TimeoutError as error:
             raise self._unavailable(f"no answer within {self._model.timeout_s:g} s") from error
         except (httpx.HTTPError, OSError) as error:
-            raise self._unsent(error) from error
+            raise self._unsent_error(error) from error
         if status != 200:
             raise self._refusal(status, text)
         try:
@@ -165,7 +165,7 @@ class ModelClient:
                     raise self._strange(f"at most {_LONGEST_ANSWER >> 20} MiB")
         return response.status_code, bytes(found)
 
-    def _unsent(self, error: Exception) -> CdcError:
+    def _unsent_error(self, error: Exception) -> CdcError:
         """The error for a request that got no answer."""
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):

@@ -56,7 +56,7 @@ class LoadedModel:
         """Begin a task; without `answers` nothing is asked, and all is NULL."""
         self._answers, self._refused, self._stopped = answers, {}, None
 
-    def stopped(self) -> CdcError | None:
+    def take_error(self) -> CdcError | None:
         """The error that ended the questions, once: the server does not answer, or refuses all. No fault of a value."""
         error, self._stopped = self._stopped, None
         return error
@@ -90,7 +90,7 @@ class LoadedModel:
         types = (BYTES if self.form.kind == "image" else STRING, *(kind for _, kind in self.form.more))
         arguments = tuple(map(engine_type, types))
         return EngineFunction(
-            engine_name(self.op), arguments, engine_type(self.form.result), self._on_arrays, self.stopped
+            engine_name(self.op), arguments, engine_type(self.form.result), self._on_arrays, self.take_error
         )
 
     def _on_arrays(self, *arrays: pa.ChunkedArray) -> pa.Array:
@@ -102,7 +102,7 @@ class LoadedModel:
             raise ValueError("cdc: the model was asked in vain")
         keys = {question: self._key(question) for question in questions if question is not None}
         try:
-            self._ask(answers, {question: key for question, key in keys.items() if answers.get(key) is None})
+            self._ask_questions(answers, {question: key for question, key in keys.items() if answers.get(key) is None})
         except CdcError as error:
             self._stopped = error
             raise ValueError(f"cdc: {error}") from error
@@ -118,7 +118,7 @@ class LoadedModel:
         further = b"\0".join([b"", *(str(each).encode() for each in more)])
         return hashlib.sha256(self._identity + b"\0" + data + further).hexdigest()
 
-    def _ask(self, answers: Answers, keys: dict[Question, str]) -> None:
+    def _ask_questions(self, answers: Answers, keys: dict[Question, str]) -> None:
         """Ask these questions and put down the answers. Raises the first error that is about none of them."""
         questions = [question for question, key in keys.items() if key not in self._refused]
         if not questions:
@@ -134,7 +134,7 @@ class LoadedModel:
 
         async def ask_next(client: ModelClient) -> None:
             for part in waiting:
-                self._put(answers, keys, await self._answered(client, part))
+                self._store_answers(answers, keys, await self._answered(client, part))
                 answers.save_now_and_then()
 
         try:
@@ -144,7 +144,7 @@ class LoadedModel:
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from failed
 
-    def _put(
+    def _store_answers(
         self, answers: Answers, keys: dict[Question, str], made: list[tuple[Question, Answer | InputRefused]]
     ) -> None:
         for question, answer in made:

@@ -16,7 +16,6 @@ from cdc.transform.types import (
     DATE,
     DIGITS,
     DOUBLE,
-    FLOAT,
     MOMENTS,
     STRING,
     Array,
@@ -24,13 +23,16 @@ from cdc.transform.types import (
     Map,
     NullType,
     RowType,
+    SqlType,
     common_integer,
     common_number,
+    common_real,
     common_type,
     decimal,
     digits,
     is_integer,
     is_number,
+    is_shown,
     is_text,
     is_wide,
     kind_of,
@@ -152,9 +154,8 @@ def arithmetic(op: str, left: Typed, right: Typed, span: Span) -> Typed:
         common_integer([decimal(1, 0)])
     ]
     if any(kind_of(kind) in REALS for kind in kinds):
-        small = all(kind_of(kind) is Kind.FLOAT or is_integer(kind) for kind in kinds)
-        kind = FLOAT if small else DOUBLE
-        return call(op, kind, [cast(left, kind), cast(right, kind)], span, fails=True)
+        real = common_real(kinds)
+        return call(op, real, [cast(left, real), cast(right, real)], span, fails=True)
     left, right = cast(left, kinds[0]), cast(right, kinds[-1])
     if all(is_integer(kind) for kind in kinds):
         common = common_integer(kinds)
@@ -242,7 +243,7 @@ def negative(args: list[Typed], span: Span) -> Typed:
 
 
 def one_of(what: str, args: list[Typed], span: Span) -> tuple[DataType | Array | Map | RowType | NullType, list[Typed]]:
-    """The common type of alternatives, and each converted to it."""
+    """The common type of values, and each converted to it."""
     known = [arg for arg in args if not isinstance(arg.type, NullType)]
     first = next((arg for arg in known if not (arg.op == "literal" and isinstance(arg.value, str))), None)
     args = [_adapted(arg, first.type) if first is not None and not is_text(first.type) else arg for arg in args]
@@ -253,10 +254,22 @@ def one_of(what: str, args: list[Typed], span: Span) -> tuple[DataType | Array |
     return kind, [cast(arg, kind) for arg in args]
 
 
+def _alternatives(what: str, args: list[Typed], span: Span) -> tuple[SqlType, list[Typed]]:
+    """The type of values of which one is chosen, and each converted to it, as Flink CDC does: where one is text all
+    are, and FLOAT with integers is FLOAT."""
+    kinds = [arg.type for arg in args if not isinstance(arg.type, NullType)]
+    if any(map(is_text, kinds)) and not all(map(is_text, kinds)) and all(map(is_shown, kinds)):
+        return STRING, [cast(arg, STRING) for arg in args]
+    if any(kind_of(kind) is Kind.FLOAT for kind in kinds) and all(map(is_number, kinds)):
+        real = common_real(kinds)
+        return real, [cast(arg, real) for arg in args]
+    return one_of(what, args, span)
+
+
 def case(args: list[Typed], span: Span) -> Typed:
     """CASE: conditions and values in turn, the value of ELSE at the end."""
     conditions = [condition(arg, "WHEN") for arg in args[:-1:2]]
-    kind, values = one_of("CASE", [*args[1::2], args[-1]], span)
+    kind, values = _alternatives("CASE", [*args[1::2], args[-1]], span)
     mixed = [each for pair in zip(conditions, values, strict=False) for each in pair]
     return call("CASE", kind, [*mixed, values[-1]], span, nullable=any(value.nullable for value in values))
 
@@ -268,7 +281,7 @@ def if_(args: list[Typed], span: Span) -> Typed:
 
 def coalesce(args: list[Typed], span: Span) -> Typed:
     """COALESCE and IFNULL: the first that is not NULL."""
-    kind, values = one_of("COALESCE", args, span)
+    kind, values = _alternatives("COALESCE", args, span)
     return call("COALESCE", kind, values, span, nullable=all(value.nullable for value in values))
 
 

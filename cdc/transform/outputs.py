@@ -60,7 +60,7 @@ def outputs(rule: Rule, scope: Scope) -> list[OutputColumn]:
             ]
             continue
         try:
-            _put(found, _item(item, scope, masked, text, fallible=rule.on_error == "null"))
+            _append_or_replace(found, _item(item, scope, masked, text, fallible=rule.on_error == "null"))
         except ExpressionError as error:
             mistakes += error.mistakes
     if mistakes:
@@ -68,7 +68,7 @@ def outputs(rule: Rule, scope: Scope) -> list[OutputColumn]:
     return found
 
 
-def _put(found: list[OutputColumn], output: OutputColumn) -> None:
+def _append_or_replace(found: list[OutputColumn], output: OutputColumn) -> None:
     """Append, or replace the column of that name at its place."""
     for number, each in enumerate(found):
         if each.column.name.casefold() == output.column.name.casefold():
@@ -82,10 +82,10 @@ def _source(column: Column, masked: dict[str, Typed], rule: Rule) -> OutputColum
     node = masked.get(column.name)
     if node is None:
         return OutputColumn(column, plain, column.name, column.name)
-    return OutputColumn(_hidden(column, node), node, _written(rule, column.name), column.name)
+    return OutputColumn(_hidden(column, node), node, _mask_text(rule, column.name), column.name)
 
 
-def _written(rule: Rule, column: str) -> str:
+def _mask_text(rule: Rule, column: str) -> str:
     """A mask as the call that it is: `MASK(email, 4)`."""
     mask = next(each for each in rule.masks if each.column.casefold() == column.casefold())
     return f"{mask.function}({column}{'' if mask.number is None else f', {mask.number}'})"
@@ -162,18 +162,18 @@ def resulting_schema(rule: Rule, source: TableSchema, found: Sequence[OutputColu
     """The schema of the rule's rows, with its key. Raises SpecError when a key column is not among them."""
     by_name = {output.column.name.casefold(): output.column.name for output in found}
     if rule.primary_keys:
-        keys = tuple(_named(by_name, key, rule.keys_text) for key in rule.primary_keys)
+        keys = tuple(_find_column(by_name, key, rule.keys_text) for key in rule.primary_keys)
     else:
         keys = tuple(_carried(key, found, by_name, rule) for key in source.primary_key)
     for key in rule.partition_keys:
-        _named(by_name, key, rule.partition_text)
+        _find_column(by_name, key, rule.partition_text)
     made = tuple(
         replace(output.column, nullable=False) if output.column.name in keys else output.column for output in found
     )
     return TableSchema(made, keys, source.comment)
 
 
-def _named(by_name: dict[str, str], key: str, text: SqlText | None) -> str:
+def _find_column(by_name: dict[str, str], key: str, text: SqlText | None) -> str:
     if key.casefold() not in by_name:
         where = text or SqlText(key)
         raise SpecError([missing_key(where, key, by_name.values())])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_KEPT = "|*+?(){}[]^-"
+_SPECIAL = "|*+?(){}[]^-"
 
 
 def similar_to_regex(pattern: str, escape: str | None) -> str:
@@ -25,7 +25,7 @@ def similar_to_regex(pattern: str, escape: str | None) -> str:
             result += ".*" if char == "%" else "."
         else:
             inside = char == "["
-            result += char if char in _KEPT and char not in "^-" else re.escape(char)
+            result += char if char in _SPECIAL and char not in "^-" else re.escape(char)
         position += 1
     if inside:
         raise ValueError("has a [ that is never closed")

@@ -61,6 +61,10 @@ DIFFERENCES: tuple[tuple[str, str, str], ...] = (
     ("CAST(10 AS DECIMAL(3, 1)) / 3", "3.333333333333", "3.300000000000 (cut to the digits of the dividend)"),
     ("CAST('abcdef' AS VARCHAR(3))", "abc", "abcdef (a STRING)"),
     ("CAST('yes' AS BOOLEAN)", "TRUE", "FALSE"),
+    ("CAST(CAST('21:45:03' AS TIME(6)) AS STRING)", "21:45:03.000000", "21:45:03"),
+    ("DATE '2024-02-28' + INTERVAL '12' HOUR", "2024-02-28T12:00:00", "2024-02-28 (a DATE)"),
+    ("CAST(TIME '23:30:00' + INTERVAL '2' HOUR AS STRING)", "25:30:00", "01:30:00"),
+    ("REGEXP_EXTRACT('a', 'a', 1)", "an error", "NULL"),
     ("CAST(' 5 ' AS DECIMAL(3, 0))", "5", "NULL"),
     ("CAST('1.2349999' AS DECIMAL(4, 2))", "1.23", "1.24 (rounded to four digits first)"),
     ("TRY_CAST(300 AS TINYINT)", "NULL", "44"),
@@ -109,7 +113,7 @@ Nothing is rounded silently: decimals compute with up to 38 digits, and a result
 | `t + INTERVAL '1' DAY`, `INTERVAL '1 02:03' DAY TO MINUTE` | YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND |
 | `a \\|\\| b` | joined text; NULL when one is |
 | `a[1]`, `m['k']`, `r[1]`, `v['k']`, `v[1]` | element, value, field, part of JSON; NULL when there is none |
-| `CASE WHEN c THEN x ELSE y END`, `CASE v WHEN ...` | the first that is true |
+| `CASE WHEN c THEN x ELSE y END`, `CASE v WHEN ...`, `IF`, `COALESCE` | the first that holds; all text where one is |
 | `CAST(x AS type)`, `TRY_CAST(x AS type)` | fails, or NULL, when the value does not fit |
 | `DATE '...'`, `TIMESTAMP '...'`, `x'0AFF'`, `'it''s'` | constants |
 
@@ -122,7 +126,7 @@ Nothing is rounded silently: decimals compute with up to 38 digits, and a result
 | text | number | the whole text, blanks around allowed |
 | text | BOOLEAN | true, t, yes, y, 1 and false, f, no, n, 0 in any case |
 | number, BOOLEAN | each other | not 0 is true; 1 and 0 |
-| any | VARCHAR(n), CHAR(n) | cut to n characters |
+| any | VARCHAR(n), CHAR(n) | cut to n characters; CHAR and VARCHAR alone are STRING |
 | TIMESTAMP, TIMESTAMP_LTZ | text | `2024-01-31 03:04:05.678`, as many digits as the type; LTZ in the session's zone |
 | text | DATE, TIME, TIMESTAMP | `2024-01-31`, `-838:59:59.5`, `2024-01-31 03:04:05.678`, with a blank or `T` |
 | text | TIMESTAMP_LTZ | the same, in the session's zone unless it ends in `Z` or `+02:00` |
@@ -158,14 +162,16 @@ def page() -> str:
         "| expression | here | Flink CDC |",
         "|---|---|---|",
         *(_line(*difference) for difference in DIFFERENCES),
-        *(_line(*function.example) for function in _shown() if function.example is not None),
+        *(_line(*function.example) for function in _documented_functions() if function.example is not None),
     ]
     parts.append(_TYPES)
-    parts += [f"- `{function.name}`: {function.flink.rstrip('.')}." for function in _shown() if function.flink]
+    parts += [
+        f"- `{function.name}`: {function.flink.rstrip('.')}." for function in _documented_functions() if function.flink
+    ]
     return "\n".join(parts) + "\n"
 
 
-def _shown() -> list[Function]:
+def _documented_functions() -> list[Function]:
     return [function for function in FUNCTIONS.values() if not function.alias_of]
 
 

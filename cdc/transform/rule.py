@@ -110,11 +110,13 @@ def parse_rule(
         return FUNCTIONS[function].arity if function in FUNCTIONS else None
 
     known = [*functions, *FUNCTIONS]
-    projection = _kept(problems, lambda: parse_projection(texts.projection, arity, known) if texts.projection else None)
-    condition = _kept(problems, lambda: parse_filter(texts.filter, arity, known) if texts.filter else None)
-    masks = [_kept(problems, lambda c=column, t=text: _mask(c, t)) for column, text in texts.mask.items()]  # type: ignore[misc]
-    options = _kept(problems, lambda: _options(texts.table_options, texts.delimiter)) or {}
-    soft = _kept(problems, lambda: _soft_delete(texts.converter)) or False
+    projection = _parse_collecting(
+        problems, lambda: parse_projection(texts.projection, arity, known) if texts.projection else None
+    )
+    condition = _parse_collecting(problems, lambda: parse_filter(texts.filter, arity, known) if texts.filter else None)
+    masks = [_parse_collecting(problems, lambda c=column, t=text: _mask(c, t)) for column, text in texts.mask.items()]  # type: ignore[misc]
+    options = _parse_collecting(problems, lambda: _options(texts.table_options, texts.delimiter)) or {}
+    soft = _parse_collecting(problems, lambda: _soft_delete(texts.converter)) or False
     if not keyed and "HASH" not in functions:
         problems += _hashes(projection, condition, masks)
     if projection is not None:
@@ -190,7 +192,7 @@ def _calls(projection: Projection | None, condition: Condition | None) -> Iterat
     yield from ((text, each) for text, node in nodes for each in walk(node) if isinstance(each, Call))
 
 
-def _kept(problems: list[Problem], parse: Callable[[], T]) -> T | None:
+def _parse_collecting(problems: list[Problem], parse: Callable[[], T]) -> T | None:
     try:
         return parse()
     except SpecError as error:

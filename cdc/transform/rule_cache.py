@@ -65,7 +65,7 @@ _thread = _Thread()
 
 def cached_rules(rules: Rules) -> CachedRules:
     """This thread's engine and compiled rules for rules that equal these."""
-    found = next((each for each in _thread.sets if _same(each.rules, rules)), None)
+    found = next((each for each in _thread.sets if _same_rules(each.rules, rules)), None)
     if found is None:
         found = CachedRules(rules)
     else:
@@ -83,7 +83,7 @@ def forget() -> None:
     forget_functions()
 
 
-def _same(left: Rules, right: Rules) -> bool:
+def _same_rules(left: Rules, right: Rules) -> bool:
     return left is right or (left.sources == right.sources and left.settings == right.settings)
 
 

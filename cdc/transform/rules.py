@@ -35,7 +35,7 @@ class Result:
 
 
 class Rules:
-    """The parsed rules. Picklable: a task parses them anew from the same text.
+    """The parsed rules. Picklable: a task parses them again from the same text.
 
     Raises SpecError with the problems of all rules when made, FunctionError for a function that cannot be loaded.
     """
@@ -48,7 +48,7 @@ class Rules:
         self._rules = _parsed(self.sources, settings, own)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_remembered, (pickle.dumps((self.sources, self.settings)),))
+        return (_load_pickled, (pickle.dumps((self.sources, self.settings)),))
 
     def rule(self, table: TableId) -> Rule | None:
         """The rule of a source table, None when it passes as it is."""
@@ -167,6 +167,6 @@ def _parsed(sources: tuple[RuleSource, ...], settings: RuleSettings, own: Mappin
 
 
 @lru_cache(maxsize=4)
-def _remembered(pickled: bytes) -> Rules:
+def _load_pickled(pickled: bytes) -> Rules:
     """The rules of a pickle; a process that gets the same ones task after task parses them once."""
     return Rules(*pickle.loads(pickled))

@@ -32,8 +32,8 @@ class RuleRunner:
     """
 
     def __init__(self, rules: Rules, answers: Answers | None = None) -> None:
-        self._kept, self._answers = cached_rules(rules), answers
-        self._rules = self._kept.rules
+        self._cache, self._answers = cached_rules(rules), answers
+        self._rules = self._cache.rules
         self._by_table: dict[TableId, Rule | None] = {}
         self.counts = Counts()
 
@@ -53,4 +53,4 @@ class RuleRunner:
         if block.table not in self._by_table:
             self._by_table[block.table] = self._rules.rule(block.table)
         rule = self._by_table[block.table]
-        return block if rule is None else self._kept.compiled(rule, block.schema).apply(block, now, self.counts)
+        return block if rule is None else self._cache.compiled(rule, block.schema).apply(block, now, self.counts)

@@ -77,11 +77,11 @@ def _literal(node: Typed) -> str:
         text = {math.inf: "inf", -math.inf: "-inf"}.get(value, repr(value))
         return f"CAST('{text}' AS DOUBLE)"
     if isinstance(value, int | Decimal):
-        return f"CAST('{value:f}' AS {engine_type(kind)})" if isinstance(value, Decimal) else _whole(value, kind)
+        return f"CAST('{value:f}' AS {engine_type(kind)})" if isinstance(value, Decimal) else _integer_sql(value, kind)
     return f"CAST({text_literal(value)} AS VARCHAR)"
 
 
-def _whole(value: int, kind: object) -> str:
+def _integer_sql(value: int, kind: object) -> str:
     return f"CAST('{value}' AS {engine_type(kind)})"  # type: ignore[arg-type]
 
 

@@ -105,6 +105,11 @@ def is_text(kind: SqlType) -> bool:
     return kind_of(kind) in TEXTS
 
 
+def is_shown(kind: SqlType) -> bool:
+    """True for types that join as text without a CAST: all but bytes and nested ones."""
+    return isinstance(kind, DataType) and kind.kind not in (*BINARIES, Kind.GEOMETRY, Kind.VECTOR)
+
+
 def decimal(precision: int, scale: int) -> DataType:
     """A decimal type."""
     return DataType(Kind.DECIMAL, precision, scale)
@@ -122,6 +127,11 @@ def common_integer(kinds: Iterable[SqlType]) -> DataType:
     """The smallest signed type that holds all, at least INT for arithmetic; DECIMAL(20, 0) beyond BIGINT."""
     bits = max(_SIGNED_BITS[kind.kind] for kind in kinds if isinstance(kind, DataType))
     return INT if bits <= 32 else BIGINT if bits <= 64 else decimal(20, 0)
+
+
+def common_real(kinds: Iterable[SqlType]) -> DataType:
+    """FLOAT where all are FLOAT or integers, else DOUBLE."""
+    return FLOAT if all(kind_of(kind) is Kind.FLOAT or is_integer(kind) for kind in kinds) else DOUBLE
 
 
 def common_number(kinds: Sequence[SqlType]) -> DataType | None:

@@ -115,7 +115,7 @@ class LoadedFunction:
     def on_block(self, *arrays: pa.ChunkedArray) -> pa.Array:
         """A call of a vectorised function. Raises ValueError with its name and reason."""
         try:
-            made = self._call(*(_whole(array) for array in arrays))
+            made = self._call(*(_combine_chunks(array) for array in arrays))
         except Exception as error:
             raise ValueError(f"{self.function.name}: {type(error).__name__}: {error}") from error
         try:
@@ -149,24 +149,24 @@ class LoadedFunction:
             raise ValueError(f"{self.function.name}: {error}") from error
 
 
-_MOST_KEPT = 256
-_kept: OrderedDict[str, LoadedFunction] = OrderedDict()
+_MOST_LOADED = 256
+_loaded: OrderedDict[str, LoadedFunction] = OrderedDict()
 
 
 def load(function: UserFunction) -> LoadedFunction:
     """The function, whose code runs once in this process however often it is asked for. Raises FunctionError."""
     name = repr(function)
     _search(function)
-    found = _kept.pop(name, None) or LoadedFunction(function)
-    _kept[name] = found
-    while len(_kept) > _MOST_KEPT:
-        _kept.popitem(last=False)
+    found = _loaded.pop(name, None) or LoadedFunction(function)
+    _loaded[name] = found
+    while len(_loaded) > _MOST_LOADED:
+        _loaded.popitem(last=False)
     return found
 
 
 def forget_functions() -> None:
     """Let go of all functions: the next that is asked for runs its code again, and knows nothing of those before."""
-    _kept.clear()
+    _loaded.clear()
 
 
 def _entry(function: UserFunction) -> str:
@@ -267,5 +267,5 @@ _SAME: dict[Kind | None, frozenset[Kind]] = {
 }
 
 
-def _whole(array: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(array: pa.ChunkedArray) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

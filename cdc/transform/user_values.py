@@ -18,7 +18,7 @@ from cdc.schema import DataType, Kind
 from cdc.transform.limits import is_strict_json
 from cdc.transform.types import JSON, Array, Map, SqlType, digits, kind_of
 from cdc.transform.user_types import arrow_of
-from cdc.types.kinds import BINARIES, INTEGERS, TEXTS
+from cdc.types.kinds import BINARIES, FLOAT_OVERFLOW, INTEGERS, TEXTS
 
 Give = Callable[[Any], Any]
 
@@ -62,51 +62,48 @@ def _giving(kind: SqlType) -> Give:
 
 def _of(value: Any, kind: SqlType, *types: type) -> Any:
     if not isinstance(value, types):
-        raise _refused(value, kind)
+        raise _refusal(value, kind)
     return value
 
 
-def _refused(value: object, kind: SqlType, why: str = "") -> ValueError:
+def _refusal(value: object, kind: SqlType, why: str = "") -> ValueError:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
     return ValueError(f"it returned {shown}, a {type(value).__name__}, for {kind}{why}")
 
 
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
-
-
 def _integer(value: Any, kind: SqlType, least: int, most: int) -> int:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
-        raise _refused(value, kind, ": round it to an int")
+        raise _refusal(value, kind, ": round it to an int")
     if not least <= int(value) <= most:
-        raise _refused(value, kind, f", which goes from {least} to {most}")
+        raise _refusal(value, kind, f", which goes from {least} to {most}")
     return int(value)
 
 
 def _real(value: Any, kind: SqlType) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise _refused(value, kind)
+        raise _refusal(value, kind)
     found = float(value)
     if isinstance(value, Integral) and int(found) != value:
-        raise _refused(value, kind, ", which cannot hold all of its digits")
-    if not math.isfinite(found) or (kind_of(kind) is Kind.FLOAT and abs(found) > _LARGEST_FLOAT):
-        raise _refused(value, kind)
+        raise _refusal(value, kind, ", which cannot hold all of its digits")
+    if not math.isfinite(found) or (kind_of(kind) is Kind.FLOAT and abs(found) >= FLOAT_OVERFLOW):
+        raise _refusal(value, kind)
     return found
 
 
 def _decimal(value: Any, kind: SqlType) -> Decimal:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Decimal | Integral):
-        raise _refused(value, kind, ": make it a Decimal")
+        raise _refusal(value, kind, ": make it a Decimal")
     found = value if isinstance(value, Decimal) else Decimal(int(value))
     if not found.is_finite():
-        raise _refused(value, kind)
+        raise _refusal(value, kind)
     precision, scale = digits(kind)
     _, numbers, exponent = found.as_tuple()
     behind = max(0, -int(exponent) - _zeros(numbers))
     if behind > scale:
-        raise _refused(value, kind, f", which has {scale} digits behind the point: round it")
+        raise _refusal(value, kind, f", which has {scale} digits behind the point: round it")
     if found and found.adjusted() + 1 > precision - scale:
-        raise _refused(value, kind, f", which has {precision - scale} digits in front of the point")
+        raise _refusal(value, kind, f", which has {precision - scale} digits in front of the point")
     return found
 
 
@@ -120,7 +117,7 @@ def _zeros(numbers: tuple[int, ...]) -> int:
 
 def _date(value: Any, kind: SqlType) -> datetime.date:
     if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date):
-        raise _refused(value, kind, ": .date() is the day")
+        raise _refusal(value, kind, ": .date() is the day")
     return value
 
 
@@ -128,7 +125,7 @@ def _moment(value: Any, kind: SqlType) -> datetime.datetime:
     found: datetime.datetime = _of(value, kind, datetime.datetime)
     zoned = kind_of(kind) is Kind.TIMESTAMP_LTZ
     if (found.tzinfo is not None) is not zoned:
-        raise _refused(value, kind, ", which has a time zone" if zoned else ", which has no time zone")
+        raise _refusal(value, kind, ", which has a time zone" if zoned else ", which has no time zone")
     return found
 
 
@@ -149,7 +146,7 @@ def _short(value: Any, kind: SqlType) -> Any:
     """The text or bytes, when they are not longer than the type."""
     most = _longest(kind)
     if most is not None and len(value) > most:
-        raise _refused(value, kind, f": it has a length of {len(value)}")
+        raise _refusal(value, kind, f": it has a length of {len(value)}")
     return value
 
 

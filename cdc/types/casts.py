@@ -113,12 +113,12 @@ def _parsed(target: DataType) -> Cast:
         numbers = [_number(value) for value in values.to_pylist()]
         if target.kind is Kind.DECIMAL:
             return pa.array(numbers, wanted)
-        return pa.array([None if number is None else _whole(number) for number in numbers], wanted)
+        return pa.array([None if number is None else _integer_part(number) for number in numbers], wanted)
 
     return cast
 
 
-def _whole(number: Decimal) -> int:
+def _integer_part(number: Decimal) -> int:
     if number != number.to_integral_value():
         raise ValueError(number)
     return int(number)

@@ -165,7 +165,9 @@ def _converted(new: DataType, old: DataType) -> bool:
         return True
     if old.kind is Kind.DECIMAL and new.kind is Kind.DECIMAL:
         longest = max(old.length or 10, new.length or 10)
-        return longest > _LONGEST_DECIMAL and (_whole(new) < _whole(old) or (old.scale or 0) != (new.scale or 0))
+        return longest > _LONGEST_DECIMAL and (
+            _integer_digits(new) < _integer_digits(old) or (old.scale or 0) != (new.scale or 0)
+        )
     if new.kind is Kind.JSON or new.kind is Kind.BOOLEAN or Kind.VECTOR in (old.kind, new.kind):
         return True
     # An ENUM takes a number for a member's place, not for its name.
@@ -202,13 +204,13 @@ def _of_integers(new: DataType, old: DataType) -> UncertainValues | None:
 
 def _of_decimals(new: DataType, old: DataType) -> UncertainValues | None:
     scale = new.scale or 0 if (new.scale or 0) < (old.scale or 0) else None
-    whole = _whole(new) if _whole(new) < _whole(old) else None
+    whole = _integer_digits(new) if _integer_digits(new) < _integer_digits(old) else None
     if scale is None and whole is None:
         return None
     reason = f"the source has rounded or cut {old} to {new}, and does not log the values"
     return UncertainValues(MoreDigits(scale, whole), reason)
 
 
-def _whole(decimal: DataType) -> int:
+def _integer_digits(decimal: DataType) -> int:
     """Digits before the point."""
     return (decimal.length or 10) - (decimal.scale or 0)

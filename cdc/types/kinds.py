@@ -27,6 +27,9 @@ RANGES = {
 }
 INTEGERS = frozenset(RANGES)
 REALS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+FLOAT_OVERFLOW = 2.0**128 - 2.0**103
+"""The smallest number that is none of FLOAT. What is below it rounds to the largest one, as its shortest text does."""
+
 TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
 BINARIES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})
 BLOBS = BINARIES | {Kind.GEOMETRY}

@@ -36,7 +36,7 @@ Piece: TypeAlias = pa.Array | str
 """A part of each row's text: the same for all, or an array of texts without NULL."""
 
 
-def joined(pieces: Sequence[Piece]) -> pa.Array:
+def concatenate(pieces: Sequence[Piece]) -> pa.Array:
     """The pieces of each row one behind the other: one copy, whatever their number."""
     found: list[Piece] = []
     for piece in pieces:
@@ -49,8 +49,8 @@ def joined(pieces: Sequence[Piece]) -> pa.Array:
 
 
 def joined_bytes(pieces: Sequence[Piece]) -> bytes:
-    """The texts of all rows as `joined` makes them, one behind the other."""
-    return _bytes(joined(pieces)).tobytes()
+    """The texts of all rows as `concatenate` makes them, one behind the other."""
+    return _bytes(concatenate(pieces)).tobytes()
 
 
 def _bytes(text: pa.Array) -> np.ndarray:

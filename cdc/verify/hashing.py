@@ -31,7 +31,7 @@ class RowHasher:
         self._names = everything
         self._select = f"hash({', '.join(places or everything)}) AS k, hash({', '.join(everything)}) AS r"
         self._connection = duckdb.connect(":memory:", config={"threads": "1"})
-        self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
 
     def __call__(self, rows: pa.RecordBatch) -> tuple[Hashes, Hashes]:
         """uint64[n] of the keys, uint64[n] of the rows."""

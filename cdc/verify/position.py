@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdc.errors import StateError
-from cdc.flow.offsets import source_offset
+from cdc.offsets import source_offset
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from cdc.source import Offset, TablesNow
@@ -39,7 +39,7 @@ class Committed:
     def reaches(self, now: TablesNow, end: Offset, tables: Sequence[TableId]) -> bool:
         """Wait until everything about these tables up to `end` is in the sink; False when it is not in time."""
         pauses = Backoff(self._wait, "verify")
-        while not now.reached(self.offset(), end, tables):
+        while not now.covers(self.offset(), end, tables):
             if not pauses.pause("the pipeline has not committed what was read in the source"):
                 return False
         return True

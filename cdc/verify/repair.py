@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdc.evolution.behavior import Behavior
 from cdc.schema import TableId, TruncateTable
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.verify.report import TableReport, Verdict, Verification
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ def repair(spec: PipelineSpec, found: Verification, state_dir: Path | None) -> I
     """Ask for each source table of a sink table that differs; a line for each. Raises as `request_resync`."""
     from cdc.job.resync import request_resync
 
-    policy = compiled(spec).policy
+    policy = compile_spec(spec).policy
     for report in found.tables:
         for source in report.sources if report.state is Verdict.DIFFERENT else ():
             request_resync(spec, source, state_dir)
-            yield f"{source}: will be re-snapshotted{_kept(policy, report)}"
+            yield f"{source}: will be re-snapshotted{_rows_that_stay(policy, report)}"
 
 
-def _kept(policy: Policy, report: TableReport) -> str:
+def _rows_that_stay(policy: Policy, report: TableReport) -> str:
     """The differences that a re-snapshot leaves: as `cdc.tables` decides whether it replaces the table."""
     table = TableId.parse(report.table)
     replaced = policy.behavior is not Behavior.IGNORE and policy.allows(TruncateTable(table))

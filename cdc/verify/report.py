@@ -75,7 +75,7 @@ class TableReport:
 
     def lines(self) -> Iterator[str]:
         """The report as lines for people."""
-        yield f"{self.table}: {self.state}{self._counted()}{f': {self.note}' if self.note else ''}"
+        yield f"{self.table}: {self.state}{self._counts_text()}{f': {self.note}' if self.note else ''}"
         if self.left_out:
             yield f"  not compared: {', '.join(self.left_out)}"
         for row in self.rows:
@@ -84,7 +84,7 @@ class TableReport:
         if self.rows and more > 0:
             yield f"  and {more} more"
 
-    def _counted(self) -> str:
+    def _counts_text(self) -> str:
         if self.source_rows is None:
             return ""
         if self.state is Verdict.EQUAL:

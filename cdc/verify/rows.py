@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
-from cdc.flow.coerce import Coercion
-from cdc.flow.shard import with_source
 from cdc.route import Target
 from cdc.schema import TableId, TableSchema
 from cdc.sink import StoredTable
+from cdc.sink_columns import Coercion, with_source
 from cdc.source import Count, TablesNow
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Expected:
             for block in self._behind_rules(self.now.rows(feed.table, wanted, self.count), moment):
                 routed = replace(with_source(block, feed.target), table=feed.target.table)
                 rows = coercion(routed, self.schema, self.count).rows
-                yield self.stored.stored(rows).select(list(self.columns))
+                yield self.stored.as_stored(rows).select(list(self.columns))
 
     def _behind_rules(self, blocks: Iterator[ChangeBlock], moment: datetime) -> Iterator[ChangeBlock]:
         """The blocks behind their tables' rules. Rows that a rule leaves out are in nobody's dead letters again."""
@@ -77,7 +76,7 @@ class Expected:
         with RuleRunner(self.rules) as runner:
             for block in blocks:
                 yield runner.apply(block, moment)
-                runner.counts.letters.clear()
+                runner.counts.dead_letters.clear()
 
     @property
     def by_key(self) -> bool:

@@ -2,60 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from cdc.block import arrow_schema
 from cdc.errors import SourceError
-from cdc.pattern import TablePattern
 from cdc.retry import RetryPolicy
-from cdc.schema import TableId, TableSchema
-from cdc.sink import Sink, StoredTable
-from cdc.source import Context, TablesNow
-from cdc.spec.compiled import compiled
+from cdc.source import Context
+from cdc.spec.compiled import compile_spec
 from cdc.state.directory import StateDir
 from cdc.status.file import read_status
-from cdc.tables.held import Held, HeldTables
 from cdc.tables.log import TableLog
-from cdc.verify.compare import Compared, Comparison
+from cdc.tables.pauses import PauseReader
 from cdc.verify.position import Committed
-from cdc.verify.recheck import Log
-from cdc.verify.report import DifferenceKind, TableReport, Verdict, Verification
-from cdc.verify.rows import Expected, Feed, sink_rows
-from cdc.verify.shown import kinds, shown_rows
-from cdc.verify.tables import Pair, keys_in_source, pairs
+from cdc.verify.report import TableReport, Verification
+from cdc.verify.table_verifier import TableVerifier, VerifySettings
 
 if TYPE_CHECKING:
-    from cdc.flow.middle import Middle
     from cdc.spec.model import PipelineSpec
 
-SHOWN, SHOWN_DEEP = 5, 1000
-"""Rows that are named for each table."""
 WAIT_S = 60.0
 """How long a running pipeline is waited for, where nothing else is said."""
-_LONGEST_S = 30.0
-"""How long rows that are written to all the time are looked at again."""
-
-
-@dataclass(frozen=True)
-class VerifySettings:
-    """How to compare.
-
-    Attributes:
-        tables: only source tables that match; None for all.
-        deep: name up to SHOWN_DEEP rows of each table, with the values that differ.
-        wait_s: how long to wait for the pipeline to commit what was read in the source; None: WAIT_S while it runs,
-            else not at all.
-    """
-
-    tables: str | None = None
-    deep: bool = False
-    wait_s: float | None = None
 
 
 def verify(
@@ -63,15 +30,15 @@ def verify(
 ) -> Verification:
     """Compare table by table; `on_report` gets each as soon as it is known. Changes nothing.
 
-    Raises StateError when the pipeline never ran, SourceError and SinkError when a side cannot be read.
+    Raises NotNow when the pipeline never ran, SourceError and SinkError when a side cannot be read.
     """
     from cdc.job.state_location import reading
 
     with reading(state_dir, spec) as state:
-        return _verified(spec, state, settings, on_report)
+        return _verify_tables(spec, state, settings, on_report)
 
 
-def _verified(
+def _verify_tables(
     spec: PipelineSpec, state: StateDir, settings: VerifySettings, on_report: Callable[[TableReport], None]
 ) -> Verification:
     pipeline = state.ran_pipeline(source=spec.source.type)
@@ -82,9 +49,9 @@ def _verified(
     committed = Committed(state, RetryPolicy(_wait_s(settings, state), 0.1, 1.0))
     decision = committed.decision()
     try:
-        work = _Work(now, sink, compiled(spec), committed, settings)
+        work = TableVerifier(now, sink, compile_spec(spec), committed, settings)
         work.copying = {each.table: each.state for each in source.progress() if each.state != "done"}
-        work.held = Held(state).tables()
+        work.pauses = PauseReader(state).tables()
         reports = []
         for pair in work.pairs(TableLog(state.store).at(decision.batch).sink):
             reports.append(work.report(pair))
@@ -99,131 +66,3 @@ def _wait_s(settings: VerifySettings, state: StateDir) -> float:
         return settings.wait_s
     seen = read_status(state.root)
     return WAIT_S if seen is not None and seen.alive else 0.0
-
-
-class _Work:
-    """One comparison of all tables."""
-
-    def __init__(
-        self,
-        now: TablesNow,
-        sink: Sink,
-        middle: Middle,
-        committed: Committed,
-        settings: VerifySettings,
-    ) -> None:
-        self._now, self._sink, self._middle = now, sink, middle
-        self._committed, self._settings = committed, settings
-        self._sources: dict[TableId, TableSchema] = {}
-        self.copying: dict[TableId, str] = {}
-        self.held = HeldTables()
-
-    def pairs(self, sinks: Mapping[TableId, TableSchema]) -> Sequence[Pair]:
-        """The tables to compare. Raises SourceError when there are none."""
-        self._sources = dict(self._now.tables())
-        wanted = None if self._settings.tables is None else TablePattern(self._settings.tables)
-        held = self.held.paused | self.held.resumed
-        found = pairs(self._sources, sinks, self._middle.routes, self._middle.rules, self._now.partial, held)
-        chosen = [pair for pair in found if wanted is None or any(wanted.matches(fed.table) for fed in pair.fed)]
-        if not chosen:
-            raise SourceError("no captured table matches", where=self._settings.tables or "tables")
-        return chosen
-
-    def report(self, pair: Pair) -> TableReport:
-        """Compare one table; one that the source cannot read is open. Raises SourceError, retryable, and SinkError."""
-        own = [fed.table for fed in pair.fed]
-        names = (str(pair.table), tuple(map(str, own)))
-        if pair.schema is None:
-            return TableReport(*names, Verdict.OPEN, note="the pipeline has not got to its creation yet")
-        if paused := [str(table) for table in own if table in self.held.paused]:
-            return TableReport(*names, Verdict.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
-        if resumed := [str(table) for table in own if table in self.held.resumed]:
-            return TableReport(
-                *names, Verdict.OPEN, note=f"{', '.join(resumed)} was paused, and not re-snapshotted yet"
-            )
-        if pair.why_not:
-            return TableReport(*names, Verdict.SKIPPED, note=pair.why_not)
-        copied = [f"{table} is {self.copying[table]}" for table in own if table in self.copying]
-        if copied:
-            return TableReport(*names, Verdict.OPEN, note=f"it is being copied: {', '.join(copied)}")
-        stored = self._sink.read_back(pair.table, pair.schema)
-        if stored is None:
-            return TableReport(*names, Verdict.DIFFERENT, note="the sink has no such table")
-        if isinstance(stored, str):
-            return TableReport(*names, Verdict.SKIPPED, note=stored)
-        try:
-            compared = self._comparison(pair, pair.schema, stored)(self._shown)
-        except SourceError as error:
-            if error.retryable:
-                raise
-            return TableReport(*names, Verdict.OPEN, note=f"it cannot be read: {error}")
-        return self._report(pair, compared, names)
-
-    @property
-    def _shown(self) -> int:
-        return SHOWN_DEEP if self._settings.deep else SHOWN
-
-    def _comparison(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Comparison:
-        counts: Counter[str] = Counter()
-        own = [fed.table for fed in pair.fed]
-
-        def count(reason: str, number: int) -> None:
-            counts[reason] += number
-
-        expected = Expected(
-            self._now, tuple(self._feeds(pair, schema, stored)), schema, stored, pair.columns, self._middle.rules,
-            self._middle.coercion, count,
-        )  # fmt: skip
-        log = Log(
-            self._now.end,
-            lambda end: self._committed.reaches(self._now, end, own),
-            lambda start, end: self._now.reached(start, end, own),
-        )
-        return Comparison(
-            expected, sink_rows(stored, pair.columns), pair.columns, pair.key, expected.by_key, log,
-            RetryPolicy(_LONGEST_S, 0.05, 1.0),
-        )  # fmt: skip
-
-    def _feeds(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Iterator[Feed]:
-        empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
-        kept = stored.stored(empty).schema
-        for fed in pair.fed:
-            source, keys = self._sources[fed.table], self._now.keys(fed.table)
-            mine = keys_in_source(pair, fed, keys, self._middle.rules, source) and all(
-                _alike(kept.field(name).type, arrow_schema(source).field(name).type) for name in keys
-            )
-            yield Feed(fed.table, fed.target, keys if mine else ())
-
-    def _report(self, pair: Pair, compared: Compared, names: tuple[str, tuple[str, ...]]) -> TableReport:
-        verdicts = compared.verdicts
-        if verdicts is None:
-            rows = compared.source_rows, compared.sink_rows
-            return TableReport(*names, Verdict.EQUAL, *rows, left_out=pair.left_out)
-        found, left = kinds(verdicts, keyed=bool(pair.key)), int(verdicts.open.sum())
-        differing = sum(found.values())
-        state = Verdict.DIFFERENT if differing else Verdict.OPEN if left or not compared.all else Verdict.EQUAL
-        note = ""
-        if verdicts.waited:
-            note = f"the pipeline has committed {_place(self._committed.offset())} only: run it until it has caught up"
-        elif left:
-            note = "some rows are written to all the time"
-        elif state is Verdict.OPEN:
-            note = "more rows were being written to than are looked at: run it again"
-        shown = shown_rows(
-            verdicts, pair.columns, pair.key, pair.masked, most=self._shown, values=self._settings.deep
-        )  # fmt: skip
-        return TableReport(
-            *names, state, compared.source_rows, compared.sink_rows, found[DifferenceKind.MISSING],
-            found[DifferenceKind.EXTRA], found[DifferenceKind.OTHER], left, compared.all,
-            tuple(shown), pair.left_out, note,
-        )  # fmt: skip
-
-
-def _alike(stored: pa.DataType, source: pa.DataType) -> bool:
-    """Whether a key's values in the sink are the source's own."""
-    return bool(stored == source or (pa.types.is_integer(stored) and pa.types.is_integer(source)))
-
-
-def _place(offset: dict[str, object]) -> str:
-    """An offset for people: what a source's offsets name first."""
-    return ", ".join(f"{name} {value}" for name, value in list(offset.items())[:3] if name != "version")

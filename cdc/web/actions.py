@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc.errors import BadRequest, CdcError
-from cdc.serve.control import Control
+from cdc.serve.control import RUNNING, Control
 from cdc.web.verifying import Verifications
 
 
@@ -45,13 +45,18 @@ def _start(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
 
 
 def _stop(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
-    desk.control.stop(name)
-    return "The run ends after its running batch."
+    return _end(desk, name, "The run ends after its running batch.", drain=False)
 
 
 def _drain(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
-    desk.control.stop(name, drain=True)
-    return "The run ends once everything that the log holds now is committed."
+    return _end(desk, name, "The run ends once everything that the log holds now is committed.", drain=True)
+
+
+def _end(desk: Desk, name: str, answer: str, *, drain: bool) -> str:
+    """Stop a pipeline; the `answer` where it has a run."""
+    runs = desk.control.pipeline(name).state in RUNNING
+    desk.control.stop(name, drain=drain)
+    return answer if runs else "No run begins until it is started."
 
 
 def _savepoint(desk: Desk, name: str, fields: Mapping[str, str]) -> str:

@@ -34,7 +34,7 @@ from cdc.status.schemas import schema_history
 from cdc.web.actions import ACTIONS, Desk
 from cdc.web.endpoints import BASE, ENDPOINTS, read_query
 from cdc.web.openapi import openapi
-from cdc.web.views import Shown, Views, summary, whole
+from cdc.web.views import Shown, Views, details, summary
 
 _BY_PART = {each.part: each for each in ENDPOINTS}
 
@@ -67,7 +67,7 @@ class Api:
 
     def pipeline(self, request: Request) -> Response:
         """One of them."""
-        return JSONResponse(whole(self._one(request, "")[0]))
+        return JSONResponse(details(self._one(request, "")[0]))
 
     def tables(self, request: Request) -> Response:
         """A page of its tables."""

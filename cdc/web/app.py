@@ -29,12 +29,10 @@ from cdc.status.schemas import schema_history
 from cdc.web import pages
 from cdc.web.actions import ACTIONS, Desk, act_on_several
 from cdc.web.api import Api, name_in, plan_text
-from cdc.web.detail import detail
 from cdc.web.guard import API, Guard, Logins, same_site_path
-from cdc.web.layout import Visitor, link
-from cdc.web.overview import overview
 from cdc.web.plots import RANGES
 from cdc.web.settings import WebSettings
+from cdc.web.templating import Visitor, link, render
 from cdc.web.verifying import Verifications
 from cdc.web.views import Views
 
@@ -92,7 +90,7 @@ class Site:
     def overview(self, request: Request) -> Response:
         """All pipelines."""
         message = self._messages.pop(request.query_params.get("said", ""), "")
-        return _timed(lambda: overview(self._views.all(), self._visitor(request), message))
+        return _respond_timed(lambda: pages.overview(self._views.all(), self._visitor(request), message))
 
     def detail(self, request: Request) -> Response:
         """One pipeline."""
@@ -106,23 +104,23 @@ class Site:
 
         def page() -> str:
             shown, log = self._views.one(name), self._desk.control.log(name, _LOG_LINES)
-            return detail(shown, visitor, query, number, log, message, verified, span)
+            return pages.pipeline(shown, visitor, query, number, log, message, verified, span)
 
-        return _timed(page)
+        return _respond_timed(page)
 
     def schemas(self, request: Request) -> Response:
         """The sink's tables with their history."""
-        name, parameters = name_in(request), request.query_params
-        history = schema_history(Path(self._views.one(name).view.state_dir))
-        page = pages.schemas(
-            name, self._visitor(request), history, parameters.get("q", "")[:200], parameters.get("table", "")
-        )
-        return HTMLResponse(page)
+        name, parameters, visitor = name_in(request), request.query_params, self._visitor(request)
+        history, chosen = schema_history(Path(self._views.one(name).view.state_dir)), parameters.get("table", "")
+        if chosen:
+            return HTMLResponse(pages.schema(name, visitor, history.get(chosen, ()), chosen))
+        return HTMLResponse(pages.schemas(name, visitor, history, parameters.get("q", "")[:200]))
 
     def plan(self, request: Request) -> Response:
         """The plan of the pipeline's next run; connects to source and sink, which may take seconds."""
-        name = name_in(request)
-        return HTMLResponse(pages.plan(name, self._visitor(request), plan_text(self._views.one(name))))
+        name, visitor = name_in(request), self._visitor(request)
+        text = plan_text(self._views.one(name))
+        return HTMLResponse(render("plan.html", visitor, [(name, link(name))], name=name, plan=text))
 
     async def act(self, request: Request) -> Response:
         """Do what a form asks for, and go on to the pipeline's page with a word about it."""
@@ -154,11 +152,11 @@ class Site:
     async def login(self, request: Request) -> Response:
         """Ask for the token, and begin a session when it is right."""
         if request.method == "GET":
-            return HTMLResponse(pages.login(same_site_path(request.query_params.get("next", "/")), wrong=False))
+            return _login_form(same_site_path(request.query_params.get("next", "/")))
         fields = _fields(await request.body())
         target = same_site_path(fields.get("next", "/"))
         if not self._settings.token or not self._sessions.right(fields.get("token", "")):
-            return HTMLResponse(pages.login(target, wrong=True), 401)
+            return _login_form(target, wrong=True)
         answer = RedirectResponse(target, 303)
         answer.set_cookie(
             self._sessions.cookie, self._sessions.begin(), httponly=True, samesite="strict",
@@ -191,10 +189,15 @@ class Site:
             body = {"type": type(error).__name__, "message": error.message, "where": error.where, "hint": error.hint}
             return JSONResponse({"error": body}, status)
         back = link(name) if name and not isinstance(error, PipelineUnknown) else "/"
-        return HTMLResponse(pages.failed(error, self._visitor(request), back), status)
+        return HTMLResponse(render("failed.html", self._visitor(request), error=error, back=back), status)
 
 
-def _timed(page: Callable[[], str]) -> Response:
+def _login_form(target: str, wrong: bool = False) -> Response:
+    """The form that asks for the token, and goes on to `target`."""
+    return HTMLResponse(render("login.html", None, target=target, wrong=wrong), 401 if wrong else 200)
+
+
+def _respond_timed(page: Callable[[], str]) -> Response:
     """A page with the processor time that it took, in milliseconds: the script fetches costly ones less often."""
     begun = time.thread_time()
     text = page()

@@ -124,7 +124,7 @@ class Guard:
                     headers["cache-control"] = "no-store"
             await send(message)
 
-        refused = self._refused(request)
+        refused = self._check_request(request)
         if refused is not None:
             await refused(scope, receive, sent)
             return
@@ -136,7 +136,7 @@ class Guard:
             return
         await self._app(scope, read, sent)
 
-    def _refused(self, request: Request) -> Response | None:
+    def _check_request(self, request: Request) -> Response | None:
         headers, path = request.headers, request.url.path
         if not self._settings.knows(headers.get("host", "")):
             return _refusal(request, 421, "this server is not known by that name (see the option for host names)")
@@ -149,7 +149,7 @@ class Guard:
         session, bearer = self._sessions.of(headers), self._bearer(headers)
         request.state.session = session
         if self._settings.token and not (session or bearer) and not path.startswith(_OPEN):
-            return self._unknown(request)
+            return self._ask_to_log_in(request)
         if writes and path.startswith(API) and not bearer and API_HEADER not in headers:
             return _refusal(request, 403, f"send the header {API_HEADER}, so that pages of other sites cannot do this")
         if writes and self._settings.read_only and path not in ("/login", "/logout"):
@@ -160,7 +160,7 @@ class Guard:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         return bool(self._settings.token) and scheme.lower() == "bearer" and self._sessions.right(token.strip())
 
-    def _unknown(self, request: Request) -> Response:
+    def _ask_to_log_in(self, request: Request) -> Response:
         if request.method in _READING and "text/html" in request.headers.get("accept", ""):
             return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
         refusal = _refusal(request, 401, "log in, or send the token: Authorization: Bearer ...")

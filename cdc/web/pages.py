@@ -1,107 +1,161 @@
-"""The smaller pages: schemas with their history, the plan, logging in, and what went wrong."""
+"""Pages: their values are chosen, ordered and counted here, the templates show them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlencode
 
-from cdc.errors import CdcError
-from cdc.status.schemas import ColumnView, SchemaVersion
-from cdc.web.html import Child, Markup, el
-from cdc.web.layout import Visitor, link, page, row, table
+from cdc.serve.control import RUNNING, LogLine
+from cdc.status.model import StatusDocument, TableStatus
+from cdc.status.schemas import SchemaVersion
+from cdc.status.text import size_text
+from cdc.web.file_text import file_text
+from cdc.web.plots import RANGES, plots
+from cdc.web.templating import Visitor, link, render
+from cdc.web.verifying import VerifyProgress
+from cdc.web.views import Shown
+from cdc.web.words import ago, count, percent, rate
 
+PAGE_ROWS = 25
+"""Tables on one page of a pipeline."""
+_MOST_LINES = 20
+"""Batches, schema changes, runs and the like on the page of a pipeline."""
+_MOST_ERRORS = 5
 _MOST_TABLES = 200
 """Tables in the list of schemas; a filter finds the others."""
 
 
-def schemas(
-    name: str, visitor: Visitor, history: Mapping[str, Sequence[SchemaVersion]], query: str, chosen: str
+def overview(pipelines: Sequence[Shown], visitor: Visitor, message: str = "") -> str:
+    """All pipelines in one table, and their sums. What needs attention comes first."""
+    lags = [(shown.lag_s, shown.view.name) for shown in pipelines if shown.lag_s is not None]
+    states = [shown.view.state for shown in pipelines]
+    return render(
+        "overview.html", visitor, message=message, status_line=_status_line,
+        pipelines=sorted(pipelines, key=lambda shown: (not shown.view.attention, shown.view.name)),
+        states=sorted(set(states)), running=states.count("running"),
+        bad=sum(bool(shown.view.attention) for shown in pipelines), most_lag=max(lags, default=(None, "")),
+        per_s=sum(shown.written_per_s for shown in pipelines),
+    )  # fmt: skip
+
+
+def _status_line(shown: Shown) -> tuple[str, str, str | None]:
+    """The last thing about a pipeline: a text, its tone, and more of it for a closer look; None where that is all."""
+    view, status = shown.view, shown.status
+    folder = f"{Path(view.file).parent}/"
+    if view.file_errors:
+        return view.file_errors[0].removeprefix(folder), "bad", ""
+    error = view.last_error
+    if error is not None and (view.state in ("failed", "waiting") or view.attention):
+        where = f"{error.where.removeprefix(folder)}: " if error.where else ""
+        return f"{where}{error.message}", "bad", f" (next step: {error.hint})" if error.hint else ""
+    notes = [] if status is None else _copies(status)
+    if status is not None and status.paused:
+        notes.append(f"paused: {', '.join(status.paused[:3])}{' ...' if len(status.paused) > 3 else ''}")
+    if notes:
+        return "; ".join(notes), "", ""
+    if view.next_run_s is not None:
+        return f"next run {ago(view.next_run_s)}", "", None
+    if status is not None and status.note:
+        return status.note, "", ""
+    batches = () if status is None else status.batches
+    return f"committed {ago(batches[-1].committed_s)}" if batches else "–", "", None
+
+
+def _copies(status: StatusDocument) -> list[str]:
+    """The tables that are being copied, as a text; none where none is."""
+    copies = [table.copy for table in status.tables if table.copy is not None and table.copy.state != "done"]
+    done, whole = sum(copy.rows for copy in copies), sum(copy.estimated_rows for copy in copies)
+    return [f"{len(copies)} copying, {percent(done, whole)} %"] if copies else []
+
+
+@dataclass(frozen=True, slots=True)
+class TablesPage:
+    """One page of a pipeline's tables, counted from 0, and the number of the last one."""
+
+    shown: Sequence[TableStatus]
+    number: int
+    last: int
+
+    @classmethod
+    def of(cls, status: StatusDocument, query: str, number: int) -> TablesPage:
+        """The page with that number, of the tables with `query` in their names."""
+        found = [each for each in status.tables if query.casefold() in each.table.casefold()]
+        last = max(0, (len(found) - 1) // PAGE_ROWS)
+        number = min(max(0, number), last)
+        return cls(found[number * PAGE_ROWS : (number + 1) * PAGE_ROWS], number, last)
+
+
+def pipeline(
+    shown: Shown,
+    visitor: Visitor,
+    query: str,
+    number: int,
+    log: Sequence[LogLine],
+    message: str = "",
+    verified: VerifyProgress | None = None,
+    span: str = "20min",
 ) -> str:
-    """All sink tables with their number of versions, or the versions of one."""
-    crumbs = [(name, link(name)), ("schemas", link(name, "schemas"))]
-    if chosen:
-        body: Child = [el("h1", chosen), [_version(each, before) for each, before in _pairs(history.get(chosen, ()))]]
-        return page(f"{chosen} · {name}", visitor, body, crumbs=[*crumbs, (chosen, _to(name, chosen))])
-    found = [each for each in history if query.casefold() in each.casefold()]
-    rows = [
-        row(el("a", each, href=_to(name, each)), len(history[each]), _about(history[each][-1]), numbers=(1,))
-        for each in found[:_MOST_TABLES]
+    """One pipeline. `query` and `number` say which tables, `span` which range of the plots; `message` is what an action
+    has answered just now. The error of a pipeline that does not run or needs a person is shown before all else."""
+    view, status = shown.view, shown.status
+    on_top = int(view.state in ("failed", "waiting") or bool(view.attention))
+    return render(
+        "pipeline.html", visitor, [(view.name, link(view.name))],
+        shown=shown, view=view, status=status, message=message, running=view.state in RUNNING, log=log,
+        on_top=shown.errors[:on_top], errors=shown.errors[on_top:_MOST_ERRORS], most=_MOST_LINES, now_s=time.time(),
+        stages=_stages(shown), waiting="" if status is None else _waiting(status), ranges=RANGES, span=span,
+        drawn=None if status is None else plots(status, Path(view.state_dir), span), percent=percent,
+        tables=None if status is None else TablesPage.of(status, query, number), query=query, verified=verified,
+        text=file_text(Path(view.file)),
+    )  # fmt: skip
+
+
+def _stages(shown: Shown) -> list[tuple[str, str, list[str]]]:
+    """The way of the data: what each stage is, its name, and lines about it."""
+    view, status = shown.view, shown.status
+    read = [] if status is None else [f"{count(status.read)} changes read"]
+    wrote = [] if status is None else [f"{count(status.totals.rows)} rows written"]
+    return [
+        ("source", view.source, [*read, rate(shown.read_per_s) if shown.live else "not running"]),
+        ("transform", *_rules(view.spec.get("transform"), "as it is")),
+        ("route", *_rules(view.spec.get("route"), "same names")),
+        ("sink", view.sink, [*wrote, rate(shown.written_per_s) if shown.live else "not running"]),
     ]
-    field = el("input", type="search", name="q", value=query, placeholder="Filter tables", aria_label="Filter tables")
-    form = el("form", field, el("button", "Filter"), method="get", action=link(name, "schemas"), class_="bar")
-    more = len(found) - _MOST_TABLES
-    return page(
-        f"Schemas · {name}", visitor, el("h1", "Schemas of the sink's tables"), form,
-        table("Schemas", ("Table", "Version", "Columns"), rows, numbers=(1,)),
-        el("p", f"{more:,} more tables: filter for them.", class_="empty") if more > 0 else None, crumbs=crumbs,
-    )  # fmt: skip
 
 
-def _to(name: str, chosen: str) -> str:
-    return f"{link(name, 'schemas')}?{urlencode({'table': chosen})}"
+def _rules(rules: object, without: str) -> tuple[str, list[str]]:
+    if not isinstance(rules, list | tuple) or not rules:
+        return without, ["no rules"]
+    shown = [str(rule.get("source-table", "")) for rule in rules if isinstance(rule, Mapping)]
+    return f"{len(rules)} rule{'' if len(rules) == 1 else 's'}", [name for name in shown if name]
 
 
-def _about(version: SchemaVersion) -> str:
-    return "dropped" if version.dropped else f"{len(version.columns)} columns"
+def _waiting(status: StatusDocument) -> str:
+    behind = status.lag
+    waits = [] if behind.bytes is None else [size_text(behind.bytes)]
+    waits += [] if behind.transactions is None else [f"{behind.transactions:,} transactions"]
+    return f"{', '.join(waits)} waiting" if waits else "behind the source"
 
 
-def _pairs(versions: Sequence[SchemaVersion]) -> list[tuple[SchemaVersion, SchemaVersion | None]]:
-    """Newest first, each with the one before."""
-    return list(zip(reversed(versions), [*reversed(versions[:-1]), None], strict=True))
-
-
-def _version(version: SchemaVersion, before: SchemaVersion | None) -> Markup:
-    old = {} if before is None else {column.name: column for column in before.columns}
-    rows = [_column(column, old.get(column.name), first=before is None) for column in version.columns]
-    gone = [el("li", el("del", name)) for name in old if name not in {column.name for column in version.columns}]
-    return el(
-        "section",
-        el("h2", f"Version {version.version}", el("small", f" from batch {version.batch} on")),
-        el("p", "The table is dropped.") if version.dropped else None,
-        table(f"Version {version.version}", ("Column", "Type", "NULL", "Key", "Change"), rows) if rows else None,
-        el("ul", gone, class_="gone", aria_label="Columns that are gone") if gone and not version.dropped else None,
+def schemas(name: str, visitor: Visitor, history: Mapping[str, Sequence[SchemaVersion]], query: str) -> str:
+    """All sink tables with their number of versions."""
+    found = [each for each in history if query.casefold() in each.casefold()]
+    crumbs = [(name, link(name)), ("schemas", link(name, "schemas"))]
+    return render(
+        "schemas.html", visitor, crumbs, name=name, history=history, found=found, query=query, most=_MOST_TABLES
     )
 
 
-def _column(column: ColumnView, before: ColumnView | None, *, first: bool) -> Markup:
-    change: Child = ""
-    if not first and before is None:
-        change = el("span", "added", class_="badge good")
-    elif before is not None and before != column:
-        was = f"{before.type}{'' if before.nullable else ' NOT NULL'}{' key' if before.key else ''}"
-        change = [el("span", "changed", class_="badge warn"), f" was {was}"]
-    return row(
-        column.name, el("code", column.type), "yes" if column.nullable else "no", "key" if column.key else "", change
-    )
-
-
-def plan(name: str, visitor: Visitor, text: str) -> str:
-    """The page with the plan of the next run, as `cdc plan` prints it."""
-    body = el("pre", text, class_="plan", tabindex="0", aria_label="Plan")
-    return page(f"Plan · {name}", visitor, el("h1", "Plan"), body, crumbs=[(name, link(name))])
-
-
-def login(target: str, wrong: bool) -> str:
-    """The form that asks for the token."""
-    label = el("label", "Token", for_="token")
-    field = el(
-        "input", id="token", name="token", type="password", autocomplete="current-password", required=True,
-        autofocus=True, aria_describedby="why" if wrong else None,
-    )  # fmt: skip
-    refusal = el("p", "That is not the token.", id="why", class_="bad", role="alert") if wrong else None
-    hidden = el("input", type="hidden", name="next", value=target)
-    form = el(
-        "form", hidden, label, field, refusal, el("button", "Log in"), method="post", action="/login", class_="login"
-    )
-    return page("Log in", None, el("h1", "Log in"), form)
-
-
-def failed(error: CdcError, visitor: Visitor | None, back: str) -> str:
-    """The page about a request that could not be done: why, and the next step."""
-    parts = [
-        el("h1", "That could not be done"),
-        el("article", el("p", error.message), el("p", error.where, class_="where") if error.where else None,
-           el("p", el("b", "Next step: "), error.hint, class_="hint") if error.hint else None, class_="card bad"),
-        el("p", el("a", "Back", href=back)),
-    ]  # fmt: skip
-    return page("Not done", visitor, parts)
+def schema(name: str, visitor: Visitor, versions: Sequence[SchemaVersion], chosen: str) -> str:
+    """The versions of one sink table, the newest first, each with the columns by name of the one before."""
+    columns = [None, *({column.name: column for column in version.columns} for version in versions)]
+    pairs = list(zip(versions, columns, strict=False))[::-1]
+    crumbs = [
+        (name, link(name)),
+        ("schemas", link(name, "schemas")),
+        (chosen, f"{link(name, 'schemas')}?{urlencode({'table': chosen})}"),
+    ]
+    return render("schema.html", visitor, crumbs, name=name, chosen=chosen, versions=pairs)

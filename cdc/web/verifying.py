@@ -25,9 +25,12 @@ Compare = Callable[[PipelineView, "Callable[[TableReport], None]"], "Verificatio
 
 @dataclass(frozen=True, slots=True)
 class VerifyProgress:
-    """A comparison: what it found so far, or at the end. `lines` are for people, without values of rows."""
+    """A comparison: what it found so far, or at the end. `lines` are for people, without values of rows.
 
-    state: Literal["running", "equal", "different", "failed"]
+    It is `open` when no table differs, and some could not be told: while they are copied, or the pipeline is behind.
+    """
+
+    state: Literal["running", "equal", "different", "open", "failed"]
     started_s: float
     ended_s: float | None = None
     lines: tuple[str, ...] = ()
@@ -35,9 +38,10 @@ class VerifyProgress:
     error: Error | None = None
 
 
-def compare_kept(control: Control, view: PipelineView, on_report: Callable[[TableReport], None]) -> Verification:
+def compare_running(control: Control, view: PipelineView, on_report: Callable[[TableReport], None]) -> Verification:
     """Compare as `cdc verify FILE` does, with the version of the file that is kept running."""
-    from cdc.verify.run import VerifySettings, verify
+    from cdc.verify.run import verify
+    from cdc.verify.table_verifier import VerifySettings
 
     return verify(control.spec(view.name), Path(view.state_dir), VerifySettings(), on_report)
 
@@ -46,7 +50,7 @@ class Verifications:
     """Any thread."""
 
     def __init__(self, control: Control, compare: Compare | None = None) -> None:
-        self._control, self._compare = control, compare or partial(compare_kept, control)
+        self._control, self._compare = control, compare or partial(compare_running, control)
         self._lock = threading.Lock()
         self._found: dict[str, VerifyProgress] = {}
 
@@ -66,18 +70,23 @@ class Verifications:
 
     def _work(self, view: PipelineView) -> None:
         def on_report(report: TableReport) -> None:
-            self._put(view.name, lines=(*self._found[view.name].lines, *report.lines()))
+            self._update(view.name, lines=(*self._found[view.name].lines, *report.lines()))
 
         try:
             result = self._compare(view, on_report)
         except Exception as error:  # noqa: BLE001 - shown on the page, whatever it is
             now = time.time()
             own = for_a_server(error, view.name) if isinstance(error, CdcError) else error
-            self._put(view.name, state="failed", ended_s=now, error=shown_error(own, now))
+            self._update(view.name, state="failed", ended_s=now, error=shown_error(own, now))
             return
-        state = "equal" if result.equal else "different"
-        self._put(view.name, state=state, ended_s=time.time(), summary=result.summary)
+        self._update(view.name, state=_verdict(result), ended_s=time.time(), summary=result.summary)
 
-    def _put(self, name: str, **fields: object) -> None:
+    def _update(self, name: str, **fields: object) -> None:
         with self._lock:
             self._found[name] = replace(self._found[name], **fields)  # type: ignore[arg-type]
+
+
+def _verdict(result: Verification) -> str:
+    if result.equal:
+        return "equal"
+    return "different" if any(table.state == "different" for table in result.tables) else "open"

@@ -42,6 +42,11 @@ class Shown:
         return None if self.live is None else self.live.lag.seconds
 
     @property
+    def read_per_s(self) -> float:
+        """Changes read per second, now."""
+        return 0.0 if self.live is None else self.live.read_per_s
+
+    @property
     def written_per_s(self) -> float:
         """Rows written per second, now."""
         return 0.0 if self.live is None else self.live.written_per_s
@@ -57,7 +62,7 @@ class Shown:
 
 
 class Views:
-    """Reads status documents anew only when they have changed. Any thread."""
+    """Reads status documents again only when they have changed. Any thread."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -66,17 +71,17 @@ class Views:
 
     def all(self) -> list[Shown]:
         """All pipelines, by name."""
-        return [self._shown(view) for view in self._control.pipelines()]
+        return [self._to_shown(view) for view in self._control.pipelines()]
 
     def one(self, name: str) -> Shown:
         """One of them. Raises PipelineUnknown."""
-        return self._shown(self._control.pipeline(name))
+        return self._to_shown(self._control.pipeline(name))
 
     def documents(self) -> list[Seen]:
         """The status documents of all, for metrics; an empty one where no run has written one yet."""
         return [_measured(shown) for shown in self.all()]
 
-    def _shown(self, view: PipelineView) -> Shown:
+    def _to_shown(self, view: PipelineView) -> Shown:
         try:
             return Shown(view, self._document(view.state_dir))
         except StateError as error:
@@ -95,7 +100,7 @@ class Views:
             known = self._read.get(folder)
         if known is not None and known[0] == mark and (known[1] is None or not known[1].alive):
             return known[1]
-        seen = _again(known, mark, Path(folder))
+        seen = _reuse_or_read(known, mark, Path(folder))
         with self._lock:
             self._read[folder] = (mark, seen)
         return seen
@@ -117,7 +122,7 @@ def _requests_ns(root: Path) -> int:
         return 0
 
 
-def _again(known: tuple[_Mark, Seen | None] | None, mark: _Mark, root: Path) -> Seen | None:
+def _reuse_or_read(known: tuple[_Mark, Seen | None] | None, mark: _Mark, root: Path) -> Seen | None:
     """The document; one that was only touched is not read again, but its run may have died."""
     if known is not None and known[1] is not None and known[0][:-1] == mark[:-1]:
         living = alive(known[1].status, mark[-1] / 1e9)
@@ -134,7 +139,7 @@ def summary(shown: Shown) -> dict[str, Any]:
         "schedule": view.schedule,
         "next_run_s": view.next_run_s, "restarts": view.restarts, "lag_s": shown.lag_s,
         "lag_bytes": None if shown.live is None else shown.live.lag.bytes,
-        "read_per_s": 0.0 if shown.live is None else shown.live.read_per_s, "written_per_s": shown.written_per_s,
+        "read_per_s": shown.read_per_s, "written_per_s": shown.written_per_s,
         "tables": 0 if status is None else len(status.tables),
         "rows": 0 if status is None else status.totals.rows,
         "paused": [] if status is None else list(status.paused),
@@ -143,7 +148,7 @@ def summary(shown: Shown) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def whole(shown: Shown) -> dict[str, Any]:
+def details(shown: Shown) -> dict[str, Any]:
     """A pipeline with everything but its tables, batches and points, as JSON."""
     document = None if shown.status is None else to_object(shown.status)
     for name in ("tables", "batches", "points", "schema_changes", "errors"):

@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from cdc.status.text import moment, size_text
-from cdc.web.html import Markup, el
-
-__all__ = ["about", "ago", "clock", "count", "lag", "percent", "rate", "seconds", "size_text", "when"]
+from cdc.status.text import moment
 
 
 def count(number: float) -> str:
@@ -59,15 +56,16 @@ def ago(at_s: float | None, now_s: float | None = None) -> str:
     return f"in {length}" if passed < -1 else f"{length} ago"
 
 
-def when(at_s: float | None) -> Markup:
-    """A time as it was some time ago, with the time itself on it."""
-    return el("time", ago(at_s), title=moment(at_s) if at_s else None)
-
-
-def clock(at_s: float | None, now_s: float | None = None) -> Markup:
+def clock(at_s: float, now_s: float | None = None) -> str:
     """A time of the clock, UTC: `08:15:03`, and with its day where that is not today: `Nov 25 08:15:03`."""
-    if not at_s:
-        return el("time", "–")
     at, now = (datetime.fromtimestamp(s, UTC) for s in (at_s, time.time() if now_s is None else now_s))
-    shown = at.strftime("%H:%M:%S" if at.date() == now.date() else "%b %-d %H:%M:%S")
-    return el("time", shown, datetime=at.isoformat(timespec="milliseconds"), title=moment(at_s))
+    return at.strftime("%H:%M:%S" if at.date() == now.date() else "%b %-d %H:%M:%S")
+
+
+def iso(at_s: float) -> str:
+    """A time as programs read it."""
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
+
+
+FILTERS = (about, ago, clock, count, iso, lag, moment, rate, seconds)
+"""The words that templates use."""

@@ -16,7 +16,7 @@ from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, CreateTable, DataType, TableId
 from connectors.doris.catalog import DUPLICATE, UNIQUE, DorisTable
 from connectors.doris.options import KEYED_PROPERTIES, KEYLESS_PROPERTIES
-from connectors.doris.types import LONGEST_VARCHAR, default_text, holds, is_plain, text_width, wanted
+from connectors.doris.types import LONGEST_VARCHAR, column_type, default_text, holds, is_plain, text_width
 from connectors.shared.sql.client import quoted, text_literal
 from connectors.shared.streamload.sql_types import WHOLE, SqlType, data_type
 from connectors.shared.streamload.table_dialect import TableDialect
@@ -59,9 +59,9 @@ class DorisDialect(TableDialect):
 
     # types
 
-    def wanted(self, data_type: DataType, *, key: bool) -> SqlType:
+    def column_type(self, data_type: DataType, *, key: bool) -> SqlType:
         """The type that keeps every value."""
-        return wanted(data_type, key=key)
+        return column_type(data_type, key=key)
 
     def holds(self, actual: SqlType, data_type: DataType, *, key: bool) -> bool:
         """Every value unchanged; too long texts are found value by value."""
@@ -75,10 +75,12 @@ class DorisDialect(TableDialect):
         """True for changes that MODIFY COLUMN makes, of columns that do not say where a row is."""
         return _modifies(column.type, new) and not self.is_fixed(table, column.name)
 
-    def reached(self, old: SqlType, new: SqlType) -> SqlType:
+    def altered_type(self, old: SqlType, new: SqlType) -> SqlType:
         """MODIFY COLUMN from a number to text wants room for any number, however few the source's text may have."""
         number = old.name in (*WHOLE, "DECIMAL")
-        return SqlType("VARCHAR", text_width(old)) if number and new.is_text and new.room < text_width(old) else new
+        return (
+            SqlType("VARCHAR", text_width(old)) if number and new.is_text and new.max_bytes < text_width(old) else new
+        )
 
     def by_copy(self, old: SqlType, new: SqlType) -> bool:
         """Where CAST keeps every value that the source's column can have after the change."""
@@ -97,7 +99,7 @@ class DorisDialect(TableDialect):
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[SqlType]:
         """Nullable; with its default, where that is a constant of the type."""
-        new = wanted(column.type, key=key)
+        new = column_type(column.type, key=key)
         default = None if key else default_text(column, new, self.zone)
         return ActualColumn(column.name, new, True, default, column.comment)
 
@@ -184,7 +186,7 @@ def _modifies(old: SqlType, new: SqlType) -> bool:
     if old.name in WHOLE:
         return new.name == "DOUBLE" or new.is_text
     if old.name in ("CHAR", "VARCHAR"):
-        return new.is_text and new.room > old.room
+        return new.is_text and new.max_bytes > old.max_bytes
     if old.name == "DECIMAL":
         return (new.name == "DECIMAL" and new.holds_decimal(old)) or new.is_text
     if old.name == new.name == "DATETIME":

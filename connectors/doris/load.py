@@ -15,7 +15,7 @@ from cdc.dead_letters import DeadLetters
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
-from connectors.doris.replies import LoadReply, TransactionState, load_reply, refusal, shown
+from connectors.doris.replies import LoadReply, TransactionState, load_reply, one_line, refusal
 from connectors.doris.targets import Targets
 from connectors.doris.transactions import Handle, Transactions
 from connectors.shared.streamload.dialect import DORIS
@@ -115,25 +115,25 @@ class DorisLoad(TableLoad[Upload]):
             raise SinkError(
                 "Doris has committed rows of this very load: the state directory is older than the tables",
                 where=f"{self._table}, label {label}",
-                hint="restore the newest state directory; for a new start, load this table anew: it has no key, so "
+                hint="restore the newest state directory; for a new start, load this table again: it has no key, so "
                 "rows would be in it twice",
             )
         log.warning("%s: label %s is committed already, its rows are loaded once more", self._table, label)
 
-    def _refused(self, body: Upload) -> NoReturn:
+    def _raise_refusal(self, body: Upload) -> NoReturn:
         raise self._failure(load_reply(body.finish()))
 
     def _nothing(self) -> Any:
         return Handle("", 0, 0, self._upserts).to_json()
 
-    def _ended(self, body: Upload) -> Any:
+    def _finish_body(self, body: Upload) -> Any:
         try:
             answer = body.finish()
         except CommitUnknown as error:
             return self._looked_up(error).to_json()
-        return self._checked(load_reply(answer)).to_json()
+        return self._check_reply(load_reply(answer)).to_json()
 
-    def _checked(self, reply: LoadReply) -> Handle:
+    def _check_reply(self, reply: LoadReply) -> Handle:
         two_phase = self._loader.rules.two_phase
         if not reply.succeeded:
             raise self._failure(reply)
@@ -164,8 +164,8 @@ class DorisLoad(TableLoad[Upload]):
 
     def _failure(self, reply: LoadReply) -> SinkError:
         self._loader.targets.forget(self._table)
-        return refusal(shown(reply.message) + self._details(reply), self._where)
+        return refusal(one_line(reply.message) + self._details(reply), self._where)
 
     def _details(self, reply: LoadReply) -> str:
         lines = self._transactions.client.error_lines(reply.error_url) if reply.error_url else ""
-        return f": {shown(lines)}" if lines else ""
+        return f": {one_line(lines)}" if lines else ""

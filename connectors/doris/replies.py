@@ -154,10 +154,10 @@ def refusal(message: str, where: str) -> SinkError:
     }
     hint = next((text for pattern, text in hints.items() if re.search(pattern, message, re.I)), "")
     kind = SinkUnavailable if _BUSY.search(message) and not re.search(r"denied", message, re.I) else SinkError
-    return kind(f"Doris refused: {shown(message)}", where=where, hint=hint or "see the log of the front end")
+    return kind(f"Doris refused: {one_line(message)}", where=where, hint=hint or "see the log of the front end")
 
 
-def shown(message: str) -> str:
+def one_line(message: str) -> str:
     """A message of the server on one line, not too long."""
     return " ".join(message.split())[:_SHOWN]
 
@@ -181,13 +181,13 @@ def _object(answer: Answer) -> dict[str, Any]:
         body = None
     if not isinstance(body, dict):
         hint = "check that the address is a Doris front end's HTTP port"
-        raise SinkError(f"the answer is not Doris': {shown(answer.text)!r}", where=answer.server, hint=hint)
+        raise SinkError(f"the answer is not Doris': {one_line(answer.text)!r}", where=answer.server, hint=hint)
     return body
 
 
 def _front_end_error(body: dict[str, Any], where: str) -> SinkError:
     """An answer of the front end itself: `{"msg", "code", "data"}`, or `{"status": "FAILED", "msg"}`."""
-    text = shown(f"{body.get('msg', '')} {body.get('data', '') or ''}")
+    text = one_line(f"{body.get('msg', '')} {body.get('data', '') or ''}")
     if body.get("code") in (401, 403) or "denied" in text.lower():
         hint = "check sink.username and sink.password, and that the user has LOAD on the database"
         return SinkError(f"access denied: {text}", where=where, hint=hint)

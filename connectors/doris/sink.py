@@ -31,6 +31,7 @@ class DorisSink(LoadSink[SqlType]):
     """Loads into Doris with two phases. Picklable; connections are opened when they are needed."""
 
     server: ClassVar[str] = "Doris"
+    replicas: ClassVar[int] = 3
     grants: ClassVar[str] = "GRANT SELECT_PRIV on the database, and what CREATE and ALTER need, to the user"
 
     def __init__(self, options: DorisSinkOptions, context: Context) -> None:
@@ -41,13 +42,16 @@ class DorisSink(LoadSink[SqlType]):
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and leave every load prepared. Executor."""
+        rules = settings.load_rules(self._options)
+        if not rules.two_phase:
+            task.note_visible()
         loader = Loader(
             transactions=self._transactions,
             targets=targets_of(self._sql, self._pipeline, self._options.longest_string),
             labels=self._labels,
             record=self._record.writer(task),
             rows=row_rules(self._options),
-            rules=settings.load_rules(self._options),
+            rules=rules,
         )
         return send(task, blocks, loader, settings.send_limits(self._options))
 

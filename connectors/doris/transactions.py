@@ -23,7 +23,7 @@ from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.doris.client import DorisClient
-from connectors.doris.replies import ReplyVerdict, TransactionState, TxnReply, refusal, shown
+from connectors.doris.replies import ReplyVerdict, TransactionState, TxnReply, one_line, refusal
 from connectors.shared.streamload.commits import LoadLost
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Transactions:
                 reply = self.client.commit(table.database, handle.txn)
                 if self._is_committed(reply, table, handle):
                     return
-                error: SinkError = CommitFailed(f"Doris did not commit: {shown(reply.message)}", where=where)
+                error: SinkError = CommitFailed(f"Doris did not commit: {one_line(reply.message)}", where=where)
                 if reply.verdict is ReplyVerdict.REFUSED:
                     raise error
             except (SinkUnavailable, CommitUnknown) as failed:
@@ -97,7 +97,7 @@ class Transactions:
             state = self.client.state(table.database, handle.label)
         where = f"{table}, label {handle.label}"
         if state is TransactionState.ABORTED:
-            reason = f"Doris has aborted {handle.rows:,} rows: {shown(reply.message)}"
+            reason = f"Doris has aborted {handle.rows:,} rows: {one_line(reply.message)}"
             raise LoadLost(reason, where=where, hint=_KEEP_LONGER, forgotten=False)
         if state is TransactionState.UNKNOWN:
             reason = f"Doris has forgotten a load of {handle.rows:,} rows, and so whether it was committed"

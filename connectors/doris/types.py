@@ -51,7 +51,7 @@ _SPELLINGS = {
 _SHOWN = re.compile(r"\s*([A-Za-z_0-9]+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*(?:unsigned)?\s*", re.IGNORECASE)
 
 
-def wanted(data_type: DataType, *, key: bool) -> SqlType:
+def column_type(data_type: DataType, *, key: bool) -> SqlType:
     """The Doris type that keeps every value of a column, as it is created."""
     kind, length = data_type.kind, data_type.length
     if kind is Kind.DECIMAL:
@@ -72,7 +72,7 @@ def wanted(data_type: DataType, *, key: bool) -> SqlType:
 
 def holds(actual: SqlType, data_type: DataType, *, key: bool) -> bool:
     """Whether an existing column takes every value unchanged; too long texts are found value by value."""
-    new = wanted(data_type, key=key)
+    new = column_type(data_type, key=key)
     if actual == new or (actual.is_text and new.is_text):
         return True
     if actual.is_text:
@@ -123,7 +123,7 @@ def default_text(column: Column, actual: SqlType, zone: str = "UTC") -> str | No
         digits = (_default_bytes(column) or b"").hex().upper()
         return digits if column.type.kind is not Kind.GEOMETRY and actual.is_text else None
     if actual.is_text:
-        return text if len(text.encode()) <= actual.room and is_plain(text) else None
+        return text if len(text.encode()) <= actual.max_bytes and is_plain(text) else None
     found = constant(text, actual)
     return _shifted(found, zone) if found is not None and column.type.kind is Kind.TIMESTAMP_LTZ else found
 
@@ -172,4 +172,4 @@ def text_width(actual: SqlType) -> int:
 
 def _text_holds(actual: SqlType, new: SqlType) -> bool:
     """Whether the plain text of any value of another type fits; a BOOLEAN would come as 1 and 0, which is not text."""
-    return new.name not in ("BOOLEAN", "VARBINARY") and actual.room >= text_width(new)
+    return new.name not in ("BOOLEAN", "VARBINARY") and actual.max_bytes >= text_width(new)

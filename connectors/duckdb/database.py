@@ -15,7 +15,9 @@ from typing import Any
 
 import duckdb
 
+from cdc.disk import examine_folder
 from cdc.errors import SinkError, SinkUnavailable
+from cdc.finding import Finding, ok
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -133,6 +135,15 @@ class Database:
         finally:
             connection.close()
 
+    def examine(self) -> Iterator[Finding]:
+        """DuckDB itself, the folder, and the file when it is there. Raises as `open`."""
+        yield ok("version", f"DuckDB {duckdb.__version__}")
+        yield from examine_folder("disk", Path(self.path).parent)
+        if self.exists:
+            with self.open(read_only=True) as session:
+                size = Path(self.path).stat().st_size
+                yield ok("file", f"{self.path}: {len(session.rows('SHOW ALL TABLES'))} tables, {size} bytes")
+
     def _connect(self, read_only: bool) -> Any:
         backoff = Backoff(self._retry, self.path)
         while True:
@@ -142,7 +153,7 @@ class Database:
                 if not _is_locked(error):
                     raise SinkError(first_line(error), where=self.path, hint=_hint(error)) from error
                 if not backoff.pause(first_line(error)):
-                    raise self._locked(error) from error
+                    raise self._locked_error(error) from error
 
     def _connect_once(self, read_only: bool) -> Any:
         try:
@@ -150,9 +161,12 @@ class Database:
         except OSError as error:
             hint = "choose another path, or make the folder"
             raise SinkError(f"cannot make the folder: {error.strerror}", where=self.path, hint=hint) from error
-        return duckdb.connect(self.path, read_only=read_only, config=self._config)
+        connection = duckdb.connect(self.path, read_only=read_only, config=self._config)
+        # It is on in a process without a main file, such as a worker of Spark, and is no setting of `config`.
+        connection.execute("SET enable_progress_bar = false")
+        return connection
 
-    def _locked(self, error: duckdb.Error) -> SinkUnavailable:
+    def _locked_error(self, error: duckdb.Error) -> SinkUnavailable:
         _, _, holder = str(error).partition("Conflicting lock is held in ")
         holder = holder.split(")")[0] + ")" if holder else "this process, with other settings"
         return SinkUnavailable(

@@ -62,7 +62,7 @@ class DuckDbDialect(Dialect[str]):
 
     # types
 
-    def wanted(self, data_type: DataType, *, key: bool) -> str:
+    def column_type(self, data_type: DataType, *, key: bool) -> str:
         """The type in DuckDB's own spelling."""
         return duckdb_type(data_type)
 

@@ -18,6 +18,7 @@ entered in the middle legitimately deletes rows the sink never had; the number o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +28,15 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.block import RowKind
+from cdc.errors import CommitFailed
+from cdc.faults import crash_point
 from cdc.schema import TableId
-from connectors.duckdb.database import DuckDbSession, quoted
+from connectors.duckdb.database import DuckDbSession, first_line, quoted
+from connectors.duckdb.fence import Fence
 from connectors.duckdb.pieces import Pieces, in_row_groups
 from connectors.shared.staging.stage import KIND, Staged
+
+log = logging.getLogger(__name__)
 
 _SHARED_ROWS = 10_000
 _STAGED, _SHARED = "__cdc_staged", "__cdc_shared"
@@ -44,6 +50,34 @@ class _Loaded:
     table: TableId
     key: tuple[str, ...]
     rows: pa.Table
+
+
+def load_batch(
+    session: DuckDbSession, fence: Fence, batch: int, staged: Sequence[Staged], where: str
+) -> dict[TableId, int]:
+    """Load every table and write the fence, in one transaction; returns as `load`. `where`: the file.
+
+    Raises CommitFailed; then nothing of the batch is in.
+    """
+    try:
+        try:
+            return _load_once(session, fence, batch, staged, careful=False)
+        except duckdb.ConstraintException:
+            log.info("batch %d inserts rows that are there already: loading it key by key", batch)
+            return _load_once(session, fence, batch, staged, careful=True)
+    except (duckdb.IOException, duckdb.TransactionException) as error:
+        hint = "free some space, or end what else writes to the file"
+        raise CommitFailed(first_line(error), where=where, hint=hint) from error
+
+
+def _load_once(
+    session: DuckDbSession, fence: Fence, batch: int, staged: Sequence[Staged], *, careful: bool
+) -> dict[TableId, int]:
+    with session.transaction():
+        missed = load(session, staged, careful=careful)
+        fence.write(batch)
+        crash_point("mid-commit", batch)
+    return missed
 
 
 def load(session: DuckDbSession, staged: Sequence[Staged], *, careful: bool) -> dict[TableId, int]:

@@ -24,17 +24,17 @@ def in_row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             waiting.append(batch.slice(0, ROW_GROUP - rows))
             batch = batch.slice(ROW_GROUP - rows)
             rows = size = 0
-            yield _taken(waiting)
+            yield _drain(waiting)
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if size >= PIECE_BYTES:
             rows = size = 0
-            yield _taken(waiting)
+            yield _drain(waiting)
     if rows:
-        yield _taken(waiting)
+        yield _drain(waiting)
 
 
-def _taken(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _drain(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
     """One piece of all of them, which are not held any longer."""
     piece = pa.concat_batches(waiting)
     waiting.clear()

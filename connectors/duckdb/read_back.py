@@ -56,7 +56,7 @@ class DuckDbRows:
                 yield from self._query(session, where).to_arrow_reader(_BLOCK_ROWS)
             start += _PIECE_ROWS
 
-    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """In the columns' own types, which may be wider."""
         columns = [_cast(values, field.type) for values, field in zip(rows.columns, self.arrow, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)

@@ -8,25 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-import duckdb
-
 from cdc.block import ChangeBlock
-from cdc.disk import examine_folder
-from cdc.errors import CommitFailed, SinkError
+from cdc.errors import SinkError
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.table_sink import TableSink
-from cdc.faults import reached
-from cdc.finding import Finding, ok
+from cdc.finding import Finding
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.duckdb.catalog import DuckDbSchemas, NoFile
-from connectors.duckdb.database import Database, DuckDbSession, first_line
+from connectors.duckdb.database import Database, DuckDbSession
 from connectors.duckdb.fence import Fence
-from connectors.duckdb.load import load
+from connectors.duckdb.load import load_batch
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.read_back import read_back
-from connectors.shared.staging.stage import Staged, batch_folder, stage, staged_file, staged_tables, staged_until
+from connectors.shared.staging.stage import batch_folder, stage, staged_file, staged_tables, staged_until
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +58,7 @@ class DuckDbSink(TableSink[str]):
 
     def examine(self) -> Iterator[Finding]:
         """The folder, and the file when it is there."""
-        yield ok("version", f"DuckDB {duckdb.__version__}")
-        yield from examine_folder("disk", Path(self._database.path).parent)
-        if self._database.exists:
-            with self._database.open(read_only=True) as session:
-                size = Path(self._database.path).stat().st_size
-                yield ok("file", f"{self._database.path}: {len(session.rows('SHOW ALL TABLES'))} tables, {size} bytes")
+        return self._database.examine()
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | None:
         """The table's rows. Any process."""
@@ -97,7 +88,9 @@ class DuckDbSink(TableSink[str]):
             if batch <= fence.batch:
                 log.info("batch %d is in %s already", batch, self._database.path)
             else:
-                missed = self._load(session, fence, batch, staged_tables(self._directory, prepared))
+                missed = load_batch(
+                    session, fence, batch, staged_tables(self._directory, prepared), self._database.path
+                )
                 self._newest = batch
         self._clean(batch)
         return {f"delete-without-row {table}": number for table, number in missed.items() if number}
@@ -108,7 +101,7 @@ class DuckDbSink(TableSink[str]):
 
     @contextmanager
     def _same_file(self) -> Iterator[DuckDbSession]:
-        """The file to write to; one that is gone is not made anew, as what was committed would be missing in it."""
+        """The file to write to; one that is gone is not recreated, as what was committed would be missing in it."""
         if self._newest >= 0 and not self._database.exists:
             raise self._another_file("it is not there any more")
         with self._database.open() as session:
@@ -130,33 +123,13 @@ class DuckDbSink(TableSink[str]):
             f"{reason}, while {self._newest} was committed: it was removed, emptied, or another file took its place "
             "while the pipeline ran",
             where=self._database.path,
-            hint="put the file back that was there; or remove it and start anew with another --state-dir",
+            hint="put the file back that was there; or remove it and start over with another --state-dir",
         )
 
     @property
     def _directory(self) -> Path:
         """The directory's device on the machine that asks."""
         return self._store.bulk("")
-
-    def _load(self, session: DuckDbSession, fence: Fence, batch: int, staged: Sequence[Staged]) -> dict[TableId, int]:
-        try:
-            try:
-                return self._load_once(session, fence, batch, staged, careful=False)
-            except duckdb.ConstraintException:
-                log.info("batch %d inserts rows that are there already: loading it key by key", batch)
-                return self._load_once(session, fence, batch, staged, careful=True)
-        except (duckdb.IOException, duckdb.TransactionException) as error:
-            hint = "free some space, or end what else writes to the file"
-            raise CommitFailed(first_line(error), where=self._database.path, hint=hint) from error
-
-    def _load_once(
-        self, session: DuckDbSession, fence: Fence, batch: int, staged: Sequence[Staged], *, careful: bool
-    ) -> dict[TableId, int]:
-        with session.transaction():
-            missed = load(session, staged, careful=careful)
-            fence.write(batch)
-            reached("mid-commit", batch)
-        return missed
 
     def _clean(self, batch: int) -> None:
         """Remove the staged files of this batch and of older ones that a crash left behind."""

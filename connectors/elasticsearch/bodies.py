@@ -3,9 +3,9 @@
     <state>/sink/staging/<batch>/<partition>-<attempt>.ndjson
 
 A file is a row of bodies. The documents of a *flush* are all different, so its bodies may be sent side by side; flushes
-follow each other. A row whose routing changes leaves its shard and comes into another, or into the same: deletes of a
-table with routing are a flush of their own, before the others, and what nobody tells the routing of is looked for
-before those (`lookup`). Where refused documents are kept as dead letters, the
+follow each other. A row whose routing or sharding column changes leaves its place and comes into another, or into the
+same: deletes of such a table are a flush of their own, before the others, and what nobody tells the place of is looked
+for before those (`lookup`). Where refused documents are kept as dead letters, the
 places of its documents in the log stand behind each body, a line each.
 """
 
@@ -24,9 +24,9 @@ from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.state.durable import new_file
-from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines
+from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines, shard_suffixes
 from connectors.elasticsearch.lookup import looked_for
-from connectors.shared.last_image.last_image import KeylessChanges, LastImages, every_insert, images, joined
+from connectors.shared.last_image.last_image import KeylessChanges, LastImages, concat_blocks, every_insert, images
 from connectors.shared.staging.stage import batch_folder, refuse_null_keys
 
 _FLUSH_ROWS, _FLUSH_BYTES, _TOTAL_BYTES = 100_000, 32 << 20, 64 << 20
@@ -49,6 +49,7 @@ class _TableDocuments:
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
     left_out: dict[str, int] = field(default_factory=dict)
     lookups: list[int] = field(default_factory=list)
+    shards: set[str] = field(default_factory=set)
 
 
 class BodyWriter:
@@ -96,11 +97,11 @@ class BodyWriter:
                 self._flush(table)
 
     def _flush(self, table: _TableDocuments) -> None:
-        block = joined(table.blocks)
-        routing = [table.place.routing] if table.place.routing and table.place.routing not in table.key else []
-        if routing and table.key:
+        block = concat_blocks(table.blocks)
+        placing = [name for name in table.place.placing if name not in table.key]
+        if placing and table.key:
             block = self._looked_for(table, block)
-        found = images(block, [*table.key, *routing]) if table.key else every_insert(block, self._keyless)
+        found = images(block, [*table.key, *placing]) if table.key else every_insert(block, self._keyless)
         for place, number in enumerate((found.inserts, found.updates, found.deletes)):
             table.counts[place] += number
         for reason, number in found.counts.items():
@@ -109,25 +110,27 @@ class BodyWriter:
             ids = self._ids(table, found)
             gone = found.delete.astype(np.bool_)
             texts = lines(found.rows, found.schema, ids, gone, table.place)
+            if table.place.sharding[0]:
+                table.shards |= set(shard_suffixes(found.rows, table.place).unique().to_pylist())
             positions = position_texts(found.sequence, found.position_text) if self._with_positions else None
-            for part in (gone, ~gone) if table.place.routing and gone.any() else (np.ones(len(gone), np.bool_),):
+            for part in (gone, ~gone) if table.place.placing and gone.any() else (np.ones(len(gone), np.bool_),):
                 if part.any():
                     some = texts if part.all() else texts.filter(pa.array(part))
                     places = None if positions is None else positions.filter(pa.array(part)).to_pylist()
-                    table.flushes.append(self._written(some, places))
+                    table.flushes.append(self._write_bodies(some, places))
         self._bytes -= table.bytes
         table.blocks.clear()
         table.rows = table.bytes = 0
 
     def _looked_for(self, table: _TableDocuments, block: ChangeBlock) -> ChangeBlock:
-        """Have documents looked for whose routing nobody tells; the changes behind that, the others are counted."""
-        lookups, rest = looked_for(block, table.key, table.place.routing)
+        """Have documents looked for whose place nobody tells; the changes behind that, the others are counted."""
+        lookups, rest = looked_for(block, table.key, table.place)
         if lookups is not None:
             before, behind = (np.bincount(each.kinds.to_numpy(), minlength=4) for each in (block, rest))
             for place, kind in enumerate((RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE)):
                 table.counts[place] += int(before[kind] - behind[kind])
             table.lookups.append(len(table.flushes))
-            table.flushes.append(self._written(lookups, None))
+            table.flushes.append(self._write_bodies(lookups, None))
         return rest
 
     def _ids(self, table: _TableDocuments, found: LastImages) -> pa.Array:
@@ -137,10 +140,10 @@ class BodyWriter:
         table.numbered += found.rows.num_rows
         return pa.array([f"{self._unique}-{number}" for number in range(first, table.numbered)], pa.string())
 
-    def _written(self, texts: pa.Array, positions: list[str] | None) -> list[list[int]]:
+    def _write_bodies(self, texts: pa.Array, positions: list[str] | None) -> list[list[int]]:
         """Write the bodies of a flush; where they are."""
         found, first = [], 0
-        for body, count in _cut(texts, self._body_bytes):
+        for body, count in _split_bodies(texts, self._body_bytes):
             start = self._file.tell()
             self._file.write(body)
             found.append([start, len(body), count])
@@ -174,7 +177,8 @@ def write_bodies(
 
     Handles are JSON: `{"file": "12/0-3.ndjson", "flushes": [[[offset, bytes, documents], ...], ...], "version": n}`;
     a body with positions behind it has their number of bytes as a fourth number. `lookups` are the numbers of flushes
-    that are none: documents to look for, and to delete, before the next one is sent.
+    that are none: documents to look for, and to delete, before the next one is sent. `shards` are ends of names of
+    indexes that documents go into.
     """
     path = batch_folder(directory, task.batch) / f"{task.partition}-{task.attempt}.ndjson"
     try:
@@ -193,7 +197,8 @@ def write_bodies(
             table,
             task.partition,
             {"file": f"{task.batch}/{path.name}", "flushes": held.flushes, "version": held.place.version}
-            | ({"lookups": held.lookups} if held.lookups else {}),
+            | ({"lookups": held.lookups} if held.lookups else {})
+            | ({"shards": sorted(held.shards)} if held.shards else {}),
             inserts=held.counts[0],
             updates=held.counts[1],
             deletes=held.counts[2],
@@ -231,7 +236,7 @@ def _read(file: Any, offset: int, length: int) -> bytes:
     return body
 
 
-def _cut(texts: pa.Array, most: int) -> Iterator[tuple[bytes, int]]:
+def _split_bodies(texts: pa.Array, most: int) -> Iterator[tuple[bytes, int]]:
     """Bodies of about `most` bytes, and how many rows are in each."""
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
     data = memoryview(texts.buffers()[2])

@@ -6,6 +6,7 @@ the server answers 409 to one that is older than what it has.
 | item | what it means |
 |---|---|
 | 2xx; 404 of a delete | done |
+| 200 and `noop` | an ingest pipeline of the index has dropped the document: an error |
 | 409, the version there is of this batch | a later part of the batch was sent before, by an earlier try: done |
 | 409, the version there is of a later batch or epoch | somebody else writes the index: an error |
 | 429, 503 | later: sent again, alone, with growing pauses |
@@ -25,7 +26,7 @@ from typing import Any
 from cdc.errors import SinkError, SinkUnavailable
 from connectors.elasticsearch.client import ErrorAnswer, SearchClient
 
-_PATH = "/_bulk?filter_path=errors,items.*.error,items.*.status,items.*._id,items.*._index"
+_PATH = "/_bulk?filter_path=errors,items.*.error,items.*.status,items.*.result,items.*._id,items.*._index"
 _LATER = frozenset({429, 503})
 _INDEX_SAYS = frozenset({"index_closed_exception", "invalid_index_name_exception", "routing_missing_exception"})
 _INDEX_REASONS = ("no write index is defined", "pipeline with id")
@@ -94,11 +95,11 @@ class Sender:
         kept, SinkUnavailable when the cluster stays away: sending all of the batch again is safe.
         """
         if len(bodies) == 1 or self.connections == 1:
-            return [self._whole(body, highest) for body in bodies]
+            return [self._send_until_done(body, highest) for body in bodies]
         with ThreadPoolExecutor(min(self.connections, len(bodies)), thread_name_prefix="cdc-bulk") as pool:
-            return [done.result() for done in [pool.submit(self._whole, body, highest) for body in bodies]]
+            return [done.result() for done in [pool.submit(self._send_until_done, body, highest) for body in bodies]]
 
-    def _whole(self, body: bytes, highest: int) -> list[RefusedDocument]:
+    def _send_until_done(self, body: bytes, highest: int) -> list[RefusedDocument]:
         """One body, and what is left of it, until all of it is in or refused."""
         left, repeated = _Left(body, range(len(body))), False
 
@@ -107,7 +108,7 @@ class Sender:
             if repeated:
                 self.check_owner()
             repeated = True
-            left = self._once(left, highest)
+            left = self._send_once(left, highest)
             if left.text:
                 raise self._busy(left.reason)
 
@@ -119,7 +120,7 @@ class Sender:
         message = f"the cluster takes no more documents just now (429): {reason}"
         return SinkUnavailable(message[:600], where=self.client.hosts[0], hint=hint)
 
-    def _once(self, body: _Left, highest: int) -> _Left:
+    def _send_once(self, body: _Left, highest: int) -> _Left:
         """Send; the items that are to be sent again."""
         try:
             answer = self.client.send("POST", _PATH, body.text, "application/x-ndjson", wait=False)
@@ -128,6 +129,9 @@ class Sender:
                 return self._halves(body, highest)
             hint = "the server refused the whole request; nothing of it is in"
             raise SinkError(str(refused), where=self.client.hosts[0], hint=hint) from None
+        for found in (found for item in answer.get("items", ()) for found in item.values()):
+            if found.get("result") == "noop":
+                raise _dropped_error(found)
         if not answer.get("errors"):
             return _Left(b"", (), body.refused)
         again, numbers, kept, first_reason = [], [], list(body.refused), ""
@@ -149,10 +153,10 @@ class Sender:
             if self.keep:
                 return _Left(b"", (), [*body.refused, RefusedDocument(body.numbers[0], message, body.text)])
             hint = "raise http.max_content_length of the server, or leave the column out with a projection"
-            raise SinkError(message, where=named(body.text), hint=hint)
+            raise SinkError(message, where=document_name(body.text), hint=hint)
         middle = len(parts) // 2
-        one = self._once(_Left(b"".join(parts[:middle]), body.numbers[:middle], body.refused), highest)
-        other = self._once(_Left(b"".join(parts[middle:]), body.numbers[middle:], one.refused), highest)
+        one = self._send_once(_Left(b"".join(parts[:middle]), body.numbers[:middle], body.refused), highest)
+        other = self._send_once(_Left(b"".join(parts[middle:]), body.numbers[middle:], one.refused), highest)
         first_reason = one.reason or other.reason
         return _Left(one.text + other.text, [*one.numbers, *other.numbers], other.refused, first_reason)
 
@@ -181,6 +185,16 @@ class Sender:
         raise SinkError(f"the document {found.get('_id')} is refused: {reason}"[:2_000], where=where, hint=hint)
 
 
+def _dropped_error(found: Mapping[str, Any]) -> SinkError:
+    """The error about a document that the server has answered with success, and left out."""
+    message = f"an ingest pipeline of the index has dropped the document {found.get('_id')}"
+    hint = (
+        'take index.default_pipeline and index.final_pipeline off the index ("_none"), or leave such rows out with a '
+        "filter of the pipeline file"
+    )
+    return SinkError(message, where=str(found.get("_index")), hint=hint)
+
+
 def _is_refused(found: Mapping[str, Any]) -> bool:
     """Whether it is for what is in the document that the server does not take it."""
     error = found.get("error") or {}
@@ -197,7 +211,7 @@ def _reason(found: Mapping[str, Any]) -> str:
     return f"{reason} ({cause})" if cause else reason
 
 
-def named(item: bytes) -> str:
+def document_name(item: bytes) -> str:
     """Index and id of an item's document."""
     action: dict[str, Any] = next(iter(json.loads(item[: item.index(b"\n")]).values()))
     return f"{action['_index']}, document {action['_id']}"

@@ -64,7 +64,7 @@ class SearchClient:
         """Ask as `ask` does, with a body that is text already."""
 
         def once() -> Any:
-            return self._once(method, path, body, kind)
+            return self._request_once(method, path, body, kind)
 
         return self.retry.call(once, "a request to the sink") if wait else once()
 
@@ -76,7 +76,7 @@ class SearchClient:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         return urllib3.PoolManager(maxsize=self.connections, timeout=timeout, retries=False, **secure)
 
-    def _once(self, method: str, path: str, body: bytes | None, kind: str) -> Any:
+    def _request_once(self, method: str, path: str, body: bytes | None, kind: str) -> Any:
         last: SinkUnavailable | None = None
         for host in preference.in_order(self.hosts):
             try:
@@ -87,11 +87,11 @@ class SearchClient:
             except urllib3.exceptions.HTTPError as error:
                 last = SinkUnavailable(f"no answer: {_plain(error)}", where=host, hint="does the server run there?")
                 continue
-            preference.answered(self.hosts, host)
-            return self._judged(host, answer.status, answer.data)
+            preference.note_answered(self.hosts, host)
+            return self._parse_answer(host, answer.status, answer.data)
         raise last or SinkUnavailable("no host is named", hint="name one in sink.hosts")
 
-    def _judged(self, host: str, status: int, data: bytes) -> Any:
+    def _parse_answer(self, host: str, status: int, data: bytes) -> Any:
         try:
             found = json.loads(data) if data else {}
         except ValueError:

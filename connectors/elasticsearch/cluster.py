@@ -8,13 +8,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.elasticsearch.client import ErrorAnswer, SearchClient, name_of
-from connectors.elasticsearch.indexes import WHOLE_DOCUMENTS, Index, IndexRequest, highest_numbers, index_of, is_of
+from connectors.elasticsearch.index import (
+    WHOLE_DOCUMENTS,
+    Index,
+    IndexRequest,
+    highest_numbers,
+    index_of,
+    is_of,
+    shard_request,
+)
 from connectors.elasticsearch.mapping import IndexNames
 
 COMMITS = "cdc-commits"
@@ -48,13 +56,13 @@ class SearchCluster:
         return str(found["version"].get("distribution", "elasticsearch")), number
 
     def indexes(self, tables: Sequence[TableId]) -> dict[TableId, Index]:
-        """The tables' own indexes. Raises as `behind`."""
-        behind = self.behind(tables)
+        """The tables' own indexes. Raises as `indexes_behind`."""
+        behind = self.indexes_behind(tables)
         found = {table: behind[alias] for table in tables if (alias := self.names.alias(table)) in behind}
         return {table: index for table, index in found.items() if is_of(index, table)}
 
     def index(self, table: TableId) -> Index:
-        """The index of a table. Raises SinkError where there is none, and as `behind`."""
+        """The index of a table. Raises SinkError where there is none, and as `indexes_behind`."""
         found = self.indexes([table]).get(table)
         if found is None:
             hint = "it was deleted or renamed in the cluster; `cdc resync` re-snapshots the table"
@@ -65,19 +73,23 @@ class SearchCluster:
         """The index of a table, this pipeline's. Raises SinkError as `index` and for one that another has taken."""
         found = self.index(table)
         if found.pipeline != self.pipeline:
-            raise taken(found, table)
+            raise taken_error(found, table)
         return found
 
-    def behind(self, tables: Sequence[TableId]) -> dict[str, Index]:
+    def indexes_behind(self, tables: Sequence[TableId]) -> dict[str, Index]:
         """The indexes behind the aliases of these tables, by alias, also those of tables with another spelling.
 
         Raises SinkError for one that somebody else has made.
         """
         found: dict[str, Index] = {}
+        shards: dict[str, list[str]] = {}
         aliases = {self.names.alias(table): table for table in tables}
         for name, definition in self._definitions(list(aliases)).items():
             for alias in [one for one in definition.get("aliases", {}) if one in aliases]:
                 index = index_of(name, definition)
+                if index is not None and definition["aliases"][alias].get("is_write_index") is False:
+                    shards.setdefault(alias, []).append(_suffix(index, alias, definition["aliases"]))
+                    continue
                 if index is None:
                     hint = "delete the alias, or set index.prefix so that the names differ"
                     raise SinkError(f"the alias {alias} leads to {name}, which no pipeline has made", hint=hint)
@@ -86,7 +98,27 @@ class SearchCluster:
                 hint = "delete or reindex it, or set index.prefix so that the names differ"
                 message = f"{name} is an index, and no alias: no pipeline has made it"
                 raise SinkError(message, where=str(aliases[name]), hint=hint)
+        for alias, suffixes in shards.items():
+            if alias not in found:
+                hint = f"delete those that the alias {alias} leads to; then `cdc resync` re-snapshots the table"
+                message = f"the index of {aliases[alias]} is not there, its shards ({', '.join(suffixes)}) are"
+                raise SinkError(message, where=str(aliases[alias]), hint=hint)
+            found[alias] = replace(found[alias], shards=tuple(sorted(suffixes)))
         return found
+
+    def make_shards(self, table: TableId, suffixes: Iterable[str], settings: Mapping[str, Any]) -> None:
+        """Make the shards of a table's index that are missing. Raises SinkError for a name that another table has."""
+        index, alias = self.index(table), self.names.alias(table)
+        for suffix in sorted(set(suffixes) - {*index.shards, ""}):
+            own = index.shard_alias(alias, suffix)
+            for name in self._definitions([own]):
+                hint = "set sharding.suffix.separator so that the names differ, or route that table elsewhere"
+                raise SinkError(f"the rows of {suffix} belong into {own}, which is {name}", where=str(table), hint=hint)
+            try:
+                self.carry_out(shard_request(index, alias, suffix, settings))
+            except ErrorAnswer as error:
+                hint = "see the cluster's log; each text of sharding.suffix.key has an index of its own"
+                raise SinkError(str(error), where=own, hint=hint) from None
 
     def _definitions(self, names: Sequence[str]) -> dict[str, Any]:
         """The indexes and aliases of these names that exist, by the indexes' names."""
@@ -149,7 +181,7 @@ class SearchCluster:
         actions = request.body.get("actions", ()) if request.path == "/_aliases" else ()
         added = [action["add"] for action in actions if "add" in action]
         there = {one["alias"]: self._definitions([one["alias"]]) for one in added}
-        return bool(added) and all(list(there[one["alias"]]) == [one["index"]] for one in added)
+        return bool(added) and all(one["index"] in there[one["alias"]] for one in added)
 
     def refresh(self, tables: Sequence[TableId]) -> None:
         """Let searches find what is in."""
@@ -164,11 +196,11 @@ class SearchCluster:
 
     def last_batch(self) -> int:
         """The last batch of the pipeline that is in, -1 when none is."""
-        return int(self._last().get("batch", -1))
+        return int(self._last_commit().get("batch", -1))
 
     def counts_of(self, batch: int) -> dict[str, int]:
         """Counts of what the commit of a batch left out, as noted with it; empty for any batch but the last one."""
-        last = self._last()
+        last = self._last_commit()
         return dict(json.loads(last.get("counts", "{}"))) if last.get("batch") == batch else {}
 
     def make_commits(self) -> None:
@@ -179,10 +211,12 @@ class SearchCluster:
         try:
             self.carry_out(IndexRequest("PUT", f"/{COMMITS}", {"settings": settings, "mappings": mappings}))
         except ErrorAnswer as error:
-            hint = "grant the user the privilege to create this index, or create it"
+            blocked = error.kind == "cluster_block_exception"
+            grant = "grant the user the privilege to create this index, or create it"
+            hint = "let the cluster take writes again" if blocked else grant
             raise SinkError(str(error), where=COMMITS, hint=hint) from None
 
-    def _last(self) -> dict[str, Any]:
+    def _last_commit(self) -> dict[str, Any]:
         try:
             found = self.client.request("GET", f"/{COMMITS}/_doc/{name_of(self.pipeline)}")
         except ErrorAnswer as error:
@@ -204,7 +238,14 @@ class SearchCluster:
             raise SinkError(str(error), where=COMMITS, hint=hint) from None
 
 
-def taken(index: Index, table: TableId) -> SinkError:
+def _suffix(index: Index, alias: str, aliases: Mapping[str, Mapping[str, Any]]) -> str:
+    """The end of a shard's name, from its own alias."""
+    begin = index.shard_alias(alias, "")
+    own = (one for one, more in aliases.items() if more.get("is_write_index") and one.startswith(begin))
+    return next(own, begin).removeprefix(begin)
+
+
+def taken_error(index: Index, table: TableId) -> SinkError:
     """The error about an index that another pipeline has taken."""
     hint = "end this one; of two pipelines only the one that began last writes a table's index"
     return SinkError(f"the index {index.name} was taken by another pipeline", where=str(table), hint=hint)

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableId, TableSchema
-from cdc.types.text import Piece, escaped, joined, not_finite, plain
+from cdc.types.text import Piece, concatenate, escaped, not_finite, plain
+from connectors.elasticsearch.mapping import placing_columns, shard_suffix
 
 LONGEST_ID = 512
 """Bytes of an id, as the servers limit it."""
@@ -43,6 +44,8 @@ class DocumentPlace:
         texts: columns that are texts in documents although they are numbers: the server has no field for them.
         objects: JSON columns whose value is put into the document; the others are texts.
         routing: column whose text is the routing of a document, empty for none. NULL and an empty text are none.
+        sharding: column for each text of which there is an index, and what stands before that in names; or none.
+        index: the index behind the alias.
         all_numbers: whether NaN and infinities are sent as texts, for the server to judge; otherwise they are errors.
     """
 
@@ -53,6 +56,13 @@ class DocumentPlace:
     objects: frozenset[str] = frozenset()
     all_numbers: bool = False
     routing: str = ""
+    sharding: tuple[str, str] = ("", "")
+    index: str = ""
+
+    @property
+    def placing(self) -> tuple[str, ...]:
+        """Columns whose texts say where a document is, besides the key."""
+        return placing_columns(self.routing, self.sharding)
 
 
 def document_ids(rows: pa.RecordBatch, schema: TableSchema, key: Sequence[str]) -> pa.Array:
@@ -78,23 +88,37 @@ def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.nda
 
     `gone` is bool[n]. Raises SinkError for a number that JSON has not.
     """
-    head = f'"_index":{json.dumps(place.alias)},"version":{place.version},"version_type":"external_gte","_id":"'
+    index = "" if place.sharding[0] else f'"_index":{json.dumps(place.alias)},'
+    head = f'{index}"version":{place.version},"version_type":"external_gte","_id":"'
     clean_ids, end = escaped(ids, _ESCAPES), _end(rows, place)
-    made = joined([f'{{"index":{{"require_alias":true,{head}', clean_ids, end, *_document(rows, schema, place), "\n"])
+    made = concatenate(
+        [f'{{"index":{{"require_alias":true,{head}', clean_ids, end, *_document(rows, schema, place), "\n"]
+    )
     if gone.any():
-        deletes = joined([f'{{"delete":{{{head}', clean_ids, end])
+        deletes = concatenate([f'{{"delete":{{{head}', clean_ids, end])
         made = pc.if_else(pa.array(gone), deletes, made)
     return made
 
 
 def _end(rows: pa.RecordBatch, place: DocumentPlace) -> Piece:
     """The rest of an action line behind the id."""
-    plain_end = '"}}\n'
+    plain_end: Piece = '"}}\n'
+    if place.sharding[0]:
+        suffixes = shard_suffixes(rows, place)
+        own = pc.binary_join_element_wise(place.alias, place.sharding[1], suffixes, "")
+        aliases = pc.if_else(pc.equal(suffixes, ""), place.alias, own)
+        plain_end = pc.binary_join_element_wise('","_index":"', escaped(aliases, _ESCAPES), plain_end, "")
     if not place.routing:
         return plain_end
     texts = escaped(plain(rows.column(place.routing)), _ESCAPES)
     routed = pc.binary_join_element_wise('","routing":"', texts, plain_end, "")
     return pc.if_else(pc.fill_null(pc.not_equal(texts, ""), False), routed, plain_end)
+
+
+def shard_suffixes(rows: pa.RecordBatch, place: DocumentPlace) -> pa.Array:
+    """The end of the name of the index that each row belongs into; empty for NULL and an empty text."""
+    texts = pc.fill_null(plain(rows.column(place.sharding[0])), "").dictionary_encode()
+    return pa.array([shard_suffix(text) for text in texts.dictionary.to_pylist()], pa.string()).take(texts.indices)
 
 
 def _document(rows: pa.RecordBatch, schema: TableSchema, place: DocumentPlace) -> list[Piece]:

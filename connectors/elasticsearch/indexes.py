@@ -1,20 +1,14 @@
-"""Schema changes as requests: an index `orders-000001` behind the alias `orders` for each table. Pure.
+"""Schema changes as requests. Pure.
 
 What cannot be changed of a field (its type, its name, the key that ids are made of) is refused as curable: the engine
-reads the table again into a shadow index, and one alias update puts that in the place of the old one. The mapping's
-`_meta` has the table's schema and the pipeline that writes it:
-
-    {"cdc": {"table": "shop.orders", "schema": {...}, "pipeline": "...", "epoch": 1, "routing": "city"}}
-
-A pipeline with new state numbers its batches from the start again; it raises `epoch`, so its documents win over those
-of the one before. A plan starts from what is there, so of a change that a crash cut off only the rest is planned again.
+reads the table again into a shadow index, and one alias update puts that in the place of the old one.
+A plan starts from what is there, so of a change that a crash cut off only the rest is planned again.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from cdc.errors import ChangeRefused
@@ -39,73 +33,9 @@ from cdc.schema import (
     TruncateTable,
     shadow_of,
 )
-from cdc.schema_json import schema_from_json, schema_to_json
 from connectors.elasticsearch.client import name_of
+from connectors.elasticsearch.index import Index, IndexRequest, is_of, move_aliases
 from connectors.elasticsearch.mapping import FieldRules, IndexNames, check_field, same_field, same_text
-
-WHOLE_DOCUMENTS = {
-    "_source": {"enabled": True, "includes": [], "excludes": []}, "_routing": {"required": False},
-}  # fmt: skip
-"""Part of every mapping, as an index template that matches the name may have it otherwise."""
-_NUMBER = re.compile(r"-(\d{6})$")
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRequest:
-    """One request that changes indexes; `body` is sent as JSON."""
-
-    method: str
-    path: str
-    body: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """An index that the sink has made, as its mapping has it."""
-
-    name: str
-    table: TableId
-    schema: TableSchema
-    pipeline: str
-    epoch: int
-    fields: Mapping[str, Any]
-    routing: str = ""
-
-    @property
-    def objects(self) -> frozenset[str]:
-        """Fields that hold the value of a JSON column; of others documents hold its text."""
-        kinds = {name: field.get("type", "object") for name, field in self.fields.items()}
-        return frozenset(name for name, kind in kinds.items() if kind in ("object", "flattened", "flat_object"))
-
-    @property
-    def number(self) -> int:
-        """The number at the end of its name."""
-        match = _NUMBER.search(self.name)
-        return int(match[1]) if match else 0
-
-    def meta(self) -> dict[str, Any]:
-        """The `_meta` of its mapping."""
-        schema = schema_to_json(self.schema)
-        routing = {"routing": self.routing} if self.routing else {}
-        of = {"table": str(self.table), "schema": schema, "pipeline": self.pipeline, "epoch": self.epoch}
-        return {"cdc": of | routing}
-
-
-def index_of(name: str, definition: Mapping[str, Any]) -> Index | None:
-    """The index of an answer to `GET /name`; None for one that somebody else has made."""
-    mappings = definition.get("mappings", {})
-    meta = mappings.get("_meta", {}).get("cdc")
-    if meta is None:
-        return None
-    schema = schema_from_json(meta["schema"])
-    fields = mappings.get("properties", {})
-    pipeline, routing = str(meta["pipeline"]), str(meta.get("routing", ""))
-    return Index(name, TableId.parse(meta["table"]), schema, pipeline, int(meta["epoch"]), fields, routing)
-
-
-def is_of(index: Index, table: TableId) -> bool:
-    """Whether an index is a table's own, or its shadow: aliases are in lower case, and tables may differ in that."""
-    return table in (index.table, shadow_of(index.table))
 
 
 class IndexPlanner:
@@ -188,23 +118,22 @@ class IndexPlanner:
         fields = self._rules.fields(named, schema)
         name = self._names.index(alias, self._highest[alias])
         routing = self._rules.routing_column(named, schema)
-        index = Index(name, named, schema, self._pipeline, epoch, fields, routing)
+        column = self._rules.sharding_column(named, schema)
+        sharding = (column, self._rules.separator if column else "")
+        index = Index(name, named, schema, self._pipeline, epoch, fields, routing, sharding)
         self._behind[self._alias(table)] = index
-        mappings = {"dynamic": "strict", "_meta": index.meta(), "properties": fields, **WHOLE_DOCUMENTS}
-        body = {"settings": dict(self._settings), "mappings": mappings, "aliases": {self._alias(table): {}}}
+        aliases = {self._alias(table): {"is_write_index": True} if column else {}}
+        body = {"settings": dict(self._settings), "mappings": index.mappings(), "aliases": aliases}
         yield IndexRequest("PUT", f"/{name_of(name)}", body)
 
     def _swap(self, table: TableId) -> Iterator[IndexRequest]:
         shadow = self._behind.pop(self._alias(shadow_of(table)), None)
         if shadow is None:  # it has taken the table's place before a crash
             return
-        actions: list[dict[str, Any]] = [
-            {"remove": {"index": shadow.name, "alias": self._alias(shadow_of(table))}},
-            {"add": {"index": shadow.name, "alias": self._alias(table)}},
-        ]
+        actions = move_aliases(shadow, self._alias(shadow_of(table)), self._alias(table))
         old = self._get(table)
         if old is not None:
-            actions.append({"remove_index": {"index": old.name}})
+            actions += [{"remove_index": {"index": name}} for name in old.parts]
         yield IndexRequest("POST", "/_aliases", {"actions": actions})
         self._behind[self._alias(table)] = shadow
 
@@ -220,7 +149,8 @@ class IndexPlanner:
         old = self._get(table)
         if old is not None:
             del self._behind[self._alias(table)]
-            yield IndexRequest("DELETE", f"/{name_of(old.name)}")
+            for name in old.parts:
+                yield IndexRequest("DELETE", f"/{name_of(name)}")
 
     def _drop_shadow(self, table: TableId) -> Iterator[IndexRequest]:
         yield from self._drop(shadow_of(table))
@@ -236,10 +166,7 @@ class IndexPlanner:
         renamed = replace(old, table=new_table)
         yield self._mapping(table, renamed, {})
         if self._alias(table) != self._alias(new_table):
-            actions = [
-                {"remove": {"index": old.name, "alias": self._alias(table)}},
-                {"add": {"index": old.name, "alias": self._alias(new_table)}},
-            ]
+            actions = move_aliases(old, self._alias(table), self._alias(new_table))
             yield IndexRequest("POST", "/_aliases", {"actions": actions})
         del self._behind[self._alias(table)]
         self._behind[self._alias(new_table)] = renamed
@@ -271,7 +198,7 @@ class IndexPlanner:
                 if not same_field(actual.fields.get(column.name, {}), field):
                     raise self._cannot(table, column.name, f"is {actual.fields[column.name].get('type')} there", field)
                 old = next((one.type for one in actual.schema.columns if one.name == column.name), column.type)
-                if column.name in (*actual.schema.primary_key, actual.routing) and not same_text(old, column.type):
+                if column.name in (*actual.schema.primary_key, *actual.placing) and not same_text(old, column.type):
                     reason = f"is {old} there, and ids or routing of documents are made of its text"
                     raise self._cannot(table, column.name, reason, {})
             case RenameColumn(old_name=name, new_name=new_name):
@@ -290,7 +217,7 @@ class IndexPlanner:
             case DropColumn(name=name):
                 if name not in actual.schema.names:
                     return
-                if name in (*actual.schema.primary_key, actual.routing):
+                if name in (*actual.schema.primary_key, *actual.placing):
                     reason = f"ids or routing of documents are made of the column {name}, which is dropped"
                     raise ChangeRefused(reason, where=str(table), hint="the table is read again", curable=True)
             case AlterTableComment():
@@ -306,10 +233,10 @@ class IndexPlanner:
         return actual if schema is None else replace(actual, schema=schema)
 
     def _mapping(self, table: TableId, index: Index, fields: Mapping[str, Any]) -> IndexRequest:
-        self._behind[self._alias(table)] = index
-        return IndexRequest(
-            "PUT", f"/{name_of(index.name)}/_mapping", {"_meta": index.meta(), "properties": dict(fields)}
-        )
+        alias = self._alias(table)
+        self._behind[alias] = index
+        body = {"_meta": index.meta(), "properties": dict(fields)}
+        return IndexRequest("PUT", f"/{name_of(alias if index.shards else index.name)}/_mapping", body)
 
     def _index(self, table: TableId) -> Index:
         found = self._get(table)
@@ -330,9 +257,3 @@ class IndexPlanner:
         wanted = f", {field['type']} is wanted" if field else ""
         hint = "the table is read again into a new index"
         return ChangeRefused(f"column {name} {reason}{wanted}", where=str(table), hint=hint, curable=True)
-
-
-def highest_numbers(names: Sequence[str], alias: str) -> int:
-    """The highest number of indexes of an alias among these names; 0 when there is none."""
-    numbers = [int(found[1]) for name in names if (found := _NUMBER.search(name)) and name[: found.start()] == alias]
-    return max(numbers, default=0)

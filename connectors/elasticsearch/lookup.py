@@ -1,9 +1,9 @@
-"""Documents whose routing nobody tells: a delete that has its key alone, or a row without what it was before.
+"""Documents whose place nobody tells: a delete that has its key alone, or a row without what it was before.
 
 Such a document may be in any shard, so the driver looks for it before it sends what comes behind. A line for each:
 
-    {"id": "7"}                     it goes, wherever it is
-    {"id": "7", "routing": "Rom"}   it goes, unless it is where its new image belongs
+    {"id": "7"}                                                it goes, wherever it is
+    {"id": "7", "index": "shop.orders-1", "routing": "Rom"}    it goes, unless it is where its new image belongs
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import pyarrow as pa
 from cdc.block import ChangeBlock, RowKind
 from cdc.types.text import plain
 from connectors.elasticsearch.client import SearchClient, name_of
-from connectors.elasticsearch.documents import document_ids
+from connectors.elasticsearch.documents import DocumentPlace, document_ids, shard_suffixes
+from connectors.elasticsearch.index import shard_name
 
 _SEARCHED = 1_000
 """Documents that a search asks for: a tenth of what every index allows."""
 
 
-def looked_for(block: ChangeBlock, key: Sequence[str], routing: str) -> tuple[pa.Array | None, ChangeBlock]:
+def looked_for(block: ChangeBlock, key: Sequence[str], of: DocumentPlace) -> tuple[pa.Array | None, ChangeBlock]:
     """A line for each document that is to be looked for, None for none; and the changes that come behind that.
 
     What came before a change of this kind is void: it goes with whatever there is of its document.
@@ -39,12 +40,22 @@ def looked_for(block: ChangeBlock, key: Sequence[str], routing: str) -> tuple[pa
     np.maximum.at(last, number[unknown], place[unknown])
     kept = (place > last[number]) | ((place == last[number]) & (kinds == RowKind.UPDATE_AFTER))
     chosen = np.sort(last[last >= 0])
-    texts = plain(block.rows.column(block.rows.schema.names.index(routing))).take(pa.array(chosen)).to_pylist()
+    places = _places(block.rows.take(pa.array(chosen)), of)
     lines = [
-        json.dumps({"id": ids.dictionary[number[at]].as_py()} | ({"routing": text or ""} if kept[at] else {})) + "\n"
-        for at, text in zip(chosen.tolist(), texts, strict=True)
+        json.dumps({"id": ids.dictionary[number[at]].as_py()} | (place_of if kept[at] else {})) + "\n"
+        for at, place_of in zip(chosen.tolist(), places, strict=True)
     ]
     return pa.array(lines, pa.string()), block.filter(kept)
+
+
+def _places(rows: pa.RecordBatch, of: DocumentPlace) -> list[dict[str, str]]:
+    """Index and routing that documents of these rows have."""
+    routing = plain(rows.column(of.routing)).to_pylist() if of.routing else [""] * rows.num_rows
+    indexes = [of.index] * rows.num_rows
+    if of.sharding[0]:
+        suffixes = shard_suffixes(rows, of).to_pylist()
+        indexes = [shard_name(of.index, of.sharding[1], suffix) for suffix in suffixes]
+    return [{"index": index, "routing": text or ""} for index, text in zip(indexes, routing, strict=True)]
 
 
 def _unknown(block: ChangeBlock, kinds: np.ndarray, key: Sequence[str]) -> np.ndarray:
@@ -61,25 +72,25 @@ def _unknown(block: ChangeBlock, kinds: np.ndarray, key: Sequence[str]) -> np.nd
 
 
 def deletes_of(client: SearchClient, alias: str, version: int, lines: bytes) -> bytes:
-    """The body that deletes those of these documents that are there, with the routing that they have. Driver.
+    """The body that deletes those of these documents that are there, where they are. Driver.
 
     Everything that was sent before is looked at. Raises SinkError, SinkUnavailable.
     """
     wanted = [json.loads(line) for line in lines.splitlines()]
     found = []
     for first in range(0, len(wanted), _SEARCHED):
-        part = {item["id"]: item.get("routing") for item in wanted[first : first + _SEARCHED]}
-        for id_, routing in _hits(client, alias, list(part)):
-            if part[id_] is None or part[id_] != routing:
-                action: dict[str, Any] = {"_index": alias, "version": version, "version_type": "external_gte"}
+        part = {item["id"]: (item.get("index"), item.get("routing")) for item in wanted[first : first + _SEARCHED]}
+        for id_, index, routing in _hits(client, alias, list(part)):
+            if part[id_] != (index, routing):
+                action: dict[str, Any] = {"_index": index, "version": version, "version_type": "external_gte"}
                 action |= {"_id": id_} | ({"routing": routing} if routing else {})
                 found.append(json.dumps({"delete": action}) + "\n")
     return "".join(found).encode()
 
 
-def _hits(client: SearchClient, alias: str, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Id and routing of the documents with these ids; one that is there twice comes twice."""
+def _hits(client: SearchClient, alias: str, ids: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Id, index and routing of the documents with these ids; one that is there twice comes twice."""
     request = {"query": {"ids": {"values": list(ids)}}, "size": 2 * len(ids), "_source": False}
     answer = client.request("POST", f"/{name_of(alias)}/_search?allow_partial_search_results=false", request)
     for hit in answer["hits"]["hits"]:
-        yield hit["_id"], hit.get("_routing", "")
+        yield hit["_id"], hit["_index"], hit.get("_routing", "")

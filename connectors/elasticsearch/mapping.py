@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,8 +29,9 @@ from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.types.kinds import BLOBS, INTEGERS, TEXTS
 
 _DATES = "strict_date_optional_time||uuuu-MM-dd||uuuu-MM-dd'T'HH:mm:ss.SSSSSS||uuuu-MM-dd'T'HH:mm:ss.SSSSSSX"
-_LONGEST_NAME = 255
+_LONGEST_NAME, _LONGEST_SUFFIX = 255, 64
 _FORBIDDEN = re.compile(r'[ "*\\<|,>/?#:]')
+_NOT_IN_SUFFIXES = re.compile(rf"{_FORBIDDEN.pattern}|[\0-\x1f\x7f]")
 _LONG = frozenset(
     {
         Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TINYINT_UNSIGNED, Kind.SMALLINT_UNSIGNED,
@@ -72,6 +74,8 @@ class FieldRules:
     ignore_malformed: bool = False
     flattened: str = "flattened"
     routing: frozenset[str] = frozenset()
+    sharding: frozenset[tuple[str, str]] = frozenset()
+    separator: str = "_"
     unsigned_long: bool = True
 
     def field(self, table: TableId, column: Column) -> dict[str, Any]:
@@ -141,6 +145,28 @@ class FieldRules:
                 hint = "name a column that the table has in index.routing-columns, or leave the entry out"
                 raise ChangeRefused(f"there is no column {name.rpartition('.')[2]}", where=str(table), hint=hint)
         return wanted[0].rpartition(".")[2] if wanted else ""
+
+    def sharding_column(self, table: TableId, schema: TableSchema) -> str:
+        """The column for each text of which the table has an index; empty for none. Raises ChangeRefused."""
+        columns = dict(self.sharding)
+        name = columns.get(str(table)) or columns.get(table.table, "")
+        if name and name not in schema.names:
+            hint = "name a column that the table has in sharding.suffix.key, or leave the entry out"
+            raise ChangeRefused(f"there is no column {name}", where=str(table), hint=hint)
+        return name
+
+
+def placing_columns(routing: str, sharding: tuple[str, str]) -> tuple[str, ...]:
+    """Columns whose texts say where a row's document is, besides the key."""
+    return tuple(dict.fromkeys(name for name in (routing, sharding[0]) if name))
+
+
+def shard_suffix(text: str) -> str:
+    """The end of the name of the index for a text: lower case, `_` for what no name can have, a digest of long ones."""
+    suffix = _NOT_IN_SUFFIXES.sub("_", text.lower())
+    if len(suffix.encode()) <= _LONGEST_SUFFIX:
+        return suffix
+    return hashlib.sha256(suffix.encode()).hexdigest()[:32]
 
 
 def check_field(table: TableId, name: str) -> None:

@@ -44,6 +44,17 @@ def _check_part(text: str) -> str:
     return text
 
 
+def _sharding_parts(text: str) -> list[list[str]]:
+    return [[word.strip() for word in part.split(":")] for part in text.split(";") if part.strip()]
+
+
+def _check_sharding(text: str) -> str:
+    parts = _sharding_parts(text)
+    if any(len(part) != 2 or not all(part) for part in parts) or len({part[0] for part in parts}) < len(parts):
+        raise OptionError("must be db.table:column, one of each table, further ones after a semicolon")
+    return text
+
+
 IndexPart = Annotated[str, AfterValidator(_check_part)]
 
 
@@ -63,7 +74,6 @@ class ElasticsearchSinkOptions(SinkOptions):
         "buffered.requests.max": _BATCHES,
         "buffer.time.max.ms": _BATCHES,
         "record.size.max.bytes": "the server says what it does not take",
-        "sharding.suffix.separator": "there is no sharding.suffix.key in this version",
     }
 
     type: Literal["elasticsearch"] = Field(description="Connector name.")
@@ -88,6 +98,18 @@ class ElasticsearchSinkOptions(SinkOptions):
         alias="index.routing-columns",
         description="Columns whose text says in which shard a row's document is, `db.table.column`, one of a table, "
         "further ones after a comma. Of new indexes: `cdc resync` a table to bring it to others.",
+    )
+    sharding_key: Annotated[str, AfterValidator(_check_sharding)] = Field(
+        "",
+        alias="sharding.suffix.key",
+        description="Columns for each text of which a table has an index of its own, `db.table:column` or "
+        "`table:column`, further tables after a semicolon. Of new indexes, as `index.routing-columns`.",
+    )
+    sharding_separator: IndexPart = Field(
+        "_",
+        alias="sharding.suffix.separator",
+        min_length=1,
+        description="Between a table's index name and the text of its `sharding.suffix.key`.",
     )
     text_as: Annotated[Literal["keyword", "text", "both"], AnyCase] = Field(
         "keyword",
@@ -219,6 +241,10 @@ class ElasticsearchSinkOptions(SinkOptions):
     def gc_deletes(self) -> str:
         """How long a server has to know of a delete: twice as long as a request may take."""
         return f"{2 * math.ceil(self.request_timeout_s)}s"
+
+    def sharding(self) -> frozenset[tuple[str, str]]:
+        """Tables and columns of `sharding.suffix.key`."""
+        return frozenset((table, column) for table, column in _sharding_parts(self.sharding_key))
 
     def settings(self) -> dict[str, Any]:
         """Settings of new indexes by their own names."""

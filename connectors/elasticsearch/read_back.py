@@ -17,7 +17,7 @@ from cdc.types.kinds import BLOBS
 from cdc.types.text import decimals
 from connectors.elasticsearch.client import ErrorAnswer, SearchClient, name_of
 from connectors.elasticsearch.documents import document_ids
-from connectors.elasticsearch.indexes import Index
+from connectors.elasticsearch.index import Index
 
 _PAGE = 5_000
 _KEYS_AT_ONCE = 1_000
@@ -34,17 +34,17 @@ class Documents:
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         """All documents through one scroll, or those of these keys by their ids."""
-        pages = self._scrolled() if keys is None else self._looked_up(keys)
+        pages = self._scroll_all() if keys is None else self._looked_up(keys)
         for page in pages:
             if page:
                 yield self._batch(page)
 
-    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The values that the documents hold of rows."""
-        columns = [self._held(values, index) for index, values in enumerate(rows.columns)]
+        columns = [self._convert(values, index) for index, values in enumerate(rows.columns)]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
-    def _held(self, values: pa.Array, index: int) -> pa.Array:
+    def _convert(self, values: pa.Array, index: int) -> pa.Array:
         column, wanted = self._schema.columns[index], self.arrow.field(index).type
         if column.type.kind is Kind.JSON:
             return pa.array([None if text is None else _json(text) for text in values.to_pylist()], pa.string())
@@ -54,35 +54,35 @@ class Documents:
             return values
         return decimals(values) if pa.types.is_decimal(values.type) else values.cast(wanted)
 
-    def _scrolled(self) -> Iterator[list[dict[str, Any]]]:
+    def _scroll_all(self) -> Iterator[list[dict[str, Any]]]:
         path = f"/{name_of(self._alias)}"
-        self._ask("POST", f"{path}/_refresh")
-        found = self._ask("POST", f"{path}/_search?scroll=5m", {"size": _PAGE, "sort": ["_doc"]})
+        self._request("POST", f"{path}/_refresh")
+        found = self._request("POST", f"{path}/_search?scroll=5m", {"size": _PAGE, "sort": ["_doc"]})
         try:
             while found["hits"]["hits"]:
                 yield [hit["_source"] for hit in found["hits"]["hits"]]
-                found = self._ask("POST", "/_search/scroll", {"scroll": "5m", "scroll_id": found["_scroll_id"]})
+                found = self._request("POST", "/_search/scroll", {"scroll": "5m", "scroll_id": found["_scroll_id"]})
         finally:
-            self._ask("DELETE", "/_search/scroll", {"scroll_id": [found["_scroll_id"]]})
+            self._request("DELETE", "/_search/scroll", {"scroll_id": [found["_scroll_id"]]})
 
     def _looked_up(self, keys: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
         for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
             some = keys.slice(start, _KEYS_AT_ONCE)
             ids = document_ids(some, self._schema, self._schema.primary_key).to_pylist()
-            if self._index.routing:  # their key does not tell it: they are searched for in all shards
-                yield self._searched(ids)
+            if self._index.placing:  # their key does not tell it: they are searched for in all shards
+                yield self._find_by_ids(ids)
                 continue
-            found = self._ask("POST", f"/{name_of(self._alias)}/_mget", {"ids": ids})
+            found = self._request("POST", f"/{name_of(self._alias)}/_mget", {"ids": ids})
             yield [item["_source"] for item in found["docs"] if item.get("found")]
 
-    def _searched(self, ids: list[str]) -> list[dict[str, Any]]:
+    def _find_by_ids(self, ids: list[str]) -> list[dict[str, Any]]:
         path = f"/{name_of(self._alias)}"
-        self._ask("POST", f"{path}/_refresh")
+        self._request("POST", f"{path}/_refresh")
         # twice as many: one that is in two shards is to be told of, not cut off
-        found = self._ask("POST", f"{path}/_search", {"size": 2 * len(ids), "query": {"ids": {"values": ids}}})
+        found = self._request("POST", f"{path}/_search", {"size": 2 * len(ids), "query": {"ids": {"values": ids}}})
         return [hit["_source"] for hit in found["hits"]["hits"]]
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def _request(self, method: str, path: str, body: Any = None) -> Any:
         try:
             return self._client.request(method, path, body)
         except ErrorAnswer as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.journal import Journal
-from cdc.faults import reached
+from cdc.faults import crash_point
 from cdc.schema import RenameTable, SchemaChange, shadow_of
 from cdc.state.store import Store
 from connectors.elasticsearch.client import ErrorAnswer
@@ -46,7 +46,7 @@ class IndexChanges:
                     hints = (hint for words, hint in HINTS.items() if words in refused.reason)
                     hint = next(hints, "see the cluster's log")
                     raise ChangeRefused(str(refused), where=str(change.table), hint=hint) from None
-                reached("mid-apply", batch)
+                crash_point("mid-apply", batch)
             journal.note(journal.done + 1)
 
     def _planner(self, changes: Sequence[SchemaChange]) -> IndexPlanner:
@@ -54,6 +54,6 @@ class IndexChanges:
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
         wanted = [*tables, *(shadow_of(table) for table in tables)]
         cluster, options = self.cluster, self.options
-        behind, highest = cluster.behind(wanted), cluster.highest(tables)
+        behind, highest = cluster.indexes_behind(wanted), cluster.highest(tables)
         rules = rules_of(options, cluster.product()[0])
         return IndexPlanner(cluster.names, rules, cluster.pipeline, behind, highest, options.settings())

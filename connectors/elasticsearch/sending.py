@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from cdc.dead_letters import DeadLetters
 from cdc.errors import SinkError
-from cdc.faults import reached
+from cdc.faults import crash_point
 from cdc.sink import Prepared
 from cdc.state.store import Store
 from connectors.elasticsearch.bodies import BulkBodies, read_flushes, tables_in_order
 from connectors.elasticsearch.bulk import Sender, epoch_of
-from connectors.elasticsearch.cluster import SearchCluster, taken
-from connectors.elasticsearch.letters import BatchDeadLetters
+from connectors.elasticsearch.cluster import SearchCluster, taken_error
+from connectors.elasticsearch.dead_letters import BatchDeadLetters
 from connectors.elasticsearch.lookup import deletes_of
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.shared.staging.stage import staged_until
@@ -33,18 +34,22 @@ class BatchSending:
         stays away.
         """
         last = self._cluster.last_batch()
-        counts = self._sent(batch, prepared, first=last < 0) if batch > last else self._cluster.counts_of(batch)
+        counts = self._send_batch(batch, prepared, first=last < 0) if batch > last else self._cluster.counts_of(batch)
         for folder in staged_until(self._store.bulk(""), batch):
             self._store.drop(folder)
         return counts
 
-    def _sent(self, batch: int, prepared: Sequence[Prepared], *, first: bool) -> dict[str, int]:
+    def _send_batch(self, batch: int, prepared: Sequence[Prepared], *, first: bool) -> dict[str, int]:
         """Send a batch and note that it is in; what was left out."""
         if first:
             self._cluster.make_commits()
         self._check_indexes(prepared)
+        for table in dict.fromkeys(handle.table for handle in prepared):
+            wanted = [handle.handle.get("shards", ()) for handle in prepared if handle.table == table]
+            if any(wanted):
+                self._cluster.make_shards(table, chain.from_iterable(wanted), self._options.settings())
         again, self._begun = self._begun is None or batch <= self._begun, batch
-        letters = self._letters(batch)
+        letters = self._batch_dead_letters(batch)
         sender = Sender(
             self._cluster.client,
             self._options.connections,
@@ -67,7 +72,7 @@ class BatchSending:
                 letters.keep(handle, flush, sender.send(flush.bodies, highest))
             elif bodies := self._looked_for(handle, flush):
                 sender.send(bodies, highest)
-            reached("mid-commit", batch)
+            crash_point("mid-commit", batch)
 
     def _looked_for(self, handle: Prepared, flush: BulkBodies) -> list[bytes]:
         """Deletes of documents whose routing nobody told."""
@@ -77,7 +82,7 @@ class BatchSending:
         bodies = [deletes_of(cluster.client, alias, number, lines) for lines in flush.bodies]
         return [body for body in bodies if body]
 
-    def _letters(self, batch: int) -> BatchDeadLetters:
+    def _batch_dead_letters(self, batch: int) -> BatchDeadLetters:
         place, pipeline = self._options.dead_letters or "", self._cluster.pipeline
         return BatchDeadLetters(
             self._cluster.index, lambda table: DeadLetters(place, f"{pipeline}/{table}/batch-{batch}")
@@ -94,11 +99,12 @@ class BatchSending:
         self._check_indexes(prepared)
 
     def _check_indexes(self, prepared: Sequence[Prepared]) -> None:
-        """Raise SinkError when another pipeline has taken an index since these documents were prepared."""
+        """Raise SinkError when an index is gone, or taken by another pipeline, since these documents were prepared.
+
+        Of a batch of deletes nothing but this says that it is gone: the server makes an index for them.
+        """
         indexes = self._cluster.indexes(list(dict.fromkeys(handle.table for handle in prepared)))
         for handle in prepared:
-            index = indexes.get(handle.table)  # a missing one is refused by the server: `require_alias`
-            if index is not None and (
-                index.pipeline != self._cluster.pipeline or index.epoch != epoch_of(handle.handle["version"])
-            ):
-                raise taken(index, handle.table)
+            index = indexes.get(handle.table) or self._cluster.index(handle.table)
+            if index.pipeline != self._cluster.pipeline or index.epoch != epoch_of(handle.handle["version"]):
+                raise taken_error(index, handle.table)

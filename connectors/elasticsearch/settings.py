@@ -41,6 +41,8 @@ def rules_of(options: ElasticsearchSinkOptions, product: str) -> FieldRules:
         text_columns=_names(options.text_fields),
         unindexed=_names(options.unindexed),
         routing=_names(options.routing),
+        sharding=options.sharding(),
+        separator=options.sharding_separator,
         decimal_as=options.decimal_as,
         json_as=options.json_as,
         ignore_above=options.ignore_above,

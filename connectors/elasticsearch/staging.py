@@ -56,5 +56,7 @@ class DocumentStaging:
             texts=frozenset(name for name, field in index.fields.items() if field.get("type") == "keyword"),
             objects=index.objects,
             routing=index.routing,
+            sharding=index.sharding,
+            index=index.name,
             all_numbers=self.options.ignore_malformed or self.options.rejected_values == "dead-letter",
         )

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.errors import CommitFailed
-from cdc.faults import reached
+from cdc.faults import crash_point
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared
@@ -29,7 +29,7 @@ from connectors.iceberg.parquet import read_keys, write_deletes
 from connectors.iceberg.places import SnapshotFiles, find
 from connectors.iceberg.snapshots import SnapshotChange, delete_quietly, publish
 from connectors.iceberg.tables import BATCH, CatalogTables, LakeTable
-from connectors.shared.lake.keys import quoted
+from connectors.shared.lake.keys import key_names
 from connectors.shared.lake.queries import connection
 from connectors.shared.lake.two_phase import another_past, by_table, check_identity
 
@@ -56,12 +56,12 @@ class LakeCommits:
     folder: Path
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Commit every table's handles; may repeat. Raises CommitFailed, CommitUnknown, SinkError, SinkUnavailable."""
+        """Commit every table's handles; may repeat. Raises CommitFailed, SinkError, SinkUnavailable."""
         by_table(prepared, self.threads, lambda *work: self._table(batch, *work))
 
     def _table(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
         self.retry.call(lambda: self._until_in(batch, table, handles), f"the commit of batch {batch} to {table}")
-        reached("mid-commit", batch)
+        crash_point("mid-commit", batch)
 
     def _until_in(self, batch: int, name: TableId, handles: Sequence[Prepared]) -> None:
         reason = ""
@@ -77,7 +77,7 @@ class LakeCommits:
                 log.info("%s: batch %d is in already", name, batch)
             else:
                 try:
-                    self._once(batch, table, flushes, number)
+                    self._commit_once(batch, table, flushes, number)
                 except HeadMoved as error:
                     reason = str(error)
                     continue
@@ -89,7 +89,7 @@ class LakeCommits:
         hint = "what else writes to the table? let it write less often"
         raise CommitFailed(f"other commits came first {_TRIES} times: {reason}", where=str(name), hint=hint)
 
-    def _once(self, batch: int, table: LakeTable, flushes: Sequence[Flush], number: int) -> None:
+    def _commit_once(self, batch: int, table: LakeTable, flushes: Sequence[Flush], number: int) -> None:
         deletes: list[Any] = []
         data = [file for flush in flushes for file in flush.files]
         index, used = KeyIndex(self.folder, table), False
@@ -102,7 +102,7 @@ class LakeCommits:
                 gone = find(table, files, changed.keys) if gone is None else gone
                 known = {**files.data, **{file.file_path: file for file in data}}
                 base = f"{table.file_prefix(self.pipeline)}-b{batch}-h{table.head or 0}-n{number}"
-                for count, (path, positions) in enumerate(_joined(gone, changed.superseded).items()):
+                for count, (path, positions) in enumerate(_union_places(gone, changed.superseded).items()):
                     target = table.library.location_provider().new_data_location(f"{base}-d{count}.parquet")
                     deletes.append(write_deletes(table.library, target, known[path], positions))
         operation = "append" if not deletes else "overwrite"
@@ -133,7 +133,7 @@ class ChangedKeys:
     """The keys of a batch's changes in one table.
 
     Attributes:
-        keys: each once, columns as the table's key has them.
+        keys: each once, columns named by `key_names`.
         places: the last rows of those that are not deleted: key columns, `file` (path) and `pos`.
         superseded: positions of new rows that a later flush has again, by path.
     """
@@ -158,13 +158,14 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
             .append_column("cdc_flush", pa.repeat(pa.scalar(number, pa.int32()), keys.num_rows))
         )
     rows = pa.concat_tables(parts)
-    names = ", ".join(map(quoted, table.key))
+    names = key_names(len(table.key))
     if len(flushes) == 1:  # a flush has each key once
-        return ChangedKeys(rows.select(list(table.key)), _there(rows), {})
+        return ChangedKeys(rows.select(names), _rows_with_place(rows), {})
+    by = ", ".join(names)
     with connection() as duck:
         duck.register("rows", rows)
         ranked = duck.sql(
-            f"SELECT *, row_number() OVER (PARTITION BY {names} ORDER BY cdc_flush DESC) AS cdc_rank FROM rows"
+            f"SELECT *, row_number() OVER (PARTITION BY {by} ORDER BY cdc_flush DESC) AS cdc_rank FROM rows"
         ).to_arrow_table()
     last = ranked.filter(pa.compute.equal(ranked["cdc_rank"], 1))
     old = ranked.filter(
@@ -174,14 +175,14 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
     for path in pa.compute.unique(old["cdc_file"]).to_pylist():
         some = old.filter(pa.compute.equal(old["cdc_file"], path))
         superseded[path] = np.sort(some["pos"].to_numpy())
-    return ChangedKeys(last.select(list(table.key)), _there(last), superseded)
+    return ChangedKeys(last.select(names), _rows_with_place(last), superseded)
 
 
-def _there(rows: pa.Table) -> pa.Table:
+def _rows_with_place(rows: pa.Table) -> pa.Table:
     return rows.filter(pa.compute.is_valid(rows["cdc_file"]))
 
 
-def _joined(*places: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _union_places(*places: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     for each in places:
         for path, positions in each.items():

@@ -21,8 +21,9 @@ class Flush:
 
     Attributes:
         files: the library's `DataFile` records.
-        keys: an Arrow IPC file: the key columns, `file` (int32, which of `files` has the row, -1 for a delete) and
-            `pos` (int64, the row's place in it). Empty for a table without a key, and where there is a path.
+        keys: an Arrow IPC file: the key columns in the table's order, `file` (int32, which of `files` has the row, -1
+            for a delete) and `pos` (int64, the row's place in it). Empty for a table without a key, and where there is
+            a path.
         keys_path: where that file is in the lake, when it is too large for a handle.
     """
 

@@ -1,7 +1,7 @@
 """An index of keys in the pipeline's state, for tables that are large beside their batches: key -> (file, position).
 
 It is for one head of one table. After a commit of ours it goes along, a merge of files too; any other head, and a table
-that was made anew, has it built again by one scan of the key columns. It is never the truth: without it the files are
+that was recreated, has it built again by one scan of the key columns. It is never the truth: without it the files are
 looked through.
 
     <sink's folder>/keys/<table's UUID>.sqlite   places(key, file, pos), files(id, path), head(uuid, snapshot)
@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from connectors.iceberg.places import SnapshotFiles, key_columns
 from connectors.iceberg.tables import LakeTable
-from connectors.shared.lake.keys import quoted
 from connectors.shared.lake.queries import connection
 
 log = logging.getLogger(__name__)
@@ -83,7 +82,7 @@ class KeyIndex:
             self._keep_head(connection, head)
 
     def note_moved(self, head: int, files: Sequence[Any]) -> None:
-        """Follow our own commit that wrote live rows anew into these data files."""
+        """Follow our own commit that wrote live rows again into these data files."""
         if not self._path.exists():
             return
         with self._open() as connection:
@@ -144,7 +143,7 @@ class KeyIndex:
         rows = key_columns(table.library.io, file, fields)
         if len(gone):
             rows = rows.filter(pa.array(~np.isin(rows["pos"].to_numpy(), gone)))
-        pairs = zip(_stored(rows.select(list(table.key))), rows["pos"].to_pylist(), strict=True)
+        pairs = zip(_stored(rows.drop_columns(["pos"])), rows["pos"].to_pylist(), strict=True)
         ordered = sorted(pairs)  # in the order of the tree's pages
         numbered = ((key, number, pos) for key, pos in ordered)
         connection.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?)", numbered)
@@ -170,9 +169,8 @@ def _stored(keys: pa.Table) -> list[Any]:
     if keys.num_columns == 1 and pa.types.is_integer(keys.column(0).type):
         return list(keys.column(0).to_pylist())
     parts = []
-    for field in keys.schema:
-        name = quoted(field.name)
-        text = f"hex({name})" if pa.types.is_binary(field.type) else f"CAST({name} AS VARCHAR)"
+    for name, kind in zip(keys.column_names, keys.schema.types, strict=True):
+        text = f"hex({name})" if pa.types.is_binary(kind) else f"CAST({name} AS VARCHAR)"
         parts.append(f"strlen({text}) || ':' || {text}")
     with connection() as duck:
         duck.register("keys", keys)

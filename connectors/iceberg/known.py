@@ -71,7 +71,7 @@ def keep_manifests(path: str, manifests: Iterable[Any]) -> None:
 def keep_files(table: LakeTable, path: str, files: Iterable[Any]) -> tuple[KnownFile, ...]:
     """Keep the live files, the library's `DataFile` records, of the manifest at this path."""
     ids = {PATH_ID, *table.key_ids}
-    found = tuple(_known(file, ids) for file in files)
+    found = tuple(_known_file(file, ids) for file in files)
     _files.keep(path, found)
     return found
 
@@ -83,7 +83,7 @@ def forget(paths: Iterable[str]) -> None:
         _files.forget(path)
 
 
-def _known(file: Any, ids: set[int]) -> KnownFile:
+def _known_file(file: Any, ids: set[int]) -> KnownFile:
     lower, upper = (
         {number: bounds[number] for number in ids if number in bounds}
         for bounds in (file.lower_bounds or {}, file.upper_bounds or {})

@@ -12,16 +12,20 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
+from cdc.errors import CdcError, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from connectors.iceberg.sql_catalog import sql_catalog
-from connectors.shared.lake.errors import GONE_HINT, first_line, is_away, is_gone
+from connectors.shared.lake.errors import GONE_HINT, first_line, is_away, is_gone, refused_changes
 
 _AWAY = frozenset({
     "ConnectionError", "ConnectTimeout", "ReadTimeout", "ServerError", "ServiceUnavailableError",
     "EndpointConnectionError", "OperationalError", "TooManyRequestsError", "GatewayTimeoutError",
+    "CommitStateUnknownException",
 })  # fmt: skip
-"""Names of errors that may pass: of requests, of the REST catalog, of botocore, of SQLAlchemy."""
+"""Names of errors that may pass: of requests, of the REST catalog, of botocore, of SQLAlchemy.
+
+A commit without an answer is one: each begins with a look at the table, and is for one head alone.
+"""
 _UNREACHABLE = ("connection refused", "timed out", "could not connect", "slow down", "database is locked")
 
 
@@ -103,6 +107,17 @@ class Catalog:
         """Turns errors of the library into this tool's, without what the properties keep secret."""
         return _boundary(where, [self.properties.get(name, "") for name in self.secrets])
 
+    @contextmanager
+    def guard_change(self, where: str) -> Iterator[None]:
+        """The guard of a schema change: a refusal is one of the change, and a table that has changed is tried again."""
+        with refused_changes():
+            try:
+                with self.guard(where):
+                    yield
+            except HeadMoved as error:
+                hint = "the next try looks at it again"  # and finds the change there, where only an answer was lost
+                raise SinkUnavailable(f"the table has changed: {error}", where=where, hint=hint) from error
+
 
 _opened: dict[tuple[tuple[str, str], ...], Any] = {}
 """Catalogs of this process by their properties."""
@@ -125,8 +140,6 @@ def _boundary(where: str, secrets: list[str]) -> Iterator[None]:
         name = type(error).__name__
         if name == "CommitFailedException":
             raise HeadMoved(text) from error
-        if name == "CommitStateUnknownException":
-            raise CommitUnknown(text, where=where, hint="is the catalog reachable?") from error
         if is_gone(error):
             raise SinkUnavailable(text, where=where, hint=GONE_HINT) from error
         if is_away(error, _AWAY, _UNREACHABLE):

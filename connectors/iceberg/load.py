@@ -20,9 +20,10 @@ from cdc.errors import SinkError
 from cdc.sink import TaskAttempt
 from connectors.iceberg.handles import Flush, packed
 from connectors.iceberg.parquet import keys_file, write_bytes, write_rows
-from connectors.iceberg.partitions import Partition, split
+from connectors.iceberg.partitions import Partition, split_by_partition
 from connectors.iceberg.tables import CatalogTables, LakeTable
 from connectors.shared.lake.columns import as_stored
+from connectors.shared.lake.keys import key_names
 from connectors.shared.lake.two_phase import another_past, check_source, last_images
 from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import FlushResult
@@ -89,7 +90,7 @@ class Load:
 
     def _write(self, rows: pa.RecordBatch, gone: pa.RecordBatch) -> tuple[Flush, int]:
         library, number = self._table.library, len(self._flushes)
-        parts = list(split(library, rows)) if rows.num_rows else []
+        parts = list(split_by_partition(library, rows)) if rows.num_rows else []
         paths = [self._path(f"f{number}-{count}.parquet") for count in range(len(parts))]
         keys = self._keys_of(rows, parts, gone) if self._table.key else b""
         keys_path = self._path(f"f{number}-keys.arrow") if len(keys) > _INLINE_BYTES else ""
@@ -121,4 +122,4 @@ def _placed(keys: pa.RecordBatch, file: int) -> pa.Table:
     """Keys with their places."""
     number = pa.array(np.full(keys.num_rows, file, np.int32))
     place = pa.array(np.arange(keys.num_rows, dtype=np.int64))
-    return pa.table([*keys.columns, number, place], names=[*keys.schema.names, "file", "pos"])
+    return pa.table([*keys.columns, number, place], names=[*key_names(keys.num_columns), "file", "pos"])

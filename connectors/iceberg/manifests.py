@@ -1,6 +1,6 @@
 """Manifests and manifest lists, written and read: by the library, and by a writer for delete files, which it has not.
 
-For each file the library derives its Avro schema, and how a record is encoded or decoded, anew, which is most of what a
+For each file the library derives again its Avro schema and how a record is encoded or decoded, which is most of what a
 small commit costs. All of it depends on the types of the partition alone, and is kept here.
 """
 
@@ -209,5 +209,14 @@ def _encoding(schema: Any, records: Any, name: str) -> _Encoding:
     from pyiceberg.avro.resolver import resolve_writer
     from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-    text = json.dumps(AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name))
-    return _Encoding(schema, text, resolve_writer(record_schema=records, file_schema=schema))
+    avro = json.loads(json.dumps(AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name)), object_hook=_named)
+    return _Encoding(schema, json.dumps(avro), resolve_writer(record_schema=records, file_schema=schema))
+
+
+def _named(node: dict[str, Any]) -> dict[str, Any]:
+    """A part of an Avro schema with an ASCII name, as Avro's specification has them: the library takes all letters."""
+    name = node.get("name", "")
+    if name.isascii():
+        return node
+    text = "".join(one if one.isascii() else f"_x{ord(one):X}" for one in name)
+    return {"iceberg-field-name": name, **node, "name": text}

@@ -109,7 +109,7 @@ class IcebergSinkOptions(LakeSinkOptions):
 
     def catalog_properties(self) -> dict[str, str]:
         """All properties of the catalog, secrets in clear: for the library, never for a message."""
-        given = self.given(CATALOG)
+        given = self.properties_under(CATALOG)
         given["type"] = self.catalog_type
         if self.warehouse is not None:
             given["warehouse"] = self.warehouse
@@ -125,7 +125,7 @@ class IcebergSinkOptions(LakeSinkOptions):
 
     def table_properties(self) -> dict[str, str]:
         """The properties of every new table."""
-        given = self.given(TABLE)
+        given = self.properties_under(TABLE)
         return {**_KEPT_METADATA, **given}
 
     def partitions(self) -> Mapping[TableId, tuple[str, ...]]:
@@ -150,7 +150,7 @@ class IcebergSinkOptions(LakeSinkOptions):
             yield Remark("catalog.properties.uri", f"is required with type: {self.catalog_type}", "say where it is")
         if self.catalog_type == "sql" and not self.warehouse:
             yield Remark("catalog.properties.warehouse", "is required", "name a folder, or a URL such as s3://lake/wh")
-        given = self.given(TABLE)
+        given = self.properties_under(TABLE)
         yield from property_problems(given, TABLE)
 
 

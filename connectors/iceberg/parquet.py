@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connectors.iceberg.known import PATH_ID
-from connectors.shared.lake.columns import has_nan
-from connectors.shared.lake.durable import synced
+from connectors.shared.lake.columns import has_nan, repeating_columns
+from connectors.shared.lake.durable import sync_to_disk
+from connectors.shared.lake.keys import key_names
 
 POS_ID = 2147483545
 """Field id that the format reserves for the positions of deletes ("Reserved Field IDs")."""
@@ -155,16 +156,17 @@ def write_bytes(io: Any, path: str, data: bytes) -> None:
     """Write a file."""
     with io.new_output(path).create(overwrite=True) as stream:
         stream.write(data)
-    synced(path)
+    sync_to_disk(path)
 
 
 def read_keys(io: Any, data: bytes, path: str) -> pa.Table:
-    """The keys of a flush, out of these bytes or, where there are none, of a file."""
+    """The keys of a flush, out of these bytes or, where there are none, of a file: `key_names`, `file` and `pos`."""
     if not data:
         with io.new_input(path).open() as stream:
             data = stream.read()
     options = pa.ipc.IpcReadOptions(use_threads=len(data) > _FEW_BYTES)
-    return pa.ipc.open_file(pa.py_buffer(data), options=options).read_all()
+    found = pa.ipc.open_file(pa.py_buffer(data), options=options).read_all()
+    return found.rename_columns([*key_names(found.num_columns - 2), "file", "pos"])
 
 
 def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData]) -> int:
@@ -172,11 +174,12 @@ def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData])
     with output.create(overwrite=True) as stream:
         statistics = _with_statistics(rows)
         with pq.ParquetWriter(
-            stream, rows.schema, compression="zstd", store_schema=False, write_statistics=statistics
-        ) as writer:
+            stream, rows.schema, compression="zstd", store_schema=False, write_statistics=statistics,
+            use_dictionary=repeating_columns(rows),
+        ) as writer:  # fmt: skip
             writer.write_table(rows, row_group_size=_ROWS_A_GROUP)
         collected.append(writer.writer.metadata)
-    synced(path)
+    sync_to_disk(path)
     return len(output)
 
 

@@ -9,15 +9,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.errors import SinkError
+
 _FIELD = re.compile(
     r"(?:(?P<name>year|month|day|hour|identity|void|bucket|truncate)(?:\[(?P<width>\d+)\])?)\((?P<of>.+)\)"
 )
 _PLURAL = re.compile(r"^(year|month|day|hour)s\(")
+_DAYS = {"date", "timestamp", "timestamptz"}
+_TAKES = {
+    "year": _DAYS, "month": _DAYS, "day": _DAYS, "hour": _DAYS - {"date"},
+    "bucket": _DAYS | {"int", "long", "decimal", "string", "binary"},
+    "truncate": {"int", "long", "decimal", "string", "binary"},
+    "identity": _DAYS | {"boolean", "int", "long", "float", "decimal", "string", "binary"},
+}  # fmt: skip
+"""Types that a transform takes, without their parameters ("Partition Transforms"). `double` has no identity here: the
+library reads such partition values as float, so delete files would be in another partition than their data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,11 @@ class PartitionField:
         word = self.transform.partition("[")[0]
         suffix = {"identity": "", "bucket": "_bucket", "truncate": "_trunc", "void": "_null"}.get(word, f"_{word}")
         return self.column + suffix
+
+    def takes(self, column_type: str) -> bool:
+        """Whether a column of the type can be partitioned so, and is read back."""
+        word, plain = self.transform.partition("[")[0], column_type.partition("(")[0]
+        return plain in _TAKES.get(word, {plain})
 
     def __str__(self) -> str:
         return self.column if self.transform == "identity" else f"{self.transform}({self.column})"
@@ -64,8 +81,8 @@ class Partition:
     rows: pa.Array | None
 
 
-def split(table: Any, rows: pa.RecordBatch) -> Iterator[Partition]:
-    """Rows by partition of the table's present spec. `table` is the library's."""
+def split_by_partition(table: Any, rows: pa.RecordBatch) -> Iterator[Partition]:
+    """Rows by partition of the table's present spec. `table` is the library's. Raises SinkError."""
     from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
     from pyiceberg.typedef import Record
 
@@ -78,9 +95,18 @@ def split(table: Any, rows: pa.RecordBatch) -> Iterator[Partition]:
     numbered = pa.table([*columns, pa.array(range(rows.num_rows), pa.int64())], names=[*names, "row"])
     groups = numbered.group_by(names, use_threads=False).aggregate([("row", "list")])
     for group in groups.to_pylist():
+        for field, column, name in zip(spec.fields, columns, names, strict=True):
+            _check_digits(field, column.type, group[name])
         values = [PartitionFieldValue(field, group[name]) for field, name in zip(spec.fields, names, strict=True)]
         key = PartitionKey(field_values=values, partition_spec=spec, schema=schema)
         yield Partition(key.partition, pa.array(group["row_list"], pa.int64()))
+
+
+def _check_digits(field: Any, kind: pa.DataType, value: Any) -> None:
+    """Raise SinkError for a decimal that its truncation has taken over the type's digits: no manifest holds it."""
+    if isinstance(value, Decimal) and len(value.as_tuple().digits) > kind.precision:
+        hint = "partition by something else, or let the column have more digits"
+        raise SinkError(f"{field.transform} makes {value} of a value, more than {kind.precision} digits", hint=hint)
 
 
 def _transformed(schema: Any, field: Any, rows: pa.RecordBatch) -> pa.Array:

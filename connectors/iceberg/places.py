@@ -22,7 +22,7 @@ from cdc.errors import SinkError
 from connectors.iceberg.known import PATH_ID, KnownFile, live_files
 from connectors.iceberg.parquet import read_columns, read_deletes
 from connectors.iceberg.tables import LakeTable
-from connectors.shared.lake.keys import quoted
+from connectors.shared.lake.keys import key_names
 from connectors.shared.lake.queries import connection
 
 
@@ -85,11 +85,12 @@ def find(table: LakeTable, files: SnapshotFiles, keys: pa.Table) -> dict[str, np
     """Live positions of rows with these keys, by data file.
 
     Args:
-        keys: distinct, columns as the table's key has them, in its order.
+        keys: distinct, columns in the order of the table's key, whatever their names.
     """
     found: dict[str, np.ndarray] = {}
+    keys = keys.rename_columns(key_names(keys.num_columns))
     io, schema = table.library.io, table.library.schema()
-    fields = [schema.find_field(name) for name in keys.column_names]
+    fields = [schema.find_field(name) for name in table.key]
     ends = [_ends(keys[name]) for name in keys.column_names]
     chosen = [file for file in files.data.values() if all(map(_overlap, repeat(file), fields, ends))]
     with _Matching(keys) as matching:
@@ -113,8 +114,8 @@ def without(positions: np.ndarray, gone: np.ndarray) -> np.ndarray:
 
 
 def key_columns(io: Any, file: Any, fields: Sequence[Any]) -> pa.Table:
-    """The key columns of a data file with the rows' places `pos`. Raises SinkError for a file that lacks one."""
-    rows = read_columns(io, file.file_path, fields)
+    """The key columns of a data file and the rows' places `pos`. Raises SinkError for a file that lacks one."""
+    rows = read_columns(io, file.file_path, fields).rename_columns(key_names(len(fields)))
     if any(column.null_count for column in rows.columns):
         raise SinkError("the file has rows without a key", where=file.file_path)
     return rows.append_column("pos", pa.array(np.arange(rows.num_rows, dtype=np.int64)))
@@ -146,7 +147,7 @@ class _Matching:
             self._duck = connection()
             self._duck.register("keys", self._keys)
         self._duck.register("rows", rows)
-        using = ", ".join(map(quoted, self._names))
+        using = ", ".join(self._names)
         joined = self._duck.sql(f"SELECT pos FROM rows SEMI JOIN keys USING ({using})").to_arrow_table()
         self._duck.unregister("rows")
         return np.sort(joined["pos"].to_numpy())

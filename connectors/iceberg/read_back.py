@@ -21,7 +21,7 @@ class LakeRows:
         """Raises SinkError when the table lacks a column of the schema."""
         self._tables, self._table = tables, table
         self._columns = ReadColumns(table.id, schema, table.columns)
-        self.arrow, self.stored = self._columns.arrow, self._columns.stored
+        self.arrow, self.as_stored = self._columns.arrow, self._columns.as_stored
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         """The rows of the snapshot that is newest when the call begins."""
@@ -30,10 +30,10 @@ class LakeRows:
             files = SnapshotFiles.of(table)
             if keys is None:
                 for file in files.data.values():
-                    yield self._columns.chosen(live_rows(table, files, file))
+                    yield self._columns.select_columns(live_rows(table, files, file))
                 return
             own = {name.casefold(): name for name in keys.schema.names}
             wanted = [keys.column(own[name.casefold()]) for name in table.key]
             places = find(table, files, pa.table(wanted, names=list(table.key)))
             for path in places:
-                yield matching(self._columns.chosen(live_rows(table, files, files.data[path])), keys)
+                yield matching(self._columns.select_columns(live_rows(table, files, files.data[path])), keys)

@@ -1,4 +1,4 @@
-"""Rows of a table written anew: into fuller files, or with a column filled. Driver."""
+"""Rows of a table rewritten: into fuller files, or with a column filled. Driver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.iceberg.parquet import read_columns, write_rows
-from connectors.iceberg.partitions import split
+from connectors.iceberg.partitions import split_by_partition
 from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.columns import as_stored
@@ -35,7 +35,7 @@ def rewritten(
     made: list[Any] = []
     for rows in _gathered(live_rows(table, there, file) for file in chosen):
         stored = as_stored(table.id, _filled(rows, fill or {}), table.columns)
-        for part in split(table.library, stored):
+        for part in split_by_partition(table.library, stored):
             some = stored if part.rows is None else stored.take(part.rows)
             name = f"{prefix}-{len(made)}.parquet"
             path = str(table.library.location_provider().new_data_location(data_file_name=name))

@@ -18,6 +18,7 @@ from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from connectors.iceberg.options import property_problems
 from connectors.iceberg.partitions import PartitionField, parsed
 from connectors.iceberg.types import data_type, holds, iceberg_type, widens
+from connectors.shared.lake.defaults import stored_default
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,9 @@ class IcebergRules(TableRules[str]):
         assert isinstance(actual, IcebergTable)
         for remark in property_problems(actual.properties):
             raise ChangeRefused(f"its property {remark.key}: {remark.message}", where=str(actual.id), hint=remark.hint)
+        _check_partition(actual)
 
-    def wanted(self, data_type: DataType, *, key: bool) -> str:
+    def column_type(self, data_type: DataType, *, key: bool) -> str:
         """The type in the format's spelling."""
         return iceberg_type(data_type)
 
@@ -92,10 +94,11 @@ class IcebergRules(TableRules[str]):
         return table.in_key(name) or any(same(part.column, name) for part in table.partition)
 
     def new_table(self, table: TableId, schema: TableSchema) -> IcebergTable:
-        """Raises ChangeRefused for partition columns that are not there."""
+        """Raises ChangeRefused for columns that it cannot be partitioned by."""
         partition = self._partition(table, schema)
         columns = tuple(self.new_column(column, key=False) for column in schema.columns)
         made = IcebergTable(table, columns, (), schema.comment, partition, self._properties())
+        _check_partition(made)
         return self.with_key(made, schema.primary_key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[str]:
@@ -104,7 +107,7 @@ class IcebergRules(TableRules[str]):
 
     def added_column(self, column: Column) -> ActualColumn[str]:
         """With the default that rows of before get."""
-        return replace(self.new_column(column, key=False), default=column.default)
+        return replace(self.new_column(column, key=False), default=stored_default(column))
 
     def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> IcebergTable:
         """The key, as identifier fields or, of floating point numbers, in a property."""
@@ -134,3 +137,13 @@ class IcebergRules(TableRules[str]):
             reason = f"there is no column {', '.join(missing)} to partition by"
             raise ChangeRefused(reason, where=str(table), hint="see partition.key, and partition-keys of the rules")
         return tuple(replace(part, column=names[part.column.casefold()]) for part in fields)
+
+
+def _check_partition(table: IcebergTable) -> None:
+    """Raise ChangeRefused for a transform that a column's type does not have."""
+    types = {column.name.casefold(): column.type for column in table.columns}
+    for part in table.partition:
+        kind = types.get(part.column.casefold())
+        if kind is not None and not part.takes(kind):
+            hint = "partition otherwise, see partition.key and partition-keys of the rules"
+            raise ChangeRefused(f"a table is not partitioned by {part} of type {kind}", where=str(table.id), hint=hint)

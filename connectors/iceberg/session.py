@@ -11,13 +11,12 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution import operations as op
 from cdc.evolution.api_sink import ApiSession
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId
 from connectors.iceberg.expired import ExpiredFiles
-from connectors.iceberg.library import HeadMoved, identifier
+from connectors.iceberg.library import identifier
 from connectors.iceberg.partitions import PartitionField
 from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import live_rows, rewritten
@@ -65,35 +64,28 @@ class IcebergSession(ApiSession[str]):
 
     def carry_out(self, operation: op.Operation) -> Any:
         """Call the operation's method; a refusal of the catalog is one of the change."""
-        try:
-            with self._catalog.guard(str(operation.table)):
-                yield from super().carry_out(operation)
-        except HeadMoved as error:
-            raise SinkError(f"another writer changed the table: {error}", where=str(operation.table)) from error
-        except SinkError as error:
-            if error.retryable or isinstance(error, ChangeRefused):
-                raise
-            raise ChangeRefused(error.message, where=error.where, hint=error.hint) from error
+        with self._catalog.guard_change(str(operation.table)):
+            yield from super().carry_out(operation)
 
     def texts(self, operation: op.Operation) -> Sequence[str]:
         """The operation in words; of a new table its partition fields and properties, too."""
         text = op.text_of(operation)
-        if isinstance(operation, op.CreateTable) and isinstance(operation.new, IcebergTable):
+        if isinstance(operation, op.CreateTableOp) and isinstance(operation.new, IcebergTable):
             table = operation.new
             text += f" partitioned by {', '.join(map(str, table.partition))}" if table.partition else ""
             properties = ", ".join(f"{name}={value}" for name, value in table.properties.items())
             text += f" with ({properties})" if properties else ""
         return [text]
 
-    def create_database(self, operation: op.CreateDatabase) -> None:
+    def create_database(self, operation: op.CreateDatabaseOp) -> None:
         """When there is none."""
         self._catalog.open().create_namespace_if_not_exists(operation.database)
 
-    def create_table(self, operation: op.CreateTable) -> None:
+    def create_table(self, operation: op.CreateTableOp) -> None:
         """With its partition spec and properties."""
         self._create(operation.new, None)
 
-    def create_shadow(self, operation: op.CreateShadow) -> None:
+    def create_shadow(self, operation: op.CreateShadowOp) -> None:
         """In the folder of the table whose place it is to take."""
         like = operation.like
         new = operation.new if like is None else replace(like, id=operation.new.id)
@@ -101,25 +93,25 @@ class IcebergSession(ApiSession[str]):
         location = None if table is None else str(table.metadata.location)
         self._create(new, location)
 
-    def drop_table(self, operation: op.DropTable) -> None:
+    def drop_table(self, operation: op.DropTableOp) -> None:
         """With its files."""
         self._drop(operation.table)
 
-    def drop_shadow(self, operation: op.DropShadow) -> None:
+    def drop_shadow(self, operation: op.DropShadowOp) -> None:
         """With its files."""
         self._drop(operation.shadow)
 
-    def truncate_table(self, operation: op.TruncateTable) -> None:
+    def truncate_table(self, operation: op.TruncateTableOp) -> None:
         """One snapshot without files."""
         table = self._tables.get(operation.table)
         if table.head is not None:
             publish(self._catalog, table, SnapshotChange("delete", replaces_all=True))
 
-    def rename_table(self, operation: op.RenameTable) -> None:
+    def rename_table(self, operation: op.RenameTableOp) -> None:
         """Inside of its namespace."""
         self._catalog.open().rename_table(identifier(operation.table), identifier(operation.new))
 
-    def comment_table(self, operation: op.CommentTable) -> None:
+    def comment_table(self, operation: op.CommentTableOp) -> None:
         """The property `comment`."""
         table = self._tables.get(operation.table).library
         with table.transaction() as transaction:
@@ -128,7 +120,7 @@ class IcebergSession(ApiSession[str]):
             elif COMMENT in table.properties:
                 transaction.remove_properties(COMMENT)
 
-    def add_column(self, operation: op.AddColumn) -> None:
+    def add_column(self, operation: op.AddColumnOp) -> None:
         """At its place; rows that are there have NULL."""
         column = operation.column
         with self._tables.get(operation.table).library.update_schema() as update:
@@ -136,8 +128,8 @@ class IcebergSession(ApiSession[str]):
             if operation.after is not None:
                 update.move_after(_path(column.name), _path(operation.after))
 
-    def fill_column(self, operation: op.FillColumn) -> None:
-        """All rows written anew with the default, in one snapshot: version 2 of the format has no defaults."""
+    def fill_column(self, operation: op.FillColumnOp) -> None:
+        """All rows rewritten with the default, in one snapshot: version 2 of the format has no defaults."""
         table, column = self._tables.get(operation.table), operation.column
         kind = arrow_type(column.type)
         if table.head is None or column.default is None or kind is None:
@@ -149,29 +141,29 @@ class IcebergSession(ApiSession[str]):
             files = rewritten(table, there, there.data.values(), prefix, {column.name: value})
             publish(self._catalog, table, SnapshotChange("overwrite", files, replaces_all=True))
 
-    def alter_column(self, operation: op.AlterColumn) -> None:
+    def alter_column(self, operation: op.AlterColumnOp) -> None:
         """A promotion."""
         column = operation.column
         with self._tables.get(operation.table).library.update_schema() as update:
             update.update_column(_path(column.name), field_type=_library_type(column.type))
 
-    def comment_column(self, operation: op.CommentColumn) -> None:
+    def comment_column(self, operation: op.CommentColumnOp) -> None:
         """The field's doc."""
         column = operation.column
         with self._tables.get(operation.table).library.update_schema() as update:
             update.update_column(_path(column.name), doc=column.comment)
 
-    def rename_column(self, operation: op.RenameColumn) -> None:
+    def rename_column(self, operation: op.RenameColumnOp) -> None:
         """Files know the column by its id."""
         with self._tables.get(operation.table).library.update_schema() as update:
             update.rename_column(_path(operation.old_name), operation.new_name)
 
-    def drop_column(self, operation: op.DropColumn) -> None:
-        """The values stay in the files until they are written anew."""
+    def drop_column(self, operation: op.DropColumnOp) -> None:
+        """The values stay in the files until they are rewritten."""
         with self._tables.get(operation.table).library.update_schema() as update:
             update.delete_column(_path(operation.name))
 
-    def swap_shadow(self, operation: op.SwapShadow) -> None:
+    def swap_shadow(self, operation: op.SwapShadowOp) -> None:
         """One commit; the shadow table's entry in the catalog goes behind it, its files are the table's now."""
         shadow, table = self._tables.get(operation.shadow), self._tables.find(operation.table)
         catalog = self._catalog.open()

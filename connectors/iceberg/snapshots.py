@@ -50,7 +50,7 @@ class SnapshotChange:
 def publish(catalog: Catalog, table: LakeTable, change: SnapshotChange) -> int:
     """Commit the change on the table's head, and give the new head.
 
-    Raises HeadMoved when the table has another head by now, SinkError, SinkUnavailable, CommitUnknown.
+    Raises HeadMoved when the table has another head by now, SinkError, SinkUnavailable.
     """
     from pyiceberg.table.update import (
         AddSnapshotUpdate,
@@ -155,8 +155,8 @@ class _SnapshotWriter:
     def _manifests(self) -> list[Any]:
         change = self._change
         existing = self._kept_manifests()
-        made = [*self._added(change.data, deletes=False), *self._added(change.deletes, deletes=True)]
-        return [*made, *self._merged(existing)]
+        made = [*self._new_manifests(change.data, deletes=False), *self._new_manifests(change.deletes, deletes=True)]
+        return [*made, *self._merge_manifests(existing)]
 
     def _kept_manifests(self) -> list[Any]:
         there = manifests_of(self._io, self._table.library.current_snapshot())
@@ -178,9 +178,9 @@ class _SnapshotWriter:
         for entry in read_entries(self._io, manifest):
             (gone if entry.data_file.file_path in self._change.removed else stays).append(entry)
         self._removed += [entry.data_file for entry in gone]
-        yield self._written(manifest.partition_spec_id, deletes=is_deletes(manifest), stays=stays, gone=gone)
+        yield self._write_manifest(manifest.partition_spec_id, deletes=is_deletes(manifest), stays=stays, gone=gone)
 
-    def _merged(self, manifests: Sequence[Any]) -> Iterator[Any]:
+    def _merge_manifests(self, manifests: Sequence[Any]) -> Iterator[Any]:
         """Many manifests of one content and spec as one."""
         groups: dict[tuple[int, bool], list[Any]] = defaultdict(list)
         for manifest in manifests:
@@ -191,9 +191,9 @@ class _SnapshotWriter:
                 continue
             entries = [entry for manifest in group for entry in read_entries(self._io, manifest)]
             if entries:
-                yield self._written(spec_id, deletes=deletes, stays=entries)
+                yield self._write_manifest(spec_id, deletes=deletes, stays=entries)
 
-    def _added(self, files: Iterable[Any], *, deletes: bool) -> Iterator[Any]:
+    def _new_manifests(self, files: Iterable[Any], *, deletes: bool) -> Iterator[Any]:
         from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
 
         groups: dict[int, list[Any]] = defaultdict(list)
@@ -207,9 +207,9 @@ class _SnapshotWriter:
                 )
                 for file in group
             ]  # fmt: skip
-            yield self._written(spec_id, deletes=deletes, new=entries)
+            yield self._write_manifest(spec_id, deletes=deletes, new=entries)
 
-    def _written(
+    def _write_manifest(
         self,
         spec_id: int,
         *,

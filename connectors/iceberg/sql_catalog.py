@@ -44,7 +44,7 @@ def sql_catalog() -> Any:
 
         def _convert_orm_to_iceberg(self, orm_table: Any) -> Any:
             location, whole = orm_table.metadata_location, not _without_history.get()
-            metadata = _kept.get(location) if whole else None
+            metadata = _cache.get(location) if whole else None
             if metadata is None:
                 if whole or location.endswith(".gz.metadata.json"):
                     table = super()._convert_orm_to_iceberg(orm_table)
@@ -109,11 +109,11 @@ def _keep(location: str, metadata: Any) -> None:
     """Keep a table's metadata in place of its former one."""
     former = _newest.get(metadata.table_uuid)
     _newest[metadata.table_uuid] = location
-    _kept.keep(location, metadata)
+    _cache.keep(location, metadata)
     if former is not None and former != location:
-        _kept.forget(former)
+        _cache.forget(former)
 
 
-_kept: Latest[Any] = Latest(_MOST_SNAPSHOTS, _size)
+_cache: Latest[Any] = Latest(_MOST_SNAPSHOTS, _size)
 _newest: dict[Any, str] = {}
 """The file of the newest metadata of each table, by its UUID."""

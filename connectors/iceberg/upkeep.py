@@ -1,6 +1,6 @@
 """Upkeep of a table: small files and delete files are merged, old snapshots and, later, their files go. Driver.
 
-Each commit writes the metadata anew, with all snapshots that are kept: their number decides what a commit costs.
+Each commit rewrites the metadata, with all snapshots that are kept: their number decides what a commit costs.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from connectors.shared.lake.turns import UpkeepTurns
 _SMALL_BYTES = 32 << 20
 """A data file below this size is small; at most four times as much becomes one file."""
 _MOST_GONE = 0.3
-"""A data file of whose rows more than this part is deleted is written anew, whatever its size."""
+"""A data file of whose rows more than this part is deleted is rewritten, whatever its size."""
 
 _TRIES = 5
-"""So often a merge is published anew, and `cdc compact` merges anew, beside a run that commits."""
+"""So often a merge is published again, and `cdc compact` merges again, beside a run that commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +69,36 @@ class Upkeep:
         self.turns.after_commit(committed, self._look_after)
 
     def compact(self, name: TableId) -> str:
-        """Merge all that can be merged, and say what was done; anew where a run commits meanwhile. Raises SinkError."""
+        """Merge all that can be merged, and say what was done; again where a run commits meanwhile.
+
+        Raises SinkError.
+        """
         for _ in range(_TRIES - 1):
             with suppress(HeadMoved):
-                return str(self._once(self.tables.get(name), 2))
-        return str(self._done(self.tables.get(name), 2))
+                return str(self._maintain_once(self.tables.get(name), 2))
+        return str(self._maintain(self.tables.get(name), 2))
 
     def _look_after(self, name: TableId) -> str:
         table = self.tables.find(name)
-        done = Done() if table is None else self._done(table, self.files)
+        done = Done() if table is None else self._maintain(table, self.files)
         return "" if done == Done() else str(done)
 
-    def _done(self, table: LakeTable, least: int) -> Done:
+    def _maintain(self, table: LakeTable, least: int) -> Done:
         try:
-            return self._once(table, least)
+            return self._maintain_once(table, least)
         except HeadMoved as error:
             hint = "try it again when less is written"
             raise SinkError(f"another commit came first: {error}", where=str(table.id), hint=hint) from error
 
-    def _once(self, table: LakeTable, least: int) -> Done:
+    def _maintain_once(self, table: LakeTable, least: int) -> Done:
         """Raises HeadMoved where another commit comes first: then nothing is changed."""
         with self.tables.catalog.guard(str(table.id)):
-            merged = self._merged(table, least)
-            snapshots = self._expired(self.tables.get(table.id) if merged else table)
+            merged = self._merge_files(table, least)
+            snapshots = self._expire_snapshots(self.tables.get(table.id) if merged else table)
             self.expired.remove(self.tables.get(table.id) if merged or snapshots else table)
             return Done(merged, snapshots)
 
-    def _merged(self, table: LakeTable, least: int) -> int:
+    def _merge_files(self, table: LakeTable, least: int) -> int:
         """One `replace` snapshot, the same rows in fewer files; how many files went."""
         there = SnapshotFiles.of(table)
         chosen = worth(there, least)
@@ -106,14 +109,14 @@ class Upkeep:
         # a command beside a run may merge other files of the same head: neither writes over what the other names
         made = rewritten(table, there, chosen, f"{table.file_prefix(self.pipeline)}-compact-{uuid4().hex}")
         change = SnapshotChange("replace" if made else "delete", made, removed=frozenset(removed))
-        table, head = self._published(table, there, chosen, change)
+        table, head = self._publish(table, there, chosen, change)
         index = KeyIndex(self.folder, table)
         if table.key:
             with only_an_index(index):
                 index.note_moved(head, made)
         return len(removed)
 
-    def _published(
+    def _publish(
         self, table: LakeTable, there: SnapshotFiles, chosen: Sequence[Any], change: SnapshotChange
     ) -> tuple[LakeTable, int]:
         """The table that the change was published on, and its new head.
@@ -131,7 +134,7 @@ class Upkeep:
                 table = now
         return table, publish(self.tables.catalog, table, change)
 
-    def _expired(self, table: LakeTable) -> int:
+    def _expire_snapshots(self, table: LakeTable) -> int:
         """Snapshots beyond those to keep go; the files that they alone name are noted, and go later."""
         from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate
 
@@ -168,7 +171,7 @@ def worth(there: SnapshotFiles, least: int) -> list[Any]:
 
 
 def _tier(group: Sequence[Any], least: int) -> list[Any]:
-    """Files of about one size: each row is written anew once in a tier, so seldom ones stay cheap."""
+    """Files of about one size: each row is rewritten once in a tier, so seldom ones stay cheap."""
     tiers: dict[int, list[Any]] = defaultdict(list)
     for file in group:
         tiers[max(0, int(file.file_size_in_bytes).bit_length() - 14) // 4].append(file)

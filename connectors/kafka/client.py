@@ -67,6 +67,13 @@ _RIGHTS = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant WRITE and DESCRIBE on the transactional ids to this "
     "user: kafka-acls --add --transactional-id",
 }
+_STEPS = {
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "set properties.transaction.timeout.ms to at most the brokers' "
+    "transaction.max.timeout.ms",
+    KafkaError.INVALID_RECORD: "a compacted topic takes no message without a key: give the table one (primary-keys), "
+    "or the topic cleanup.policy=delete",
+}
+"""The next step for errors that the client names alone."""
 _TLS_HINT = (
     "see properties.security.protocol, properties.ssl.ca.location and the port: TLS and plain are on different ones"
 )
@@ -97,21 +104,21 @@ class KafkaCluster:
 
     def admin(self, **own: Any) -> AdminClient:
         """An admin client; keep it until its answers are there. `own` settings have underscores for dots."""
-        return self._made(lambda: AdminClient(self._config(own)))
+        return self._create_client(lambda: AdminClient(self._config(own)))
 
     def consumer(self, **own: Any) -> Consumer:
         """A consumer; `own` settings have underscores for dots."""
-        return self._made(lambda: Consumer(self._config(own)))
+        return self._create_client(lambda: Consumer(self._config(own)))
 
     def fetcher(self, **own: Any) -> Fetcher:
         """A consumer that gives columns; `own` settings have underscores for dots."""
         from connectors.kafka.fetch.fetcher import Fetcher
 
-        return self._made(lambda: Fetcher(self.settings.config(**own), self._hear))
+        return self._create_client(lambda: Fetcher(self.settings.config(**own), self._hear))
 
     def producer(self, **own: Any) -> Producer:
         """A producer; `own` settings have underscores for dots."""
-        return self._made(lambda: Producer(self._config(own)))
+        return self._create_client(lambda: Producer(self._config(own)))
 
     def retrying(
         self, policy: RetryPolicy, doing: str, call: Callable[[], T], polled: AdminClient | Producer | None = None
@@ -135,7 +142,7 @@ class KafkaCluster:
     def partitions(self, policy: RetryPolicy) -> dict[str, int]:
         """The topics this user may see, and how many partitions each has. Raises the side's errors."""
         admin = self.admin()
-        listed = self.retrying(policy, "asking for the topics", lambda: self.listed(admin), admin)
+        listed = self.retrying(policy, "asking for the topics", lambda: self.topic_metadata(admin), admin)
         return {name: len(topic.partitions) for name, topic in listed.topics.items() if topic.error is None}
 
     def topic_ids(self, admin: AdminClient, topics: Collection[str]) -> dict[str, str]:
@@ -181,9 +188,10 @@ class KafkaCluster:
             )
         if code in _AWAY or found.retriable():
             return unavailable(f"{doing}: no answer: {text}", where=where, hint=_AWAY_HINT)
-        return refused(f"{doing}: {text}", where=where, hint=f"Kafka's error {found.name()}")
+        hint = _STEPS.get(code, f"Kafka's error {found.name()}")
+        return refused(f"{doing}: {text}", where=where, hint=hint)
 
-    def listed(self, admin: AdminClient | Producer, topic: str | None = None) -> Any:
+    def topic_metadata(self, admin: AdminClient | Producer, topic: str | None = None) -> Any:
         """The cluster's metadata of one topic, or of all. Raises KafkaException."""
         # A login that is refused ends in a time limit too: a short one first shows it soon.
         try:
@@ -194,7 +202,7 @@ class KafkaCluster:
                 raise
             return _topics(admin, topic, ANSWER_S)
 
-    def _made(self, make: Callable[[], T]) -> T:
+    def _create_client(self, make: Callable[[], T]) -> T:
         try:
             return make()
         except KafkaException as error:

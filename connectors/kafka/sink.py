@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 _PACKAGE = "cdc-pipelines"
 
-_UNTOLD = (
+_MESSAGE_ABORTED = (
     "a message about a schema change was aborted by an administrator, after a broker that crashed had lost its end; "
     "readers lack it"
 )
@@ -61,13 +61,13 @@ class KafkaSink(Sink):
             options.create_topics, options.create_partitions, options.create_replication, options.topic_config()
         )
         self._delivery = Producing(options.transactional(), options.largest_message)
-        self._kept = CommittedFences(context.store)
+        self._fence_notes = CommittedFences(context.store)
         self._id = f"{options.transactional_id_prefix}-{context.pipeline}"
 
     def check(self) -> None:
         """Reach the cluster and the Schema Registry, log in, and see that fences can be kept. Driver, once a run."""
         with closing(self._clients()) as clients:
-            clients.fences.batches([DRIVER])
+            clients.fences.reach()
         if (registry := self._options.registry(self._retry, SINK)) is not None:
             registry.reach()
 
@@ -85,7 +85,7 @@ class KafkaSink(Sink):
         if not found:
             return
         if self._delivery.transactional:
-            self._kept.announcing(batch, [message.table for message in found])
+            self._fence_notes.announcing(batch, [message.table for message in found])
         with closing(self._clients()) as clients, clients.writer("schema") as writer:
             announcing = Announcing(clients.topics, self._names, self._options)
             announcing.write(writer, clients.fences, batch, found, clients.where)
@@ -95,7 +95,7 @@ class KafkaSink(Sink):
         failed, made_of = FailedTasks(self._context.store), (self._options, self._context)
         clients = POOL.acquire(made_of) or self._clients()
         try:
-            done = self._prepared(task, blocks, clients, failed)
+            done = self._prepare(task, blocks, clients, failed)
             clients.look_ahead(str(task.partition))
         except BaseException as error:
             clients.close()
@@ -105,7 +105,7 @@ class KafkaSink(Sink):
         POOL.release(made_of, clients)
         return done
 
-    def _prepared(
+    def _prepare(
         self, task: TaskAttempt, blocks: Iterator[ChangeBlock], clients: Clients, failed: FailedTasks
     ) -> Sequence[Prepared]:
         fences, topics, tally = (
@@ -115,24 +115,27 @@ class KafkaSink(Sink):
         )
         part, wanted = part_of(task.partition), WrittenBatch(task.batch, task.rows)
         with clients.writer(str(task.partition)) as writer:
-            found = fences.written([part])[0]
+            found = fences.last_written([part])[0]
             if self._delivery.transactional:
-                self._kept.check(task, found, clients.where)
+                self._fence_notes.check(task, found, clients.where)
             if is_written(wanted, found, clients.where):
                 log.info("task %d of batch %d is written already", task.partition, task.batch)
                 for block in blocks:
                     tally.add(block)
+                task.use_reports(found.reports)
                 return tally.prepared()
+            if not self._delivery.transactional:
+                task.note_visible()
             turn = Turn(fences, failed, task.batch, task.partition, timeout_s=self._turn_s)
             to_zero = self._options.partition_strategy == "all-to-zero"
             with self._too_large(task) as too_large:
                 outgoing = Outgoing(writer, topics, self._names, turn, too_large, to_zero=to_zero)
                 self._write(blocks, outgoing, tally)
-            writer.commit(fences, part, replace(wanted, before=found.batch))
+            writer.commit(fences, part, replace(wanted, before=found.batch, reports=task.keep_reports()))
         done = tally.prepared(too_large.counts)
-        return [replace(handle, counts={**handle.counts, **self._made_again(handle.table, topics)}) for handle in done]
+        return [replace(handle, counts={**handle.counts, **self._recreations(handle.table, topics)}) for handle in done]
 
-    def _made_again(self, table: TableId, topics: Topics) -> dict[str, int]:
+    def _recreations(self, table: TableId, topics: Topics) -> dict[str, int]:
         """A topic is made when its table is created (`apply`): who has only later rows of it has to know."""
         topic = self._names.topic(table)
         notice = f"topic {topic} was gone and is made again, without what it had"
@@ -141,12 +144,12 @@ class KafkaSink(Sink):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> Mapping[str, int]:
         """Everything is committed that tasks wrote and was announced: see that it stayed so, and note that there are
         fences. Driver."""
-        announced = self._kept.announced(batch)
+        announced = self._fence_notes.announced(batch)
         counts: dict[str, int] = {}
         if self._delivery.transactional and (prepared or announced):
             counts = self._see_fences(batch, prepared, announced)
         if prepared:
-            self._kept.note(batch)
+            self._fence_notes.note(batch)
         return counts
 
     def _see_fences(self, batch: int, prepared: Sequence[Prepared], announced: Sequence[str]) -> dict[str, int]:
@@ -154,7 +157,7 @@ class KafkaSink(Sink):
 
         Messages about schema changes that were taken back cannot be had again in their order: they are counted.
         """
-        lost = self._taken_back(batch, {part_of(handle.partition) for handle in prepared}, announced=bool(announced))
+        lost = self._aborted_parts(batch, {part_of(handle.partition) for handle in prepared}, announced=bool(announced))
         if rows := lost - {DRIVER}:
             tables = sorted({str(handle.table) for handle in prepared if part_of(handle.partition) in rows})
             raise LoadsLost(
@@ -164,15 +167,15 @@ class KafkaSink(Sink):
                 hint="readers of these topics may lack the rows, deletes among them",
                 unsure=tables,
             )
-        return {f"{table}: {_UNTOLD}": announced.count(table) for table in announced} if DRIVER in lost else {}
+        return {f"{table}: {_MESSAGE_ABORTED}": announced.count(table) for table in announced} if DRIVER in lost else {}
 
-    def _taken_back(self, batch: int, written: set[int], *, announced: bool) -> set[int]:
+    def _aborted_parts(self, batch: int, written: set[int], *, announced: bool) -> set[int]:
         made_of = (self._options, self._context, "commit")
         clients = POOL.acquire(made_of) or self._clients(replace(self._retry, timeout_s=0.0))
         try:
             # The first task's says whether fences were forgotten, where there are schema changes alone.
             parts = sorted(written | {DRIVER, part_of(0)} if announced else written)
-            lost = self._kept.aborted_parts(batch, parts, clients.fences.written(parts))
+            lost = self._fence_notes.aborted_parts(batch, parts, clients.fences.last_written(parts))
         except BaseException:
             clients.close()
             raise

@@ -56,9 +56,9 @@ class KafkaSource(Source):
         known = self._history.at(len(self._history)).schemas
         if known:
             return dict(known)
-        from connectors.kafka.read.peek import peeked
+        from connectors.kafka.read.peek import peek_schemas
 
-        return peeked(self._cluster, self._policy, self._options, self._context.pipeline)
+        return peek_schemas(self._cluster, self._policy, self._options, self._context.pipeline)
 
     def initial_offset(self) -> Offset:
         """Where `scan.startup.mode` says, in each partition there is."""

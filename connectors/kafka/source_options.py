@@ -142,7 +142,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         "fail",
         alias="scan.on-lost",
         description="When messages that were not read yet have been removed by the topic's retention, or the topic was "
-        "made anew: `fail`, or go on at the `earliest` that is there, counted.",
+        "recreated: `fail`, or go on at the `earliest` that is there, counted.",
     )
     unreadable: Annotated[Unreadable, AnyCase] = Field(
         "fail",

@@ -1,4 +1,4 @@
-"""The end of the next batch: how far the log goes, which chunks of tables come with it, and what begins anew.
+"""The end of the next batch: how far the log goes, which chunks of tables come with it, and what starts over.
 
 Stream reader process. It asks the log's reader and the planner of snapshots, and says in which order.
 """
@@ -34,7 +34,7 @@ class BatchPlanner:
 
         Raises SourceError, PositionLost.
         """
-        if start.schemas == 0 and (first := self._first(start)) != start:
+        if start.schemas == 0 and (first := self._first_batch(start)) != start:
             return first
         coordinator = self._parts.coordinator
         coordinator.open(start)
@@ -46,7 +46,7 @@ class BatchPlanner:
                 return joined
         deadline = time.monotonic() + self._options.retry_timeout_s
         while True:
-            copying = self._bounded and coordinator.unfinished(start)  # the log is read to its end after that
+            copying = self._bounded and coordinator.is_unfinished(start)  # the log is read to its end after that
             end = self._try_next(start, limits, wait_s)
             if end != start or self._stopped or not copying:
                 return end
@@ -54,7 +54,7 @@ class BatchPlanner:
                 raise SourceError(
                     "tables cannot be copied: they are other tables on the server than in its log",
                     where=", ".join(map(str, coordinator.blocked)),
-                    hint="leave them out with tables.exclude, or start anew with an empty state directory",
+                    hint="leave them out with tables.exclude, or start over with an empty state directory",
                 )
 
     def _try_next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
@@ -63,8 +63,8 @@ class BatchPlanner:
         tail, snapshot = self._parts.tail, self._parts.coordinator
         if self._bounded:
             snapshot.hurry = True
-            end_of_log = None if snapshot.unfinished(start) else self.end_of_log(start)
-            if self._snapshot_only and end_of_log is None and not snapshot.unfinished(start):
+            end_of_log = None if snapshot.is_unfinished(start) else self.end_of_log(start)
+            if self._snapshot_only and end_of_log is None and not snapshot.is_unfinished(start):
                 return start
             tail.follow_until(end_of_log)
         if self._is_lost(start):
@@ -80,7 +80,7 @@ class BatchPlanner:
     def _is_lost(self, at: MySqlOffset) -> bool:
         """A task has found its part of the log purged, and no jump up to `at` has answered that."""
         entries = LostNote(self._store).entries()
-        return entries is not None and not self._parts.coordinator.jumped(entries, at)
+        return entries is not None and not self._parts.coordinator.has_jumped(entries, at)
 
     def _jump(self, start: MySqlOffset) -> MySqlOffset:
         """The log behind `start` is purged: every table is re-snapshotted."""
@@ -90,7 +90,7 @@ class BatchPlanner:
         parts = self._parts
         parts.tail.stop()
         forget_opened(self._store)
-        return jump(start, parts.options, self._streams, parts.schemas, parts.coordinator, parts.wanted)
+        return jump(start, parts.options, self._streams, parts.schemas, parts.coordinator, parts.captures)
 
     def _added_tables(self, start: MySqlOffset) -> MySqlOffset:
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
@@ -98,10 +98,10 @@ class BatchPlanner:
 
         schemas, pattern = self._parts.schemas, self._parts.pattern
         followed = schemas.history.followed(start.schemas)
-        left_out = {table for table in followed if self._parts.wanted(table) and not pattern.matched(table)}
+        left_out = {table for table in followed if self._parts.captures(table) and not pattern.matched(table)}
         known, allowed = followed - left_out, self._options.newly_added
         try:
-            found = added_tables(start, known, self._parts.wanted, self._streams, allowed=allowed)
+            found = added_tables(start, known, self._parts.captures, self._streams, allowed=allowed)
         except SourceUnavailable:
             found = None  # the log's follower waits for a server that is away
         if found is None:
@@ -110,11 +110,11 @@ class BatchPlanner:
         self._parts.notices += without_rows(found, left_out, self._parts.options)
         if not found and not left_out:
             return start
-        count = schemas.capture(start.schemas, found, left_out, self._parts.wanted, start.position)
+        count = schemas.capture(start.schemas, found, left_out, self._parts.captures, start.position)
         chunks = self._parts.coordinator.begin_new(start, [table.id for table in found])
         return replace(start, schemas=count, chunks=chunks)
 
-    def _first(self, start: MySqlOffset) -> MySqlOffset:
+    def _first_batch(self, start: MySqlOffset) -> MySqlOffset:
         """The first batch: the definitions and tables there were at the start."""
         schemas, chunks = self._parts.schemas.first_entries(), self._parts.coordinator.first_entries()
         return replace(start, schemas=schemas, chunks=chunks)
@@ -124,7 +124,7 @@ class BatchPlanner:
 
         Behind all chunks, and (but for a snapshot alone) behind the log that was there when it was asked to end.
         """
-        behind = self._parts.coordinator.behind(start)
+        behind = self._parts.coordinator.position_to_reach(start)
         ends = [] if behind is None else [(behind, start.server)]
         if self._current is not None:
             ends.append(self._current)

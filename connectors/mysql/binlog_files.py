@@ -31,7 +31,7 @@ from connectors.mysql.schema.schema_files import define_from
 from connectors.mysql.schema.schemas import Schemas, StartingDefinitions, of_captured, shown_schema
 from connectors.mysql.server.positions import LogPosition, file_number
 from connectors.mysql.snapshot.plan.captured import CapturedPattern
-from connectors.mysql.snapshot.plan.payloads import opened, stored
+from connectors.mysql.snapshot.plan.payloads import dump_payloads, load_payload
 from connectors.shared.ddl.dialect import DdlDialect
 
 _FIRST_BYTES = 1 << 12
@@ -44,7 +44,7 @@ class BinlogFilesSource(Source):
 
     def __init__(self, options: BinlogFilesSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
-        self._wanted = options.pattern.matches
+        self._captures = options.pattern.matches
         self._segments: Iterator[Segment] | None = None
         self._queue = SegmentQueue()
         self._planned: tuple[MySqlOffset, list[Segment]] | None = None
@@ -66,7 +66,7 @@ class BinlogFilesSource(Source):
             segments = self._plan(schemas, replace(start, schemas=schemas.history.count()), files, None, [])
             last = list(segments)[-1:]
             count = last[0].schemas if last else schemas.history.count()
-            found = {table: known for table, known in schemas.history.tables(count).items() if self._wanted(table)}
+            found = {table: known for table, known in schemas.history.tables(count).items() if self._captures(table)}
         return {table: shown_schema(definition, self._options) for table, definition in found.items()}
 
     def reach(self) -> None:
@@ -80,7 +80,7 @@ class BinlogFilesSource(Source):
             schemas = Schemas(LocalStore(Path(folder)), self._options)
             self._begin(schemas, files)
             found = schemas.history.tables(schemas.history.count())
-        return {table: shown_schema(known, self._options) for table, known in found.items() if self._wanted(table)}
+        return {table: shown_schema(known, self._options) for table, known in found.items() if self._captures(table)}
 
     def initial_offset(self) -> Offset:
         """The beginning of the first file; definitions come from `schema-files`."""
@@ -91,10 +91,10 @@ class BinlogFilesSource(Source):
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """Plan until a batch is full or the files end; never waits. What stops it is raised after all before it."""
         at = MySqlOffset.from_json(start)
-        end = self._next(at, limits)
+        end = self._plan_batch(at, limits)
         return start if end == at else end.to_json()
 
-    def _next(self, start: MySqlOffset, limits: Limits | None) -> MySqlOffset:
+    def _plan_batch(self, start: MySqlOffset, limits: Limits | None) -> MySqlOffset:
         if start.schemas == 0 and (first := self._schemas.first_entries()):
             return replace(start, schemas=first)
         if self._segments is None:
@@ -123,14 +123,14 @@ class BinlogFilesSource(Source):
         if pattern.unchanged:
             return
         followed = schemas.history.followed(start.schemas)
-        wanted = {table for table in schemas.history.tables(start.schemas) if self._wanted(table)}
+        wanted = {table for table in schemas.history.tables(start.schemas) if self._captures(table)}
         missed = sorted(str(table) for table in wanted if table not in followed or not pattern.matched(table))
         if missed:
             raise SourceError(
                 f"{', '.join(missed[:5])}: matches since the pipeline file was edited, and what was read of the log "
                 "before is without it",
                 where="source.tables",
-                hint="leave it out with tables.exclude, or start anew with another --state-dir",
+                hint="leave it out with tables.exclude, or start over with another --state-dir",
             )
         pattern.note()
 
@@ -141,19 +141,19 @@ class BinlogFilesSource(Source):
         """Cut at transaction ends when the batch is big and was planned by this process; else one split."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
         planned = self._planned[1] if self._planned is not None and self._planned[0] == stop else None
-        return stored(splits_of(planned, begin, stop, parallelism))
+        return dump_payloads(splits_of(planned, begin, stop, parallelism))
 
     def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
         """The history's entries between the two offsets."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
-        return of_captured(self._schemas.events(begin.schemas, stop.schemas), self._wanted)
+        return of_captured(self._schemas.events(begin.schemas, stop.schemas), self._captures)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range, which may span files."""
         from connectors.mysql.rows.metadata import LogMetadata
 
-        part: LogRange = opened(split).payload
-        rows, metadata = self._schemas.decoder(part.schemas, self._wanted, count), LogMetadata(self._context.metadata)
+        part: LogRange = load_payload(split).payload
+        rows, metadata = self._schemas.decoder(part.schemas, self._captures, count), LogMetadata(self._context.metadata)
         for buffer in _buffers(self._files(), part.start, part.end):
             yield from in_phase("decode", metadata.blocks(buffer, rows.decode))
 
@@ -189,19 +189,19 @@ class BinlogFilesSource(Source):
 
     @cached_property
     def _schemas(self) -> Schemas:
-        """Kept, so that the history file is read on and not anew."""
+        """Kept, so that the history file is read on and not again."""
         return Schemas(self._context.store, self._options)
 
     def _begin(self, schemas: Schemas, files: Mapping[str, Path]) -> MySqlOffset:
         first = LogPosition(next(iter(files)))
         dialect = _dialect(files[first.file])
-        schemas.begin(self._declared(dialect), self._wanted, first, dialect)
+        schemas.begin(self._declared(dialect), self._captures, first, dialect)
         return MySqlOffset(first)
 
     def _declared(self, dialect: DdlDialect) -> StartingDefinitions:
         """The captured tables of `schema-files`."""
         with tempfile.TemporaryDirectory() as folder:
-            catalog = Schemas(LocalStore(Path(folder)), self._options).catalog(0, self._wanted, dialect, 0)
+            catalog = Schemas(LocalStore(Path(folder)), self._options).catalog(0, self._captures, dialect, 0)
         for path in _matching(self._options.schema_paths, "schema-files"):
             define_from(path, catalog)
         return StartingDefinitions(tuple(catalog.captured.values()), dict(catalog.databases))
@@ -213,8 +213,8 @@ class BinlogFilesSource(Source):
 
         position = start.position
         dialect = _dialect(_file(files, position.file))
-        tracker = schemas.tracker(start.schemas, self._wanted, dialect, 0, notices)
-        segmenter = Segmenter(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
+        tracker = schemas.tracker(start.schemas, self._captures, dialect, 0, notices)
+        segmenter = Segmenter(tracker, self._captures, file=position.file, position=position.position, limits=limits)
         for buffer in _buffers(files, position, None):
             yield from segmenter.feed(buffer)
 

@@ -83,16 +83,16 @@ def _settings(info: ServerInfo) -> Iterator[Finding]:
     name = "MariaDB" if info.mariadb else "MySQL"
     yield ok("server", f"{name} {info.version}, {'with' if info.gtid else 'without'} GTIDs")
     for what, fix in settings_problems(info):
-        yield error("server settings", what, _kept(info, fix))
+        yield error("server settings", what, _persisting(info, fix))
     if info.log_bin and not info.gtid:
         fix = "SET PERSIST gtid_mode step by step to ON: see the server's manual, Enabling GTID Transactions Online"
         yield warning("GTIDs", "without them a pipeline cannot go on with a server that takes over", fix)
 
 
-def _left_out(connection: MySqlConnection, info: ServerInfo, wanted: Callable[[TableId], bool]) -> Iterator[Finding]:
+def _left_out(connection: MySqlConnection, info: ServerInfo, captures: Callable[[TableId], bool]) -> Iterator[Finding]:
     """Databases and tables that the log leaves out."""
-    for what, fix in not_logged_problems(connection, info, wanted):
-        yield error("server settings", what, _kept(info, fix))
+    for what, fix in not_logged_problems(connection, info, captures):
+        yield error("server settings", what, _persisting(info, fix))
     if filtered := describe_filter(info):
         fix = "make such statements in the database of their table, and run cdc verify after one that was not"
         yield warning("server settings", filtered, fix)
@@ -104,7 +104,7 @@ def _privileges(connection: MySqlConnection, info: ServerInfo) -> Iterator[Findi
         yield ok("privileges", "the account may read the binary log")
 
 
-def _kept(info: ServerInfo, fix: str) -> str:
+def _persisting(info: ServerInfo, fix: str) -> str:
     """On MySQL a setting can be kept over restarts."""
     return fix if info.mariadb else fix.replace("SET GLOBAL", "SET PERSIST")
 
@@ -178,7 +178,7 @@ def _tables(connection: MySqlConnection, info: ServerInfo, options: MySqlSourceO
 def _keyless(found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
     names = [str(table) for table, definition in found.items() if not definition.primary_key]
     if names:
-        message = f"{len(names)} without a primary key: {_some(names)}"
+        message = f"{len(names)} without a primary key: {_first_names(names)}"
         yield warning("keys", message, "add a primary key, or give one in a transform rule (primary-keys)")
 
 
@@ -188,7 +188,7 @@ def _engines(connection: MySqlConnection, found: Mapping[TableId, MySqlTable]) -
         yield warning("engines", f"{table} is {engine}: it cannot be copied while it is written to", fix)
 
 
-def _some(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 

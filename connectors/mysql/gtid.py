@@ -39,7 +39,7 @@ class GtidSet:
         for part in filter(None, (part.strip() for part in text.split(","))):
             for source, interval in _parse_source(part):
                 found.setdefault(source, []).append(interval)
-        return cls._of({source: _merged(intervals) for source, intervals in found.items()})
+        return cls._of({source: _merge_intervals(intervals) for source, intervals in found.items()})
 
     def __str__(self) -> str:
         parts: list[str] = []
@@ -66,7 +66,7 @@ class GtidSet:
         found = {source: list(intervals) for source, intervals in self.sources}
         for sid, first, last in runs:
             found.setdefault(_source(sid), []).append(_interval(first, last, sid))
-        return self._of({source: _merged(intervals) for source, intervals in found.items()})
+        return self._of({source: _merge_intervals(intervals) for source, intervals in found.items()})
 
     def contains(self, other: GtidSet) -> bool:
         """True when every transaction of `other` is in this set (the server's `GTID_SUBSET(other, self)`)."""
@@ -77,7 +77,7 @@ class GtidSet:
         found = {source: list(intervals) for source, intervals in self.sources}
         for source, intervals in other.sources:
             found.setdefault(source, []).extend(intervals)
-        return self._of({source: _merged(intervals) for source, intervals in found.items()})
+        return self._of({source: _merge_intervals(intervals) for source, intervals in found.items()})
 
     def minus(self, other: GtidSet) -> GtidSet:
         """Transactions of this set that `other` lacks (the server's `GTID_SUBTRACT(self, other)`)."""
@@ -143,14 +143,14 @@ class MariaDbGtid:
         found.update((entry[0], entry) for entry in gtids)
         return MariaDbGtid(tuple(found[domain] for domain in sorted(found)))
 
-    def behind(self, other: MariaDbGtid) -> MariaDbGtid:
+    def lacking(self, other: MariaDbGtid) -> MariaDbGtid:
         """The entries of `other` that this position has not reached: a higher number, or a domain it lacks."""
         mine = {domain: number for domain, _, number in self.domains}
         return MariaDbGtid(tuple(entry for entry in other.domains if mine.get(entry[0], 0) < entry[2]))
 
     def contains(self, other: MariaDbGtid) -> bool:
         """True when every domain of `other` is reached."""
-        return not self.behind(other)
+        return not self.lacking(other)
 
 
 def _parse_source(part: str) -> Iterator[tuple[_Source, Interval]]:
@@ -188,7 +188,7 @@ def _interval(first: int, last: int, part: str) -> Interval:
     return first, last
 
 
-def _merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+def _merge_intervals(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
     out: list[Interval] = []
     for first, last in sorted(intervals):
         if out and first <= out[-1][1] + 1:

@@ -84,7 +84,7 @@ class LogOptions(SourceOptions):
 
     @property
     def pattern(self) -> TablePattern:
-        """Which tables to capture."""
+        """The pattern of the tables to capture."""
         return TablePattern(self.tables, self.excluded, self._ignore_case)
 
     @property
@@ -96,6 +96,11 @@ class LogOptions(SourceOptions):
     def captures(self) -> TablePattern:
         """The same, in any case."""
         return TablePattern(self.tables, self.excluded)
+
+    @property
+    def warns_of_cascades(self) -> bool:
+        """Whether the user is told of foreign keys that change rows unlogged."""
+        return True
 
     def copies_new(self, table: TableId) -> bool:
         """Whether the rows that a table has when it comes to be captured are copied."""

@@ -203,6 +203,11 @@ class MySqlSourceOptions(SnapshotOptions):
         default = "initial" if self.startup_mode in ("initial", "snapshot", "earliest-offset") else "latest-offset"
         return (self.table_mode(table) or default) == "initial"
 
+    @property
+    def warns_of_cascades(self) -> bool:
+        """True by `foreign-key-cascades`, as in `LogOptions`."""
+        return self.cascades == "warn"
+
     def copies_new(self, table: TableId) -> bool:
         """True where new tables are snapshotted, as in `LogOptions`."""
         return self.newly_added and self.copied_at_first(table)

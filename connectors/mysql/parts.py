@@ -37,25 +37,25 @@ class Parts:
         return self._options.comparing_names(ignore_case=names_ignore_case(self._store, self._streams))
 
     @cached_property
-    def wanted(self) -> Callable[[TableId], bool]:
+    def captures(self) -> Callable[[TableId], bool]:
         """Whether a table is captured."""
         return self.options.pattern.matches
 
     @cached_property
     def schemas(self) -> Schemas:
-        """The schema history, which is read on and not anew; the follower's thread has one of its own."""
+        """The schema history, which is read on and not again; the follower's thread has one of its own."""
         return Schemas(self._store, self.options)
 
     @cached_property
     def tail(self) -> Tail:
         """The reader of the log."""
-        return Tail(self.options, self._store, self._streams, self.wanted, self.notices, self._siblings)
+        return Tail(self.options, self._store, self._streams, self.captures, self.notices, self._siblings)
 
     @cached_property
     def coordinator(self) -> Coordinator:
         """The planner of snapshots."""
         history = self.schemas.history
-        return Coordinator(self.options, self._store, history, self.wanted, self._streams, self.notices)
+        return Coordinator(self.options, self._store, history, self.captures, self._streams, self.notices)
 
     @cached_property
     def pattern(self) -> CapturedPattern:

@@ -174,7 +174,7 @@ class SnapshotOptions(LogOptions):
     def chunk_key_column(self, table: TableId) -> str | None:
         """The column that the user wants this table split by, None when it is to be found."""
         chosen = _key_columns(self.chunk_key or "")
-        return next((column for pattern, column in chosen if self._named(pattern, table)), None)
+        return next((column for pattern, column in chosen if self._matches(pattern, table)), None)
 
     def snapshot_filter(self, table: TableId) -> str | None:
         """The condition for this table's rows, None when all are copied."""
@@ -203,7 +203,7 @@ class SnapshotOptions(LogOptions):
             yield Remark(key, "rows may come twice, so the sink must keep one row for each key")
 
     def _of(self, values: Mapping[str, str], table: TableId) -> str | None:
-        return next((value for pattern, value in values.items() if self._named(pattern, table)), None)
+        return next((value for pattern, value in values.items() if self._matches(pattern, table)), None)
 
-    def _named(self, pattern: str, table: TableId) -> bool:
+    def _matches(self, pattern: str, table: TableId) -> bool:
         return TablePattern(pattern, ignore_case=self.pattern.ignore_case).matches(table)

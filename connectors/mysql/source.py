@@ -43,7 +43,8 @@ from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.not_logged import describe_filter
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import where_of
-from connectors.mysql.snapshot.plan.payloads import opened, stored
+from connectors.mysql.snapshot.plan.payloads import dump_payloads, load_payload
+from connectors.mysql.snapshot.plan.splits import ChunkRead
 
 if TYPE_CHECKING:
     from connectors.mysql.split_reader import SplitReader
@@ -82,9 +83,9 @@ class MySqlSource(Source):
         Raises SourceError when it cannot be captured from.
         """
         with self._streams.session() as connection:
-            info = check_server(connection, self._parts.wanted)
+            info = check_server(connection, self._parts.captures)
             # MariaDB does not show a table while it takes its new definition: one look more.
-            found = read_tables(connection, self._parts.wanted) or read_tables(connection, self._parts.wanted)
+            found = read_tables(connection, self._parts.captures) or read_tables(connection, self._parts.captures)
             if not found:
                 raise explain_no_tables(table_ids(connection), self._parts.options.pattern, connection)
             check_select(connection, found)
@@ -103,7 +104,7 @@ class MySqlSource(Source):
         from connectors.mysql.follow.startup import start_of
 
         start = start_of(self._parts.options, self._streams)
-        self._parts.schemas.begin(start.known, self._parts.wanted, start.position, start.info.dialect)
+        self._parts.schemas.begin(start.known, self._parts.captures, start.position, start.info.dialect)
         self._parts.coordinator.begin(table.id for table in start.known.tables)
         self._parts.pattern.remember()
         return MySqlOffset(start.position, start.gtids, server=start.info.identity).to_json()
@@ -122,17 +123,17 @@ class MySqlSource(Source):
         """Parts of the log, then chunks."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
         log_parts = self._parts.tail.splits(begin, stop, parallelism)
-        return stored(self._parts.splits.splits(begin, stop, log_parts, parallelism))
+        return dump_payloads(self._parts.splits.splits(begin, stop, log_parts, parallelism))
 
     def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
         """The history's entries between the two offsets, and the snapshots that end and begin there."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
         logged = self._parts.schemas.events(begin.schemas, stop.schemas)
-        return of_captured(self._parts.splits.events(logged, begin, stop), self._parts.wanted)
+        return of_captured(self._parts.splits.events(logged, begin, stop), self._parts.captures)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
-        return self._reader().read(opened(split), count, report)
+        return self._reader().read(load_payload(split), count, report)
 
     def _reader(self) -> SplitReader:
         from connectors.mysql.split_reader import SplitReader
@@ -143,9 +144,14 @@ class MySqlSource(Source):
         """Number of the log file and position in it."""
         return sequence_text(sequence)
 
-    def decided(self, reports: Sequence[dict[str, Any]]) -> None:
+    def store_reports(self, reports: Sequence[dict[str, Any]]) -> None:
         """Keep the positions at which chunks were read."""
-        self._parts.driver.decided(reports)
+        self._parts.driver.store_reports(reports)
+
+    def widened(self, split: Split, reports: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        """Chunks as if they had been read at the end of the batch: no attempt reads them before that."""
+        payload = load_payload(split).payload
+        return payload.widened(reports) if isinstance(payload, ChunkRead) else reports
 
     def progress(self) -> Sequence[TableProgress]:
         """How far the copying of tables is."""
@@ -161,11 +167,11 @@ class MySqlSource(Source):
 
     def captures(self, table: TableId) -> bool:
         """Whether its name is among those that the options say."""
-        return self._parts.wanted(table)
+        return self._parts.captures(table)
 
     def snapshots(self, table: TableId) -> Snapshots:
         """Whenever it is needed, unless the options let nothing be copied that nobody asked for."""
-        if not self._parts.wanted(table):
+        if not self._parts.captures(table):
             return Snapshots.NEVER
         return Snapshots.ALWAYS if self._options.copies_uncertain(table) else Snapshots.ON_REQUEST
 
@@ -189,10 +195,10 @@ class MySqlSource(Source):
 
     def start_at(self, position: str) -> tuple[Offset, str]:
         """The initial offset of a pipeline that goes on where another tool is, with its schema history written."""
-        from connectors.mysql.follow.imported import imported
+        from connectors.mysql.follow.imported import import_position
 
         try:
-            found = imported(position, self._streams)
+            found = import_position(position, self._streams)
             options = self._options.model_copy(update=dict(found.options))
             begun = MySqlSource(options, self._context)
             offset = MySqlOffset.from_json(begun.initial_offset())

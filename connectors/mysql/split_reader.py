@@ -39,7 +39,7 @@ class SplitReader:
         if isinstance(payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            return read_chunks(split, self.parts.options, store, self.streams, self.parts.wanted, count, report)
+            return read_chunks(split, self.parts.options, store, self.streams, self.parts.captures, count, report)
         if isinstance(payload, CopiedRange):
             from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 
@@ -59,9 +59,9 @@ class SplitReader:
         try:
             blocks = self._decoded(part, index, count, moved)
             if self.options.cascades == "copy":
-                from connectors.mysql.snapshot.cascades import place_of, watched
+                from connectors.mysql.snapshot.cascades import place_of, watch_parents
 
-                blocks = watched(blocks, self.context.store, place_of(part))
+                blocks = watch_parents(blocks, self.context.store, place_of(part))
             yield from blocks
         except PositionLost as error:
             if self.options.on_purged == "fail":
@@ -91,7 +91,7 @@ class SplitReader:
         self, part: LogRange, index: int, count: Count, moved: Callable[[], None], names: Sequence[str]
     ) -> Iterator[ChangeBlock]:
         """The range off the server's log, with these columns of metadata."""
-        rows = self.parts.schemas.decoder(part.schemas, self.parts.wanted, count)
+        rows = self.parts.schemas.decoder(part.schemas, self.parts.captures, count)
         reader, elsewhere = 1 + index, False
 
         def holding(wanted: LogRange) -> tuple[BinlogStream, bool]:

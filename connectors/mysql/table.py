@@ -126,14 +126,14 @@ def table_schema(table: MySqlTable, *, tinyint1_as_boolean: bool = False) -> Tab
 
 
 def spelled(column: MySqlColumn) -> str:
-    """The column's type as `SHOW CREATE TABLE` has it, without character set: `decimal(10,2) unsigned`, `set('a')`."""
+    """The column's type as `SHOW CREATE TABLE` has it, without character set: `decimal(10,2) unsigned`, `char(0)`."""
     text = column.type
     if column.labels:
         quoted = (f"'{_escaped(label)}'" for label in column.labels)
         text += f"({','.join(quoted)})"
     elif column.scale is not None and column.length is not None:
         text += f"({column.length},{column.scale})"
-    elif column.length and column.type != "year":
+    elif column.type != "year" and (column.length or (column.length == 0 and column.type in _SIZED)):
         text += f"({column.length})"
     return text + (" unsigned" if column.unsigned else "")
 

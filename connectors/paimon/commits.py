@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import CommitFailed, LoadsLost, SinkError, SinkUnavailable
-from cdc.faults import reached
+from cdc.faults import crash_point
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared
@@ -44,17 +44,17 @@ class LakeCommits:
         """Commit every table's handles; may repeat. Raises LoadsLost, CommitFailed, SinkUnavailable."""
         found = by_table(prepared, self.threads, lambda *work: self._table(batch, *work))
         if lost := list(filter(None, found)):
-            raise _together(lost)
+            raise _merge_errors(lost)
 
     def _table(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> LoadsLost | None:
         try:
-            self.retry.call(lambda: self._once(batch, table, handles), f"the commit of batch {batch} to {table}")
+            self.retry.call(lambda: self._commit_once(batch, table, handles), f"the commit of batch {batch} to {table}")
         except LoadsLost as error:
             return error
-        reached("mid-commit", batch)
+        crash_point("mid-commit", batch)
         return None
 
-    def _once(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
+    def _commit_once(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
         found = self.tables.find(table)
         first = min(handle.partition for handle in handles)
         check_identity(table, None if found is None else found.identity, handles)
@@ -114,7 +114,7 @@ def is_in(catalog: Catalog, table: LakeTable, user: str, batch: int, handles: Se
                 break
             if snapshot.commit_user == user:
                 found = int(snapshot.commit_identifier)
-                if found > batch or (found == batch and names - _added(table, snapshot)):
+                if found > batch or (found == batch and names - _added_files(table, snapshot)):
                     raise another_past(table.id, found, batch)
                 return found == batch
             oldest = snapshot
@@ -124,7 +124,7 @@ def is_in(catalog: Catalog, table: LakeTable, user: str, batch: int, handles: Se
     return bool(names & there)
 
 
-def _added(table: LakeTable, snapshot: Any) -> set[str]:
+def _added_files(table: LakeTable, snapshot: Any) -> set[str]:
     """Names of the files that came with a snapshot."""
     from pypaimon.manifest.manifest_file_manager import ManifestFileManager
     from pypaimon.manifest.manifest_list_manager import ManifestListManager
@@ -136,7 +136,7 @@ def _added(table: LakeTable, snapshot: Any) -> set[str]:
 _LOOKED_AT = 10_000
 
 
-def _together(errors: Sequence[LoadsLost]) -> LoadsLost:
+def _merge_errors(errors: Sequence[LoadsLost]) -> LoadsLost:
     tables = {name: first for error in errors for name, first in error.tables.items()}
     unsure = tuple(name for error in errors for name in error.unsure)
     return LoadsLost(errors[0].message, where=errors[0].where, hint=errors[0].hint, tables=tables, unsure=unsure)

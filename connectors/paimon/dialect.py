@@ -2,7 +2,7 @@
 
 An operation is its own text for `cdc plan`, in the words of Spark's SQL; `connectors.paimon.schemas` carries it out.
 In place: columns added, dropped, renamed, moved to a type that holds every value of the old one. Types of
-key columns and the key itself decide the bucket of a row, so such a table is made anew. Columns but those of the key
+key columns and the key itself decide the bucket of a row, so such a table is recreated. Columns but those of the key
 take NULL: rows come whole from the source, where a zero date of a NOT NULL column arrives as NULL.
 """
 
@@ -21,11 +21,13 @@ from connectors.paimon.types import (
     BYTES,
     TEXT,
     can_be_key,
+    can_be_partition,
     data_type,
     holds,
     is_text,
     paimon_type,
 )
+from connectors.shared.lake.defaults import stored_default
 from connectors.shared.lake.keys import quoted
 
 RESERVED = ("_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND", "_ROW_ID", "rowkind", "_LEVEL")
@@ -98,16 +100,17 @@ class PaimonDialect(Dialect[str]):
         assert isinstance(actual, PaimonTable)
         for remark in property_problems(actual.options, keyed=bool(actual.key)):
             raise ChangeRefused(f"its option {remark.key}: {remark.message}", where=str(actual.id), hint=remark.hint)
+        _check_partition(actual)
 
     def check_column(self, table: TableId, name: str) -> None:
         """Names of system columns."""
-        if name.upper().startswith(RESERVED) or name == "rowkind":
-            reason = f"column {name}: Paimon keeps such names for itself"
+        if name.upper().startswith(RESERVED) or name == "rowkind" or not name.strip():
+            reason = f"column {name!r}: Paimon keeps such names for itself"
             raise ChangeRefused(reason, where=str(table), hint="rename the column with a projection")
 
     # types
 
-    def wanted(self, data_type: DataType, *, key: bool) -> str:
+    def column_type(self, data_type: DataType, *, key: bool) -> str:
         """The type in the spelling of Paimon's schemas."""
         return paimon_type(data_type)
 
@@ -134,13 +137,14 @@ class PaimonDialect(Dialect[str]):
     # tables
 
     def new_table(self, table: TableId, schema: TableSchema) -> PaimonTable:
-        """With the partition columns in its key. Raises ChangeRefused for partition columns that are not there."""
+        """With the partition columns in its key. Raises ChangeRefused for columns that it cannot be partitioned by."""
         partition = self._partition(table, schema)
         key = schema.primary_key
         if key:
             key = (*key, *(name for name in partition if not any(same(name, part) for part in key)))
         columns = tuple(self.new_column(column, key=False) for column in schema.columns)
         made = PaimonTable(table, columns, (), schema.comment, partition, dict(self._options()))
+        _check_partition(made)
         return self.with_key(made, key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[str]:
@@ -149,7 +153,7 @@ class PaimonDialect(Dialect[str]):
 
     def added_column(self, column: Column) -> ActualColumn[str]:
         """With what rows that are there get."""
-        return replace(self.new_column(column, key=False), default=column.default)
+        return replace(self.new_column(column, key=False), default=stored_default(column))
 
     def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> PaimonTable:
         """The key, or none where a part of it cannot be one; partition columns stay where the key has them."""
@@ -258,9 +262,19 @@ class PaimonDialect(Dialect[str]):
         return [PaimonStep(text, "swap_shadow", copy=copy, table=table.id)]
 
 
-def alike(one: PaimonTable, other: PaimonTable) -> bool:
-    """Whether rows of one table, written anew, are rows of the other, in the same places."""
+def same_layout(one: PaimonTable, other: PaimonTable) -> bool:
+    """Whether rows of one table, rewritten, are rows of the other, in the same places."""
     columns = [(column.name, column.type) for column in one.columns]
     same_columns = columns == [(column.name, column.type) for column in other.columns]
     same_keys = same_names(one.key, other.key) and one.partition_keys == other.partition_keys
     return same_columns and same_keys and one.options.get("bucket") == other.options.get("bucket")
+
+
+def _check_partition(table: PaimonTable) -> None:
+    """Raise ChangeRefused for a partition column of a type that rows would not be read back by."""
+    types = {column.name.casefold(): column.type for column in table.columns}
+    for name in table.partition_keys:
+        if not can_be_partition(types[name.casefold()]):
+            reason = f"partition column {name}: a table partitioned by {types[name.casefold()]} is not read back"
+            hint = "partition by another column, see partition.key and partition-keys of the rules"
+            raise ChangeRefused(reason, where=str(table.id), hint=hint)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.errors import SinkError
-from connectors.shared.lake.columns import has_nan
+from connectors.shared.lake.columns import has_nan, repeating_columns
 
 INSERT, DELETE = 0, 3
 _BOUNDS = ("min_values", "max_values")
@@ -58,7 +58,7 @@ def written_files(table: Any, partition: tuple[Any, ...], bucket: int, pieces: I
     writer = _writer(table, partition, bucket)
     for rows in pieces:
         yield from writer.files(rows)
-    yield from writer.finished()
+    yield from writer.finish_files()
 
 
 def _with_system_columns(table: Any, rows: pa.RecordBatch, delete: np.ndarray, sequence: int) -> pa.Table:
@@ -116,38 +116,40 @@ def _file_writer_class() -> type:
         """Gathers tables until they are a file's worth; writes no file twice."""
 
         committed_files: list[Any]
+        parquet_writer_options: dict[str, Any]
 
         def files(self, rows: pa.Table) -> list[Any]:
             """Add rows; metadata of the files that are full now."""
             self._buffer.append(rows)
             if self._buffer.nbytes > self.target_file_size:
                 self._write_full(last=False)
-            return self._taken()
+            return self._take_files()
 
-        def finished(self) -> list[Any]:
+        def finish_files(self) -> list[Any]:
             """The files of what is left."""
             self._write_full(last=True)
-            return self._taken()
+            return self._take_files()
 
         def _write_full(self, *, last: bool) -> None:
             data = self._buffer.materialize()
             while data is not None and data.num_rows and (last or data.nbytes > self.target_file_size):
-                fits = data.num_rows if data.nbytes <= self.target_file_size else self._split(data)
+                fits = data.num_rows if data.nbytes <= self.target_file_size else self._split_point(data)
                 self._write_one(data.slice(0, fits).combine_chunks())
                 data = data.slice(fits)
             self._buffer.reset(data if data is not None and data.num_rows else None)
 
         def _write_one(self, data: pa.Table) -> None:
             """A file says how many of its rows are deletes: a reader takes one without any as it is."""
+            self.parquet_writer_options = {**self.parquet_writer_options, "use_dictionary": repeating_columns(data)}
             self._write_data_to_file(data)
             if "_VALUE_KIND" in data.schema.names:
                 deletes = pc.sum(pc.equal(data.column("_VALUE_KIND"), DELETE)).as_py()
                 self.committed_files[-1] = replace(self.committed_files[-1], delete_row_count=deletes)
 
-        def _split(self, data: pa.Table) -> int:
+        def _split_point(self, data: pa.Table) -> int:
             return max(1, int(self._find_optimal_split_point(data, self.target_file_size)))
 
-        def _taken(self) -> list[Any]:
+        def _take_files(self) -> list[Any]:
             done: list[Any] = self.committed_files
             self.committed_files = []
             return done

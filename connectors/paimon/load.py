@@ -23,7 +23,7 @@ from connectors.paimon.file_writer import sequence_number, write_files
 from connectors.paimon.handles import Files
 from connectors.paimon.tables import CatalogTables, LakeTable
 from connectors.shared.lake.columns import as_stored
-from connectors.shared.lake.durable import synced
+from connectors.shared.lake.durable import sync_to_disk
 from connectors.shared.lake.two_phase import check_source, last_images
 from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import FlushResult
@@ -111,7 +111,7 @@ class Load:
             files = write_files(self._library, partition, bucket, rows, delete, sequence)
             self._files += [file.file_path for file in files]
             for file in files:
-                synced(file.file_path)
+                sync_to_disk(file.file_path)
             message = CommitMessage(partition=partition, bucket=bucket, new_files=files)
             self._messages.append(serialize_commit_message(message, self._table.library.partition_keys_fields))
         return sum(file.file_size for file in files)

@@ -23,6 +23,33 @@ _DECIDED = {
     "type": "tables are written as primary key or append tables",
 }
 """Table properties that would change what rows become."""
+_IGNORED = "rows that the source deletes would stay in the table"
+_OTHER_FILES = "files that are written without it could not be read"
+_OTHER_SNAPSHOT = "readers, and upkeep of the table, would not see its newest snapshot"
+_VALUES: dict[str, tuple[str, str]] = {
+    "merge-engine": ("deduplicate", "the table would not be kept equal to the source's"),
+    "ignore-delete": ("false", _IGNORED),
+    "deduplicate.ignore-delete": ("false", _IGNORED),
+    "first-row.ignore-delete": ("false", _IGNORED),
+    "partial-update.ignore-delete": ("false", _IGNORED),
+    "deletion-vectors.enabled": ("false", "rows would not be visible until another system has compacted the table"),
+    "file.format": ("parquet", "only parquet is written"),
+    "changelog-producer": ("none", "changelog files are not written; another system's compaction may do so"),
+    "bucket-function.type": ("default", "rows are in the buckets of the default function"),
+    "row-tracking.enabled": ("false", _OTHER_FILES),
+    "data-evolution.enabled": ("false", _OTHER_FILES),
+    "pk-clustering-override": ("false", _OTHER_FILES),
+    "branch": ("main", "rows are written to the main branch"),
+}
+"""The one value of a table property with which a table is written right, and why no other."""
+_ABSENT = {
+    "data-file.external-paths": "files are written into the folder of the table",
+    "incremental-between": _OTHER_SNAPSHOT,
+    **{f"scan.{name}": _OTHER_SNAPSHOT for name in (
+        "mode", "snapshot-id", "tag-name", "timestamp", "timestamp-millis", "version", "watermark", "fallback-branch",
+        "creation-time-millis", "file-creation-time-millis",
+    )},
+}  # fmt: skip
 
 
 def _check_partitions(text: str) -> str:
@@ -99,7 +126,7 @@ class PaimonSinkOptions(LakeSinkOptions):
 
     def catalog_options(self) -> dict[str, str]:
         """All properties of the catalog, secrets in clear: for the library, never for a message."""
-        given = self.given(CATALOG)
+        given = self.properties_under(CATALOG)
         given["metastore"] = self.metastore
         if self.warehouse is not None:
             given["warehouse"] = self.warehouse
@@ -109,7 +136,7 @@ class PaimonSinkOptions(LakeSinkOptions):
 
     def table_properties(self) -> dict[str, str]:
         """The properties that the user adds to every new table."""
-        given = self.given(TABLE)
+        given = self.properties_under(TABLE)
         return {**({"bucket": str(self.buckets)} if self.buckets else {}), **given}
 
     def partitions(self) -> Mapping[TableId, tuple[str, ...]]:
@@ -142,26 +169,17 @@ class PaimonSinkOptions(LakeSinkOptions):
 
 def property_problems(properties: Mapping[str, str], prefix: str = "", *, keyed: bool = True) -> Iterator[Remark]:
     """Properties under which a table could not be kept equal; `keyed`: it has a key."""
-    for name, reason in _DECIDED.items():
+    for name, reason in (_DECIDED | _ABSENT).items():
         if name in properties:
             yield Remark(f"{prefix}{name}", f"cannot be used: {reason}", "remove the key")
-    engine = properties.get("merge-engine", "deduplicate")
-    if engine != "deduplicate":
-        hint = "read it into another table with that engine"
-        yield Remark(f"{prefix}merge-engine", f"{engine} would not keep the table equal to the source's", hint)
+    for name, (value, reason) in _VALUES.items():
+        if (found := properties.get(name, value)).lower() != value:
+            yield Remark(f"{prefix}{name}", f"cannot be {found}: {reason}", f"remove the key, or write {value}")
     if keyed:
         yield from _bucket_problems(properties.get("bucket", "1"), prefix)
     elif properties.get("bucket", "-1") != "-1":
         reason = "fixed buckets of a table without a key are not written"
         yield Remark(f"{prefix}bucket", reason, "route the rows to another table")
-    if properties.get("deletion-vectors.enabled", "false").lower() == "true":
-        reason = "rows would not be visible until another system has compacted the table"
-        yield Remark(f"{prefix}deletion-vectors.enabled", reason, "remove the key")
-    if properties.get("file.format", "parquet") != "parquet":
-        yield Remark(f"{prefix}file.format", "only parquet is written", "remove the key")
-    if properties.get("changelog-producer", "none") != "none":
-        reason = "changelog files are not written"
-        yield Remark(f"{prefix}changelog-producer", reason, "let a Flink or Spark job compact with a producer")
 
 
 def _bucket_problems(bucket: str, prefix: str) -> Iterator[Remark]:

@@ -24,7 +24,7 @@ class LakeRows:
         """Raises SinkError when the table lacks a column of the schema."""
         self._catalog, self._table = catalog, table
         self._columns = ReadColumns(table.id, schema, table.columns)
-        self.arrow, self.stored = self._columns.arrow, self._columns.stored
+        self.arrow, self.as_stored = self._columns.arrow, self._columns.as_stored
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         """The rows of the snapshot that is newest when the call begins."""
@@ -38,7 +38,7 @@ class LakeRows:
 
     def _read(self, predicate: dict[str, object] | None) -> Iterator[pa.RecordBatch]:
         for rows in read_rows(self._catalog, self._table, self._columns.names, predicate=predicate):
-            yield self._columns.chosen(rows)
+            yield self._columns.select_columns(rows)
 
     def _predicate(self, keys: pa.RecordBatch) -> dict[str, object] | None:
         """The first key column is one of these values, where the reader takes such values."""

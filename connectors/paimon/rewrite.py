@@ -1,4 +1,4 @@
-"""Rows of the lake written anew: into another table, or into the same one with a column filled. Driver.
+"""Rows of the lake rewritten: into another table, or into the same one with a column filled. Driver.
 
 Rows stream from the reader into files that no snapshot names; what comes out is the commit messages.
 """
@@ -21,7 +21,7 @@ from connectors.shared.lake.columns import as_stored
 _FLUSH_BYTES = 64 << 20
 
 
-def copied(
+def copy_rows(
     catalog: Catalog,
     source: LakeTable,
     target: LakeTable,
@@ -43,7 +43,7 @@ def copied(
     for rows in _gathered(read_rows(catalog, source, names)):
         stored = as_stored(target.id, _filled(rows, fill or {}), target.columns)
         with catalog.guard(str(target.id)):
-            messages += _written(library, target, stored, sequence)
+            messages += _write_groups(library, target, stored, sequence)
     return messages
 
 
@@ -73,7 +73,7 @@ def _filled(rows: pa.RecordBatch, fill: Mapping[str, pa.Scalar]) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
 
 
-def _written(library: Any, target: LakeTable, rows: pa.RecordBatch, sequence: int) -> Iterator[Any]:
+def _write_groups(library: Any, target: LakeTable, rows: pa.RecordBatch, sequence: int) -> Iterator[Any]:
     from pypaimon.write.commit_message import CommitMessage
 
     for group in groups(rows, target.partition_keys, target.bucket_keys, target.buckets):

@@ -18,14 +18,15 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId
-from connectors.paimon.dialect import PaimonDialect, PaimonStep, PaimonTable, alike
+from connectors.paimon.dialect import PaimonDialect, PaimonStep, PaimonTable, same_layout
 from connectors.paimon.library import identifier
-from connectors.paimon.rewrite import copied
+from connectors.paimon.rewrite import copy_rows
 from connectors.paimon.rows import read_rows
 from connectors.paimon.snapshots import overwrite, truncate
 from connectors.paimon.tables import FILL, SEQUENCE_BASE, SWAP, TABLE_ID, CatalogTables, LakeTable, greatest_sequence
 from connectors.paimon.types import arrow_type
 from connectors.shared.lake.defaults import literal
+from connectors.shared.lake.errors import refused_changes
 from connectors.shared.lake.queries import connection
 
 
@@ -54,15 +55,8 @@ class PaimonSchemas(SchemaSession[str]):
         """Carry out one operation. Raises ChangeRefused, SinkError."""
         operation = statement.sql
         assert isinstance(operation, PaimonStep)
-        try:
-            with self._catalog.guard(str(statement.table)):
-                getattr(self, f"_{operation.kind}")(**operation.values)
-        except (ChangeRefused, AssertionError):
-            raise
-        except SinkError as error:
-            if error.retryable:
-                raise
-            raise ChangeRefused(error.message, where=error.where, hint=error.hint) from error
+        with refused_changes(), self._catalog.guard(str(statement.table)):
+            getattr(self, f"_{operation.kind}")(**operation.values)
 
     def finds(self, query: str) -> bool:
         """Looks at the rows with DuckDB, batch by batch."""
@@ -140,7 +134,7 @@ class PaimonSchemas(SchemaSession[str]):
 
     def _add_column(self, table: TableId, column: ActualColumn[str], after: str | None) -> None:
         there = self._tables.get(table)
-        move = None if after is None else _moves().after(column.name, after)
+        move = None if after is None else _move_class().after(column.name, after)
         kind = _library_type(column.type, key=False)
         changes = [_kinds().add_column(column.name, kind, column.comment or None, move)]
         fills = column.default is not None and _value(there, column.name, column.type, column.default) is not None
@@ -164,14 +158,14 @@ class PaimonSchemas(SchemaSession[str]):
     def _copy_rows(self, source: TableId, target: TableId) -> None:
         to = self._tables.get(target)
         base = to.sequence_base(self._pipeline)
-        messages = copied(self._catalog, self._tables.get(source), to, base + 1, self._prefix)
+        messages = copy_rows(self._catalog, self._tables.get(source), to, base + 1, self._prefix)
         overwrite(self._catalog, to, self._user, messages)
 
     def _swap_shadow(self, copy: TableId, table: TableId) -> None:
         source, to = self._tables.get(copy), self._tables.find(table)
-        if to is not None and alike(_actual(source), _actual(to)):
+        if to is not None and same_layout(_actual(source), _actual(to)):
             sequence = to.sequence_base(self._pipeline) + greatest_sequence(self._catalog, source)
-            messages = copied(self._catalog, source, to, sequence, self._prefix)
+            messages = copy_rows(self._catalog, source, to, sequence, self._prefix)
             overwrite(self._catalog, to, self._user, messages)
             self._drop_table(copy)
             return
@@ -199,7 +193,7 @@ class PaimonSchemas(SchemaSession[str]):
         types = {column.name: column.type for column in table.columns}
         fill = {name: _value(table, name, types[name], text) for name, text in marks.items() if name in types}
         sequence = greatest_sequence(self._catalog, table)
-        messages = copied(self._catalog, table, table, sequence, self._prefix, fill)
+        messages = copy_rows(self._catalog, table, table, sequence, self._prefix, fill)
         overwrite(self._catalog, table, self._user, messages)
         self._alter(table.id, [_kinds().remove_option(FILL + name) for name in marks])
 
@@ -236,7 +230,7 @@ def _kinds() -> Any:
     return SchemaChange
 
 
-def _moves() -> Any:
+def _move_class() -> Any:
     from pypaimon.schema.schema_change import Move
 
     return Move

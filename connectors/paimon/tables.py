@@ -75,7 +75,7 @@ class LakeTable:
         text = self.options.get(SEQUENCE_BASE + pipeline)
         if text is None:
             raise SinkError(
-                "this is not the table that the pipeline wrote to: it was made anew, or another took its name",
+                "this is not the table that the pipeline wrote to: it was recreated, or another took its name",
                 where=str(self.id),
                 hint="`cdc resync` re-snapshots the table",
             )
@@ -84,7 +84,7 @@ class LakeTable:
     def check(self) -> None:
         """Raise SinkError for a table that cannot be written right."""
         if self.keys and not set(self.partition_keys) <= set(self.keys):
-            raise SinkError("the key lacks the partition columns", where=str(self.id), hint="make the table anew")
+            raise SinkError("the key lacks the partition columns", where=str(self.id), hint="recreate the table")
         for remark in property_problems(self.options, keyed=bool(self.keys)):
             raise SinkError(f"its option {remark.key}: {remark.message}", where=str(self.id), hint=remark.hint)
 

@@ -120,8 +120,13 @@ def is_text(text: str) -> bool:
 
 
 def can_be_key(text: str) -> bool:
-    """Whether the type can be part of a key or a partition: arrays cannot."""
+    """Whether the type can be part of a key: arrays cannot."""
     return not text.startswith(("ARRAY", "MAP", "ROW", "MULTISET", "VARIANT"))
+
+
+def can_be_partition(text: str) -> bool:
+    """Whether rows can be partitioned by the type: the Rust package, which merges and verifies, reads no others."""
+    return can_be_key(text) and text not in ("FLOAT", "DOUBLE") and not _BINARIES.fullmatch(text)
 
 
 def holds(actual: str, wanted: str) -> bool:

@@ -50,7 +50,7 @@ class LabelCommit:
         backoff = Backoff(self.retry, f"commit of {where}")
         while True:
             try:
-                error = self._tried(table, label, where)
+                error = self._try_commit(table, label, where)
                 if error is None:
                     return
             except CommitUnknown as unknown:
@@ -59,9 +59,9 @@ class LabelCommit:
                 error = away
             # Committing again is safe: the label tells what became of the commit before.
             if not backoff.pause(str(error)):
-                raise _given_up(error, sent, where)
+                raise _final_error(error, sent, where)
 
-    def _tried(self, table: TableId, label: str, where: str) -> SinkError | None:
+    def _try_commit(self, table: TableId, label: str, where: str) -> SinkError | None:
         """None when it is committed, else why not, when another try may help. Raises what is final."""
         reply = self.transactions.commit(table, label)
         if reply.ok:
@@ -96,7 +96,7 @@ class StagedCommit:
 
         def load() -> None:
             try:
-                if self._done(table, label) or self._load(table, label, handle):
+                if self._is_done(table, label) or self._load(table, label, handle):
                     return
             except (SinkUnavailable, CommitUnknown) as error:
                 hint = error.hint or "start again to try once more"
@@ -105,7 +105,7 @@ class StagedCommit:
 
         self.retry.call(load, f"the load of {where}")
 
-    def _done(self, table: TableId, label: str) -> bool:
+    def _is_done(self, table: TableId, label: str) -> bool:
         return self.transactions.state(table.database, label).state in DONE
 
     def _load(self, table: TableId, label: str, handle: Mapping[str, Any]) -> bool:
@@ -137,7 +137,7 @@ def _check_rows(reply: Reply, sent: int, where: str) -> None:
         )
 
 
-def _given_up(error: SinkError, sent: bool, where: str) -> SinkError:
+def _final_error(error: SinkError, sent: bool, where: str) -> SinkError:
     """The error when the time is up."""
     if isinstance(error, CommitFailed):
         return error

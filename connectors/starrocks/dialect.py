@@ -7,7 +7,7 @@
 
 Only key columns are NOT NULL: the source has checked the others, a zero date of a NOT NULL column arrives as NULL, and
 a delete has to carry no value columns then. StarRocks cannot change a key in place, nor the type of a key column (but
-for a longer VARCHAR): the table is copied into one beside it, and the two swap their names.
+for a longer VARCHAR): the table is copied into a shadow table, and the two swap their names.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class StarRocksDialect(TableDialect):
 
     # types
 
-    def wanted(self, data_type: DataType, *, key: bool) -> SqlType:
+    def column_type(self, data_type: DataType, *, key: bool) -> SqlType:
         """The type that keeps every value."""
-        return self.types.wanted(data_type, key=key)
+        return self.types.column_type(data_type, key=key)
 
     def holds(self, actual: SqlType, data_type: DataType, *, key: bool) -> bool:
         """Every value unchanged; too long texts are found value by value."""
@@ -105,7 +105,7 @@ class StarRocksDialect(TableDialect):
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[SqlType]:
         """With its default, where that is a constant of the type or the current time."""
-        sql_type = self.types.wanted(column.type, key=key)
+        sql_type = self.types.column_type(column.type, key=key)
         default = None if key else default_text(column, sql_type)
         if not key and default is None and column.default is not None and sql_type.name == "DATETIME":
             default = NOW if _NOW.fullmatch(column.default) else None

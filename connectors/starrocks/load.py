@@ -104,7 +104,7 @@ class StarRocksLoad(TableLoad[Upload]):
             hint="restore the newest state directory; for a new start, empty the table: it would get rows twice",
         )
 
-    def _refused(self, body: Upload) -> NoReturn:
+    def _raise_refusal(self, body: Upload) -> NoReturn:
         reply = replies.read(body.finish())
         self._give_up()
         raise replies.failure("rows were refused", self._where, reply)
@@ -112,7 +112,7 @@ class StarRocksLoad(TableLoad[Upload]):
     def _nothing(self) -> Any:
         return handle("", upserts=self._upserts)
 
-    def _ended(self, body: Upload) -> Any:
+    def _finish_body(self, body: Upload) -> Any:
         """End the body, prepare, check what was loaded."""
         try:
             self._check_load(replies.read(body.finish()))

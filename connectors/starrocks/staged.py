@@ -90,10 +90,10 @@ class StagedLoad(TableLoad[_StagedFile]):
     def _open(self, encoded: EncodedFlush) -> _StagedFile:
         return _StagedFile(self._path, encoded.headers)
 
-    def _refused(self, body: _StagedFile) -> NoReturn:
+    def _raise_refusal(self, body: _StagedFile) -> NoReturn:
         raise SinkError("the file takes no more rows", where=str(body.path))
 
-    def _ended(self, body: _StagedFile) -> Any:
+    def _finish_body(self, body: _StagedFile) -> Any:
         body.close()
         self._store.keep(self._path)
         return {"label": self._label, "file": self._path.name, "rows": self._rows, "headers": body.headers}

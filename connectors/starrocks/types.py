@@ -62,7 +62,7 @@ class TypeRules:
     character_bytes: int = 4
     native_json: bool = False
 
-    def wanted(self, data_type: DataType, *, key: bool) -> SqlType:
+    def column_type(self, data_type: DataType, *, key: bool) -> SqlType:
         """The StarRocks type that keeps every value of a column, spelled as it is created."""
         kind, length = data_type.kind, data_type.length
         if kind is Kind.DECIMAL:
@@ -83,11 +83,11 @@ class TypeRules:
 
     def holds(self, actual: SqlType, data_type: DataType, *, key: bool) -> bool:
         """Whether an existing column takes the values unchanged; too long texts are found value by value."""
-        wanted = self.wanted(data_type, key=key)
+        wanted = self.column_type(data_type, key=key)
         if actual == wanted or (actual.is_text and wanted.is_text):
             return True
         if actual.is_text:
-            return wanted.name == "VARBINARY" or (wanted.name != "BOOLEAN" and _room(actual, wanted))
+            return wanted.name == "VARBINARY" or (wanted.name != "BOOLEAN" and _has_room(actual, wanted))
         if actual.name == wanted.name == "VARBINARY":
             return True
         number = holds_number(actual, wanted, data_type)
@@ -129,7 +129,7 @@ def default_text(column: Column, wanted: SqlType) -> str | None:
     if text is None or wanted.name in ("VARBINARY", "JSON"):
         return None
     if wanted.is_text:
-        return None if column.type.kind in BINARY or len(text.encode()) > wanted.room else text
+        return None if column.type.kind in BINARY or len(text.encode()) > wanted.max_bytes else text
     return constant(text, wanted, date_is_time=True)
 
 
@@ -145,7 +145,7 @@ def _text(length: int) -> SqlType:
     return SqlType("VARCHAR", min(max(length, 1), LONGEST_VARCHAR))
 
 
-def _room(actual: SqlType, wanted: SqlType) -> bool:
+def _has_room(actual: SqlType, wanted: SqlType) -> bool:
     """Whether a text column is long enough for the plain text of a value of another type."""
     width = wanted.length or 0
-    return actual.room >= (width + 3 if wanted.name == "DECIMAL" else _TEXT_WIDTHS.get(wanted.name, FLOAT_TEXT))
+    return actual.max_bytes >= (width + 3 if wanted.name == "DECIMAL" else _TEXT_WIDTHS.get(wanted.name, FLOAT_TEXT))

@@ -68,7 +68,7 @@ def main() -> None:
 
     def decode(part: Range, split: Timed) -> tuple[int, int, int]:
         wanted = TableId(server.database, part.table)
-        decoder = Decoder(tables, wanted=lambda table: table == wanted, count=lambda name, number: None)
+        decoder = Decoder(tables, captures=lambda table: table == wanted, count=lambda name, number: None)
         log_range = LogRange(LogPosition(part.file, part.start), LogPosition(part.file, part.end), 0)
         images = befores = size = 0
         for chunk in split.chunks(read_range(log_range, open_stream)):

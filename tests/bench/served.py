@@ -17,7 +17,7 @@ from readers import Bench
 from spend import Contained, OtherLoad, by_role, cpu_of_tree, processes
 from workload import DATABASE, Generator
 
-from cdc.serve.client import Served, served
+from cdc.serve.client import Served, find_server
 
 Figures = dict[str, Any]
 PIPELINES = 20
@@ -57,7 +57,7 @@ class Serving:
     @property
     def api(self) -> Served:
         """How it is asked."""
-        found = served(self.folder / ".cdc")
+        found = find_server(self.folder / ".cdc")
         if found is None:
             raise RuntimeError(f"cdc serve has ended: {self.running.words()}")
         return found
@@ -121,7 +121,7 @@ def serving(bench: Bench, generator: Generator, idle_s: int) -> Figures:
 
 
 def _measured(bench: Bench, server: Serving, idle_s: int, began: float) -> Figures:
-    server.wait("its word", lambda: served(server.folder / ".cdc"))
+    server.wait("its word", lambda: find_server(server.folder / ".cdc"))
     peak = Peak(server.running.pid)
     server.wait("every copy", lambda: peak.look() and server.copied() == PIPELINES)
     found: Figures = {"all_copied_s": round(time.monotonic() - began, 1), "copies_pss_mb": peak.now()}

@@ -92,7 +92,7 @@ class Generator:
         return self.place()
 
     def create_tables(self) -> None:
-        """Make the tables anew."""
+        """Make the tables again."""
         self._orders = self._sbtest = 0
         for name, sql in TABLES.items():
             self.run(f"DROP TABLE IF EXISTS {name}")

@@ -45,7 +45,7 @@ class IndexRules(TableRules[str]):
     checks_rows = False
     new_column_default = NewColumn.BACK_FILL
 
-    def wanted(self, data_type: DataType, *, key: bool) -> str:
+    def column_type(self, data_type: DataType, *, key: bool) -> str:
         return str(data_type)
 
     def holds(self, actual: str, data_type: DataType, *, key: bool) -> bool:
@@ -85,10 +85,10 @@ class IndexSession(ApiSession[str]):
                 found.append(ActualTable(table, columns, tuple(index["about"]["key"])))
         return Layout(found, {table.database for table in tables})
 
-    def create_table(self, operation: op.CreateTable) -> None:
+    def create_table(self, operation: op.CreateTableOp) -> None:
         self._create(operation.new)
 
-    def create_shadow(self, operation: op.CreateShadow) -> None:
+    def create_shadow(self, operation: op.CreateShadowOp) -> None:
         self._create(operation.new)
 
     def _create(self, table: ActualTable[str]) -> None:
@@ -106,10 +106,10 @@ class IndexSession(ApiSession[str]):
         except LookupError:
             return False
 
-    def drop_table(self, operation: op.DropTable) -> None:
+    def drop_table(self, operation: op.DropTableOp) -> None:
         self._drop(operation.table)
 
-    def drop_shadow(self, operation: op.DropShadow) -> None:
+    def drop_shadow(self, operation: op.DropShadowOp) -> None:
         self._drop(operation.shadow)
 
     def _drop(self, table: TableId) -> None:
@@ -121,7 +121,7 @@ class IndexSession(ApiSession[str]):
     def holds_rows(self, table: TableId) -> bool:
         return any(doc["source"] is not None for doc in self._store.index(self._index(table))["docs"].values())
 
-    def truncate_table(self, operation: op.TruncateTable) -> None:
+    def truncate_table(self, operation: op.TruncateTableOp) -> None:
         """An empty index of the same fields takes its place."""
         former = self._store.index_of(str(operation.table))
         self._create(self._actual(operation.table))
@@ -134,13 +134,13 @@ class IndexSession(ApiSession[str]):
             raise ChangeRefused("the table does not exist", where=str(table), hint="restore it")
         return found
 
-    def rename_table(self, operation: op.RenameTable) -> None:
+    def rename_table(self, operation: op.RenameTableOp) -> None:
         self._move(operation.table, operation.new)
 
-    def move_table(self, operation: op.MoveTable) -> None:
+    def move_table(self, operation: op.MoveTableOp) -> None:
         self._move(operation.actual.id, operation.new.id)
 
-    def swap_shadow(self, operation: op.SwapShadow) -> None:
+    def swap_shadow(self, operation: op.SwapShadowOp) -> None:
         former = self._store.index_of(str(operation.table))
         self._move(operation.shadow, operation.table)
         if former is not None:
@@ -152,11 +152,11 @@ class IndexSession(ApiSession[str]):
         if name is not None:
             self._store.set_aliases({str(new): name}, [str(table)])
 
-    def add_column(self, operation: op.AddColumn) -> None:
+    def add_column(self, operation: op.AddColumnOp) -> None:
         column = operation.column
         self._store.put_mapping(self._index(operation.table), column.name, column.type)
 
-    def fill_column(self, operation: op.FillColumn) -> None:
+    def fill_column(self, operation: op.FillColumnOp) -> None:
         column = operation.column
         text, kind = column.default or "", DataType.parse(column.type)
         value = json.loads(text) if "INT" in str(kind) else text

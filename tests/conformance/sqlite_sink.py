@@ -52,7 +52,7 @@ class SqliteDialect(Dialect[str]):
     def table_name(self, table: TableId) -> str:
         return self.quoted(str(table))
 
-    def wanted(self, data_type: DataType, *, key: bool) -> str:
+    def column_type(self, data_type: DataType, *, key: bool) -> str:
         return TEXT
 
     def holds(self, actual: str, data_type: DataType, *, key: bool) -> bool:

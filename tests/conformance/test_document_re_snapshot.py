@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_source import AskedSource
 from document_sink import DocumentSink
+from live_source import LiveSource
 from test_document_sink import DocumentHarness
 
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
@@ -26,6 +25,7 @@ from cdc.schema import (
     TableId,
     TableSchema,
 )
+from cdc.sink_columns import Coercion
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import FailAt, block, run_in_memory
@@ -52,7 +52,7 @@ def test_the_table_ends_as_the_sources(name: str, failure: FailAt | None, tmp_pa
     rows = [("+I", row), ("+I", {**row, "id": 4})]
     items: list[Any] = [CreateTable(T, BEFORE), block(T, BEFORE, [("+I", {"id": 1, "v": 1})])]
     items += [change, *([] if failure is None else [failure]), block(T, after, rows[:1], sequence=2)]
-    source = AskedSource(items, {T: block(T, after, rows, sequence=9)})
+    source = LiveSource(items, {T: block(T, after, rows, sequence=9)})
     context = Context("pipeline-1", LocalStore(tmp_path / "sink"))
 
     def sink() -> DocumentSink:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from doris_harness import Harness
 from doris_servers import DorisServer
+from tiers import in_turn
 
 from cdc.testing import SinkConformance
 
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.slow  # a stand-in at work
 NUMBER = itertools.count()
 
 
+@in_turn(0, 2)
 class TestDorisSink(SinkConformance):
     @pytest.fixture
     def harness(self, doris: DorisServer, tmp_path: Path) -> Harness:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from starrocks_harness import Harness
 from starrocks_servers import StarRocksServer
+from tiers import in_turn
 
 from cdc.schema import TableId
 from cdc.source import Context
@@ -95,6 +96,7 @@ class TestDuckDbSink(SinkConformance):
 
 
 @pytest.mark.slow
+@in_turn(1, 2)
 class TestStarRocksSink(SinkConformance):
     @pytest.fixture
     def harness(self, starrocks: StarRocksServer, tmp_path: Path) -> Harness:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from cdc.block import arrow_schema
+from cdc.errors import SinkError
+from cdc.retry import RetryPolicy
 from cdc.schema import Column, DataType, TableId, TableSchema
+from connectors.elasticsearch.bulk import Sender
 from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines
+from connectors.elasticsearch.mapping import FieldRules, shard_suffix
+from connectors.elasticsearch.options import ElasticsearchSinkOptions
 
 COLUMNS = (
     ("id", "BIGINT"), ("s", "VARCHAR(40)"), ("n", "INT"), ("big", "BIGINT UNSIGNED"), ("d", "DECIMAL(10, 2)"),
@@ -76,3 +82,30 @@ def test_a_part_of_a_larger_batch_is_written_as_it_is() -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(SCHEMA)).slice(3, 4)
     found = lines(batch, SCHEMA, document_ids(batch, SCHEMA, ("id",)), np.zeros(4, np.bool_), PLACE)
     assert [json.loads(text.splitlines()[1])["s"] for text in found.to_pylist()] == [f"row {n}" for n in range(3, 7)]
+
+
+def test_a_document_that_an_ingest_pipeline_drops_is_an_error() -> None:
+    """The server answers it with success."""
+    answer = {"errors": False, "items": [{"index": {"status": 200, "result": "noop", "_id": "1", "_index": "shop.t"}}]}
+    client = SimpleNamespace(retry=RetryPolicy(), hosts=("h",), send=lambda *_, **__: answer)
+    with pytest.raises(SinkError, match="has dropped the document 1"):
+        Sender(cast(Any, client), 1, lambda: None, keep=True).send([b'{"index":{}}\n{}\n'], 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix"),
+    [("Rom", "rom"), ("a/b:c\n", "a_b_c_"), ("..", ".."), ("\u1e9e", "\xdf"), ("x" * 64, "x" * 64), ("", "")],
+)
+def test_the_index_of_a_text_has_a_name(text: str, suffix: str) -> None:
+    assert shard_suffix(text) == suffix
+    assert len(shard_suffix("\xe9" * 33)) == 32
+
+
+@pytest.mark.parametrize(
+    ("given", "column"), [("shop.t:s", "s"), ("t:n", "n"), ("t:n; shop.t:s", "s"), ("shop.u:s;u:s", "")]
+)
+def test_a_sharding_column_is_named_with_its_table(given: str, column: str) -> None:
+    options = ElasticsearchSinkOptions.model_validate(
+        {"type": "elasticsearch", "hosts": "http://h", "sharding.suffix.key": given}
+    )
+    assert FieldRules(sharding=options.sharding()).sharding_column(TableId("shop", "t"), SCHEMA) == column

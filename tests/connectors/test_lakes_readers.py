@@ -9,6 +9,7 @@ from typing import Any
 
 import iceberg_judge
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from iceberg_harness import IcebergHarness
 from paimon_harness import PaimonHarness
@@ -76,6 +77,20 @@ def test_bounds_of_numbers_that_are_none(kind: pa.DataType) -> None:
     assert bounds([0.0, 1.0]) == ("-0.0", "1.0")
     assert bounds([-0.0, -1.0]) == ("-1.0", "0.0")
     assert bounds([-0.0]) == bounds([0.0]) == ("-0.0", "0.0")
+
+
+@LAKES
+def test_columns_without_repeated_values_have_no_dictionary(tmp_path: Path, lake: Any) -> None:
+    """It took half of the time that files of many rows are written in."""
+    harness, of = lake(tmp_path, {"sink.compaction": "off"}), schema()
+    harness.sink().apply(0, [CreateTable(T, of)])
+    commit(harness, 0, of, *(("+I", {"id": number, "day": f"d{number % 7}", "v": 0}) for number in range(2_000)))
+    (path,) = (tmp_path / "lake").rglob("*.parquet")
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    by_name = {column.path_in_schema: column.has_dictionary_page for column in columns}
+    assert [by_name[name] for name in ("id", "day", "v")] == [False, True, True]
+    assert len(harness.rows(T)) == 2_000
 
 
 def test_a_delete_file_is_about_one_data_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +52,19 @@ def commit(harness: Any, batch: int, of: TableSchema, *changes: Change, table: T
 
 def judged(harness: Any, *tables: TableId) -> Iterator[list[Row]]:
     """Rows of each table as the foreign reader finds them."""
+    with judging(harness) as rows:
+        yield from map(rows, tables)
+
+
+@contextmanager
+def judging(harness: Any) -> Iterator[Callable[[TableId], list[Row]]]:
+    """The foreign reader, a process of its own, for one table after another."""
     if isinstance(harness, IcebergHarness):
         with iceberg_judge.Judge() as duckdb:
-            for table in tables:
-                yield duckdb.rows(harness.table(table).library.metadata_location)
+            yield lambda table: duckdb.rows(harness.table(table).library.metadata_location)
     else:
         with paimon_judge.Judge({"warehouse": harness.options.catalog_options()["warehouse"]}) as java:
-            for table in tables:
-                yield java.rows(table.database, table.table)
+            yield lambda table: java.rows(table.database, table.table)
 
 
 def texts(rows: Sequence[Row], *names: str) -> list[tuple[str, ...]]:
@@ -108,13 +114,13 @@ def test_a_prepared_batch_outlives_compaction_and_expiry(tmp_path: Path, lake: C
 
 
 @LAKES
-def test_a_table_that_was_made_anew_is_another_table(tmp_path: Path, lake: Callable[..., Any]) -> None:
+def test_a_table_that_was_recreated_is_another_table(tmp_path: Path, lake: Callable[..., Any]) -> None:
     harness, of = lake(tmp_path), schema()
     harness.sink().apply(0, [CreateTable(T, of)])
     commit(harness, 0, of, ("+I", {"id": 1, "day": "x", "v": 1}))
     waiting = prepared(harness, 1, of, [("+I", {"id": 2, "day": "x", "v": 2})])
     harness.sink().apply(1, [DropTable(T), CreateTable(T, of)])
-    with pytest.raises(SinkError, match="dropped or made anew"):
+    with pytest.raises(SinkError, match="dropped or recreated"):
         harness.sink().commit(1, waiting)
     assert harness.rows(T) == []
 
@@ -159,7 +165,7 @@ def test_deletes_in_files_of_another_partition_spec(tmp_path: Path) -> None:
     assert texts(rows, "id", "v") == [("0", "7"), ("2", "0"), ("3", "0")]
 
 
-def test_the_index_of_a_table_that_was_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_of_a_table_that_was_recreated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Iceberg: places of the former table were deleted in the new one."""
     monkeypatch.setattr(index, "FROM_ROWS", 0)
     monkeypatch.setattr(index, "MOST_SHARE", 0)

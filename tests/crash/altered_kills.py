@@ -1,12 +1,13 @@
 """`make chaos`: tables that are altered in every way while they are copied, by a process that is killed again.
 
 Each seed is a pipeline of its own into DuckDB, without Spark (`one_life`): half a dozen lives end with SIGKILL at
-random moments, then two go to the end of the log, and source and sink are compared.
+random moments or calls to the server and to files, then two go to the end of the log, and source and sink are compared.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from random import Random
 
 from cdc_process import Pipeline, mysql_pipeline
 from comparison import differences
+from killed_calls import MOMENTS
 from servers import FLAVORS, own_servers
 from wild_workload import WildWorkload
 
@@ -23,6 +25,7 @@ from cdc_services.server import MySqlServer
 
 LIVES = 6
 LIFE_S = 6.0
+MOST_CALLS = 400
 _ONE_LIFE = Path(__file__).parent / "one_life.py"
 
 
@@ -51,7 +54,8 @@ def differing_seed(server: MySqlServer, seed: int, folder: Path) -> str:
     try:
         for life in range(LIVES):
             begin = work.start if life == 0 else lambda: None
-            if wrong := _life(pipeline, life, random.uniform(0.0, LIFE_S), begin):
+            call = f"{random.randrange(1, MOST_CALLS)} {random.choice(MOMENTS)}" if random.random() < 0.5 else ""
+            if wrong := _life(pipeline, life, random.uniform(0.0, LIFE_S) + LIFE_S * bool(call), begin, call):
                 return wrong
         work.stop()
         for life in range(LIVES, LIVES + 2):
@@ -64,13 +68,14 @@ def differing_seed(server: MySqlServer, seed: int, folder: Path) -> str:
         server.execute(f"DROP DATABASE `{work.database}`")
 
 
-def _life(pipeline: Pipeline, number: int, moment: float | None, ready: Callable[[], None]) -> str:
-    """Run, and kill it `moment` seconds after its start-up; what it said when it ended badly by itself."""
+def _life(pipeline: Pipeline, number: int, moment: float | None, ready: Callable[[], None], call: str = "") -> str:
+    """Run, and kill it `moment` seconds after its start-up if it has not died at a call; what it said when it ended
+    badly by itself."""
     log = pipeline.folder / f"life-{number}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, str(_ONE_LIFE), str(pipeline.folder)], stdout=subprocess.PIPE, stderr=out,
-            env={**os.environ, "MYSQL_PASSWORD": pipeline.password},
+            env={**os.environ, "MYSQL_PASSWORD": pipeline.password, "DIE_AT": call},
         )  # fmt: skip
     assert process.stdout is not None
     with process.stdout:
@@ -82,6 +87,6 @@ def _life(pipeline: Pipeline, number: int, moment: float | None, ready: Callable
             process.kill()
             process.wait()
             return ""
-    return (
-        "" if process.returncode == 0 else f"life {number} ended with {process.returncode}:\n{log.read_text()[-3000:]}"
-    )
+    if process.returncode == 0 or (call and process.returncode == -signal.SIGKILL):
+        return ""
+    return f"life {number} ended with {process.returncode}:\n{log.read_text()[-3000:]}"

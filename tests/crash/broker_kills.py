@@ -113,7 +113,7 @@ def watched(killer: Killer) -> Iterator[None]:
         TransactionWriter._call,
         TransactionWriter.send,
         TransactionWriter.init_transactions,
-        Fences.written,
+        Fences.last_written,
     )
     names = {doing: step for step, doing in ASKED.items()}
 
@@ -138,7 +138,8 @@ def watched(killer: Killer) -> Iterator[None]:
 
     with (
         patch.object(TransactionWriter, "_call", around_asked), patch.object(TransactionWriter, "send", around_send),
-        patch.object(TransactionWriter, "init_transactions", around_init), patch.object(Fences, "written", around_read),
+        patch.object(TransactionWriter, "init_transactions", around_init),
+        patch.object(Fences, "last_written", around_read),
     ):  # fmt: skip
         yield
 

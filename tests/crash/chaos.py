@@ -27,11 +27,13 @@ from random import Random
 
 import altered_kills
 import broker_kills
+import call_kills
 import lake_kills
 import live_debezium
 import message_fuzz
 import server_lives
 import topic_rounds
+from call_places import PLACES
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from function_model import differing as functions_differing
 from lake_lives import live
@@ -59,6 +61,9 @@ BROKERS = 4
 
 MUTATIONS = 1_000_000
 """Recorded messages with something wrong in them, through the Kafka source, in this process (`message_fuzz`)."""
+
+CALLS = 3
+"""Processes killed at their calls to servers and files, so many seeds for each sink, without Spark (`call_kills`)."""
 
 TOPICS = 2
 """Two pipelines at once, through Kafka, with processes and the broker killed (`topic_rounds`)."""
@@ -106,6 +111,7 @@ def main() -> None:
     _operated(first, 1 if options.seed is not None else OPERATED)
     _altered(first, 1 if options.seed is not None else ALTERED)
     _brokers(first, 1 if options.seed is not None else BROKERS)
+    _calls(first, 1 if options.seed is not None else CALLS)
     _topics(first, 1 if options.seed is not None else TOPICS)
     _lakes(first, 1 if options.seed is not None else LAKES)
     lake_kills.run(range(first, first + (1 if options.seed is not None else LAKE_KILLS)))
@@ -174,6 +180,13 @@ def _brokers(first: int, count: int) -> None:
     broker_kills.run(range(first, first + count))
 
 
+def _calls(first: int, count: int) -> None:
+    """Processes that die at a call to a server or a file, into each sink. Raises AssertionError at a difference."""
+    print(f"processes killed at their calls, seeds {first} to {first + count - 1}", flush=True)
+    for kind in PLACES:
+        call_kills.run_apart(kind, "--seed", str(first), "--seeds", str(count))
+
+
 def _topics(first: int, count: int) -> None:
     """From MySQL through Kafka into DuckDB. Raises AssertionError at a difference."""
     print(f"through Kafka, two pipelines at once, seeds {first} to {first + count - 1}", flush=True)
@@ -184,7 +197,7 @@ def _lakes(first: int, count: int) -> None:
     """Tables that are snapshotted, altered, paused and routed elsewhere, into lakes. Raises AssertionError."""
     print(f"lives of tables into lakes, seeds {first} to {first + count - 1}", flush=True)
     for seed in range(first, first + count):
-        for lake in ("iceberg", "paimon", "paimon-rest"):
+        for lake in ("iceberg", "iceberg-rest", "paimon", "paimon-rest"):
             with tempfile.TemporaryDirectory(prefix="cdc-lake-") as folder:
                 live(lake, seed, Path(folder))
 

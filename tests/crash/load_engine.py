@@ -20,17 +20,17 @@ from cdc.block import ChangeBlock
 from cdc.errors import CdcError, CommitUnknown
 from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import BATCH_KEY
-from cdc.flow.progress import Progress
-from cdc.flow.splits import SplitLog
-from cdc.flow.task import PrepareTask, TaskResult
+from cdc.flow.task import PrepareTask
+from cdc.flow.task_result import TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
+from cdc.offsets import BATCH_KEY
+from cdc.progress import Progress
 from cdc.retry import RetryPolicy
 from cdc.schema import SchemaChange
 from cdc.sink import Sink
 from cdc.state.directory import StateDir
+from cdc.state.splits import SplitLog
 from cdc.state.store import Store
-from cdc.tables.log import TableLog
 from cdc.testing import ListSource
 
 Item = SchemaChange | ChangeBlock
@@ -103,8 +103,7 @@ class _Frame:
             SplitLog(engine.state.splits).splits(source, start, end, engine.rng.randint(1, engine.parallelism + 1))
         )
         engine.rng.shuffle(splits)
-        tables = TableLog(engine.state.store)
-        task = PrepareTask(source, pickle.loads(pickle.dumps(self._sink)), Middle(), tables)
+        task = PrepareTask.of(source, pickle.loads(pickle.dumps(self._sink)), engine.middle, engine.state)
         return [self._run(lambda split=split: task(self._batch, split)).to_row() for split in splits]
 
     def _run(self, task: Callable[[], TaskResult]) -> TaskResult:
@@ -139,6 +138,7 @@ class LoadEngine:
     crashes: Crashes = field(default_factory=Crashes)
     errors: list[CdcError] = field(default_factory=list)
     lives: int = 0
+    middle: Middle = field(default_factory=Middle)
 
     def __post_init__(self) -> None:
         self.state = StateDir(self.folder)
@@ -188,7 +188,7 @@ class LoadEngine:
         sink, first = self.make_sink(self.state.sink), self.logged
         source, offsets = ListSource(self.items), OffsetLog(self.state)
         runner = BatchRunner(
-            source, sink, Middle(), self.state, offsets, Progress(), RETRY
+            source, sink, self.middle, self.state, offsets, Progress(), RETRY
         )  # fmt: skip
         try:
             runner.recover()

@@ -1,7 +1,7 @@
 """A pipeline's process without Spark, to be killed: `python one_life.py FOLDER` reads to the present end of the log.
 
 Batches are written down before they begin, as Spark's offset log has them, and one that was not decided is run again
-with the same offsets, in a process that never planned it.
+with the same offsets, in a process that never planned it. `DIE_AT="7 after"` is its last call (`killed_calls`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import sys
 from pathlib import Path
 from random import Random
 
-from cdc.flow.offsets import numbered, source_offset
+from killed_calls import Doom
+
+from cdc.offsets import numbered, source_offset
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check_file
@@ -20,13 +22,16 @@ from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.durable import write_file
 from cdc.state.store import LocalStore
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 
 _LIMITS = Limits(1 << 20, 300)
 
 
 def main() -> None:
     """One life. Exit code 0 at the end of the log."""
+    if at := os.environ.get("DIE_AT"):
+        number, moment = at.split()
+        Doom(int(number), moment).settle([])
     folder = Path(sys.argv[1])
     spec = check_file(str(folder / "pipeline.yaml")).spec
     assert isinstance(spec.source, SourceOptions)
@@ -68,7 +73,7 @@ def main() -> None:
     finally:
         pipeline.wait()
         source.stop()
-    pipeline.finished(batch, at)
+    pipeline.finish(batch, at)
 
 
 if __name__ == "__main__":

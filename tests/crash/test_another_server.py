@@ -1,4 +1,8 @@
-"""The address of a running pipeline leads to another server: planned, and because the first one was killed."""
+"""The address of a running pipeline leads to another server: planned, and because the first one was killed.
+
+`make test` has the source alone go on with replicas of both servers, in `test_failover.py` and
+`test_snapshot_failover.py`; batches that killed runs have left are finished in `test_several_sinks.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,10 @@ from cutting_proxy import CuttingProxy
 from replication import Replication
 from servers import ServerFactory
 from small_workload import SmallWorkload
-from tiers import EXHAUSTIVE
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.exhaustive, pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200),
+]  # fmt: skip
 
 
 def test_a_run_goes_on_with_the_replica(server_factory: ServerFactory, tmp_path: Path) -> None:
@@ -52,17 +57,14 @@ def test_a_run_goes_on_with_the_replica(server_factory: ServerFactory, tmp_path:
     proxy.close()
 
 
-@pytest.mark.parametrize(
-    "points", [["after-prepare"], pytest.param(["after-prepare", "after-decide"], marks=EXHAUSTIVE)], ids=len
-)
 def test_batches_that_killed_runs_left_are_finished_on_the_replica(
-    server_factory: ServerFactory, tmp_path: Path, points: list[str]
+    server_factory: ServerFactory, tmp_path: Path
 ) -> None:
     """One run dies before the decision about its batch, another after it: that batch is not read again."""
     pair = Replication.started("mysql", server_factory)
     proxy = CuttingProxy(pair.primary.port)
     left = {}
-    for point in points:
+    for point in ("after-prepare", "after-decide"):
         work = SmallWorkload.on(pair.primary)
         pipeline = mysql_pipeline(tmp_path / point, pair.primary, work.pattern, **work.beginning, port=proxy.port)
         work.round()

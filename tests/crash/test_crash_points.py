@@ -27,19 +27,19 @@ _POINTS = [point for point in ALL if not point.startswith("before-") and point n
 statement by statement in `test_duckdb_crash.py`."""
 
 
-@pytest.mark.parametrize("points", [[_IN_A_WORKER, "mid-commit"], pytest.param(_POINTS, marks=EXHAUSTIVE)], ids=len)
-def test_a_kill_at_any_point_loses_and_doubles_nothing(
-    mysql_server: MySqlServer, tmp_path: Path, points: list[str]
-) -> None:
+@EXHAUSTIVE
+def test_a_kill_at_any_point_loses_and_doubles_nothing(mysql_server: MySqlServer, tmp_path: Path) -> None:
     """One batch is killed at each point in turn: every restart takes it up again and dies at the next point. Without
-    Spark batches are killed at all points in `test_load_crash_matrix.py`."""
+    Spark batches are killed at all points in `test_load_crash_matrix.py`; `make test` kills whole runs while they copy
+    tables in `test_snapshot_kills.py`, while they follow the log in `test_several_sinks.py`, workers in
+    `test_kills.py`."""
     work = SmallWorkload.on(mysql_server)
     pipeline = mysql_pipeline(tmp_path, mysql_server, work.pattern, **work.beginning)
     pipeline.settings["retry-timeout"] = "1 s"
     with ended(pipeline):
         work.change_columns()
         work.round()
-        for point in points:
+        for point in _POINTS:
             expected = 5 if point == _IN_A_WORKER else -signal.SIGKILL
             pipeline.start("--until-caught-up", *TWO_TRIES, env={"CDC_CRASH_AT": point}).ends(expected)
             work.round(5)

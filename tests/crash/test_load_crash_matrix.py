@@ -19,10 +19,11 @@ from load_changes import Changes
 from load_engine import IN_A_WORKER, LoadEngine
 from load_places import FAULTS, KILLS, PLACES, WHILE_FINISHED, WHILE_PREPARED, Fault, Place
 from tiers import EXHAUSTIVE
+from trials import trials
 
 from cdc.faults import POINTS
 
-_RUNS = int(os.environ.get("CDC_FAULT_RUNS", "4"))
+_RUNS = int(os.environ.get("CDC_FAULT_RUNS", trials(7)))
 _SEED = int(os.environ.get("CDC_FAULT_SEED", "1"))
 _ALL = os.environ.get("CDC_FAULT_MATRIX") == "all"
 _KINDS = [("keyed",), ("keyless",)] if _ALL else [("keyed", "keyless")]

@@ -1,7 +1,7 @@
 """State in an object store: the process and its machine die at each put in turn, before and after the store has it.
 
 Each life has an empty folder on a machine of its own; Spark's offsets, the splits, the decisions and the staged rows
-come from the store. Where a batch ends and how it is cut is chosen anew by whoever finds nothing about it, so what was
+come from the store. Where a batch ends and how it is cut is chosen again by whoever finds nothing about it, so what was
 not in the store in time shows as rows that are lost or there twice.
 """
 
@@ -13,8 +13,9 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,21 +29,22 @@ from hdfs_server import ImitatedHdfs
 from cdc.block import ChangeBlock
 from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import BATCH_KEY
-from cdc.flow.progress import Progress
-from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
+from cdc.offsets import BATCH_KEY
+from cdc.progress import Progress
 from cdc.retry import RetryPolicy
 from cdc.schema import AddColumn, Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context, Limits
+from cdc.state.append_log import AppendLog
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.remote import hdfs as hdfs_module
 from cdc.state.remote.hdfs import HdfsBucket
 from cdc.state.remote.run import _RemoteRun
+from cdc.state.splits import SplitLog
 from cdc.state.store import Store
 from cdc.tables.log import TableLog
 from cdc.testing import ListSource
@@ -103,6 +105,29 @@ class Machine:
             patch.object(HdfsBucket, "_put", into_hdfs),
         ):
             yield
+
+
+class Process(Machine):
+    """Dies at its n-th put or change of a file instead, also within a line of a log; its machine and folder stay."""
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with super().running(), ExitStack() as patches:
+            for name in ("fsync", "replace", "unlink", "mkdir"):
+                patches.enter_context(patch.object(os, name, partial(self._change, getattr(os, name))))
+            append = AppendLog._append_bytes
+            torn = lambda log, file, data: self._append(partial(append, log), file, data)  # noqa: E731
+            patches.enter_context(patch.object(AppendLog, "_append_bytes", torn))
+            yield
+
+    def _change(self, real: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        return self.put(lambda *_, **__: real(*given, **named), None, "file", None, {})
+
+    def _append(self, real: Callable[..., Any], file: Any, data: bytes) -> None:
+        if self.puts + 1 == self.at and not self.after and not self.dead:
+            file.seek(0, os.SEEK_END)
+            file.write(data[: len(data) // 2])
+        self._change(real, file, data)
 
 
 class _Frame:
@@ -195,7 +220,8 @@ class FencedSink(Sink):
 
 @dataclass
 class World:
-    """A pipeline, its store, and what is in its sink; the sink is on no machine that dies."""
+    """A pipeline, its store, and what is in its sink; the sink is on no machine that dies. `url` "" keeps the state in
+    the folder alone. It `moves` to another machine for each life, or stays where it is."""
 
     folder: Path
     make: Callable[[Store], Sink]
@@ -203,26 +229,30 @@ class World:
     url: str = field(default_factory=lambda: f"memory:///{secrets.token_hex(8)}")
     lives: int = 0
     slept_s: float = 0.0
+    moves: bool = True
 
     def live(self, machine: Machine, rng: Random) -> bool:
         """One life; False when the machine died."""
         self.lives += 1
-        root = self.folder / f"machine-{self.lives}"
+        root = self.folder / f"machine-{self.lives if self.moves else 0}"
         retry = RetryPolicy(0.0, clock=lambda: time.monotonic() + self.slept_s, sleep=self._sleep)
-        run = _RemoteRun(self.url, root, retry, 600.0)
+        run = _RemoteRun(self.url, root, retry, 600.0) if self.url else None
         with machine.running():
             try:
-                run.begin(lambda told: None)
+                if run is not None:
+                    run.begin(lambda told: None)
                 state = StateDir(root)
                 state.open(name="moving", source="list")
                 if state.initial_offset() is None:
                     state.store_initial_offset({"item": 0, BATCH_KEY: 0})
                 _Life(state, self.make(state.sink), rng).live()
-                run.end()
+                if run is not None:
+                    run.end()
             except Died:
                 pass
             finally:
-                run._over.set()
+                if run is not None:
+                    run._over.set()
         return not machine.dead
 
     def _sleep(self, seconds: float) -> None:
@@ -275,7 +305,7 @@ def test_a_machine_that_dies_at_any_put_loses_and_doubles_nothing(
     kind: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hdfs = ImitatedHdfs()
-    monkeypatch.setattr(hdfs_module, "_opened", lambda cluster, process: hdfs)
+    monkeypatch.setattr(hdfs_module, "_open_client", lambda cluster, process: hdfs)
     folder = tmp_path / "clean"
     folder.mkdir()
     puts = _puts(SINKS[kind], folder)
@@ -289,3 +319,30 @@ def test_a_machine_that_dies_at_any_put_loses_and_doubles_nothing(
         while not world.live(Machine(at=5 if lives < 1 else 0, after=not after), Random(at + lives)):
             lives += 1
         world.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["in a folder", "in an object store"])
+@pytest.mark.parametrize("kind", ["duckdb", "fenced"])
+def test_a_process_that_dies_at_any_change_of_a_file_loses_and_doubles_nothing(
+    store: str, kind: str, tmp_path: Path
+) -> None:
+    """The next one has what it left in the folder. Every second tries to go on and dies, too."""
+
+    def world(name: str) -> World:
+        folder = tmp_path / name
+        folder.mkdir()
+        made = replace(SINKS[kind](folder), moves=False)
+        return replace(made, url="") if store == "in a folder" else made
+
+    clean, first = Process(), world("clean")
+    assert first.live(clean, Random(1))
+    first.check()
+    assert clean.puts > ROWS
+    for at in range(1, clean.puts + 1, 1 if _ALL else {"duckdb": 46, "fenced": 5}[kind]):
+        died, after = world(str(at)), at % 3 == 0
+        assert not died.live(Process(at, after), Random(1)), f"change {at} of {clean.puts} never came"
+        if at % 2:
+            died.live(Process(at // 2 + 1, not after), Random(at))
+        assert died.live(Process(), Random(at))
+        died.check()

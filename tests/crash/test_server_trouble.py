@@ -1,4 +1,7 @@
-"""The server goes away, comes back, and cuts connections in the middle of an event."""
+"""The server goes away, comes back, and cuts connections in the middle of an event: a whole run.
+
+`make test` has the source alone outlive that, of both servers, in `test_mysql_source.py` and `test_log_stream.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from cutting_proxy import CuttingProxy
 from servers import ServerFactory
 from small_workload import SmallWorkload
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.exhaustive, pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200),
+]  # fmt: skip
 
 _DURABLE = ["--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"]
 """Else a killed server loses rows that its binlog has told already, and no reader of the log can know."""
 
 
 def test_a_run_outlives_cut_connections_and_a_killed_server(server_factory: ServerFactory, tmp_path: Path) -> None:
-    """A whole run, of MySQL; the source alone outlives the restarts of both servers in `test_mysql_source.py`."""
     server = server_factory("mysql", extra_args=_DURABLE)
     work, proxy = SmallWorkload.on(server), CuttingProxy(server.port)
     pipeline = mysql_pipeline(tmp_path, server, work.pattern, scan__startup__mode="latest-offset", port=proxy.port)

@@ -77,8 +77,8 @@ def test_a_sink_that_is_away_for_long_stops_no_other_and_catches_up(mysql_server
             standin.restart()
             number = work.round()
             wait_for("Doris catching up", lambda: in_doris.holds(work.seen(number)) or not run.alive)
+            run.shows(work.seen(number), "the round in DuckDB, too")
             run.stop()
-            pipeline.catch_up()
             assert_equal(pipeline, work, "one")
             names = "id, round, note, amount"
             there = in_doris.query(f"SELECT {names} FROM {work.database}.keyed")
@@ -104,11 +104,12 @@ def test_a_sink_is_added_taken_out_and_put_back(mysql_server: MySqlServer, tmp_p
         assert_equal(pipeline, work, "one", "two")
 
 
-LIVES = ("after-prepare:1", "after-decide:2")
-"""The ends of the lives of a run, each in the sink that comes there first. Doris is away all the time in the second."""
+LIVES = ("after-prepare:1",)
+"""The ends of the lives of a run, each in the sink that comes there first."""
 
-EVERY_LIFE = (*LIVES, *(point for point in POINTS if point != "in-prepare"))
-"""At `in-prepare` a worker dies, no run: that is tried with one sink, in `test_crash_points.py`."""
+EVERY_LIFE = (*LIVES, "after-decide:2", *(point for point in POINTS if point != "in-prepare"))
+"""Doris is away all the time in the second. At `in-prepare` a worker dies, no run: that is tried with one sink, in
+`test_crash_points.py`."""
 
 
 def a_round_for_each_batch(pipeline: Several, work: SmallWorkload, run: CdcRun) -> None:

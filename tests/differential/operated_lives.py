@@ -2,7 +2,7 @@
 
 A seed is one pipeline from a real server into DuckDB, in this process and without Spark: batches with crashes at random
 points, and between them requests to pause, resume and re-snapshot tables, restarts with edited routes, rules and
-excluded tables, and tables that are renamed, exchanged, truncated and made anew. At the end everything that was paused
+excluded tables, and tables that are renamed, exchanged, truncated and recreated. At the end everything that was paused
 is resumed, what was excluded is taken in again, and each table is compared where its route leads now.
 
 Everything happens in one thread in an order that the seed gives, so a seed repeats what it found.
@@ -22,20 +22,20 @@ from comparison import sink_rows, source_columns, source_rows, unequal
 from snapshot_workload import TABLES, SnapshotWorkload
 
 from cdc.errors import CdcError, NotNow, SourceError, StateError, TableUnknown
-from cdc.flow.offsets import numbered
 from cdc.job.pausing import request_pause, request_resume
 from cdc.job.resync import request_resync
+from cdc.offsets import numbered
 from cdc.options import SinkOptions, SourceOptions
 from cdc.schema import TableId
 from cdc.source import Context, Limits, Source
 from cdc.spec.check import check_file
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
 from cdc.tables.states import Tables, TableState
 from cdc.testing import FailAt
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 from cdc_services.server import MySqlServer
 
 STEPS = 40
@@ -121,7 +121,13 @@ class OperatedLife:
         self.source = self._source()
         self.at, self.batch = self.source.initial_offset(), 0
         self.local = LocalPipeline(
-            self.source, self._sink(), self.state, numbered(self.at, 0), self._sink, compiled(self.spec), name="mysql"
+            self.source,
+            self._sink(),
+            self.state,
+            numbered(self.at, 0),
+            self._sink,
+            compile_spec(self.spec),
+            name="mysql",
         )
 
     def run(self) -> list[str]:
@@ -173,7 +179,7 @@ class OperatedLife:
         self.source.stop()
         self.spec = self._spec()
         self.source = self._source()
-        self.local.middle = compiled(self.spec)
+        self.local.middle = compile_spec(self.spec)
         self.local.restart(self.source)
 
     def _batch(self, failures: Sequence[FailAt] = (), *, step: bool = True) -> bool:

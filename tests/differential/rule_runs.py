@@ -16,13 +16,13 @@ from rule_world import World
 
 from cdc.errors import CdcError, ChangeRefused
 from cdc.faults import POINTS
-from cdc.flow.offsets import numbered
+from cdc.offsets import numbered
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check
 from cdc.state.store import LocalStore
 from cdc.testing.cases import middle
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 from cdc_services.server import MySqlServer
 from cdc_standins import StandIn
 
@@ -77,7 +77,7 @@ class Runs:
                 )
                 source.commit(end)
                 at, self._batch = end, self._batch + 1
-            pipeline.finished(self._batch, at)
+            pipeline.finish(self._batch, at)
         finally:
             pipeline.wait()
             source.stop()

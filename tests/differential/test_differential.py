@@ -106,12 +106,14 @@ def _fill(work: Workload) -> None:
             work.insert(table)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.mysql
 @pytest.mark.timeout(900)
 def test_a_live_pipeline_keeps_its_tables_equal(server_factory: ServerFactory, tmp_path: Path) -> None:
-    """`cdc run` follows MySQL while rows, definitions and the form of the log change."""
+    """`cdc run` follows MySQL while rows, definitions and the form of the log change. The same workload is followed
+    without Spark in the other tests; whole runs follow a smaller one in `tests/crash`."""
     server = server_factory("mysql")
     with _workload(server, 1000 + _SEEDS[0], tmp_path) as work:
         work.create_all_kinds(2)

@@ -17,10 +17,10 @@ from direct import DirectRuns
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import TableId
+from cdc.sink_columns import Coercion
 from cdc.source import Limits
 from cdc.state.directory import StateDir
 from cdc.tables.requests import Mailbox, RequestKind

@@ -161,7 +161,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "ALTER TABLE t MODIFY e ENUM('a,b','c''d','','\\\\x','new')",
         "INSERT INTO t VALUES (5,'new','p')",
     ),
-    "computed anew": (
+    "recomputed": (
         "CREATE TABLE t (id INT PRIMARY KEY, a INT, d DECIMAL(5,2), v INT AS (a * 2) VIRTUAL, s INT AS (a + 1) STORED, "
         "x VARCHAR(20) AS (CONCAT(d, '')) STORED)",
         "INSERT INTO t (id, a, d) VALUES (1,1,1.5),(2,5,NULL)",

@@ -15,7 +15,6 @@ import pytest
 from tiers import EXHAUSTIVE
 
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
@@ -30,6 +29,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.sink_columns import Coercion
 from cdc.source import Context
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore

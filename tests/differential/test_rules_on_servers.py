@@ -12,14 +12,14 @@ import duckdb
 import pytest
 
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import numbered
+from cdc.offsets import numbered
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check
 from cdc.spec.rules import made_rules
 from cdc.state.store import LocalStore
 from cdc.testing import FailAt
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.mysql
@@ -88,7 +88,7 @@ class Shop:
             pipeline.batch(numbered(at, self._batch), numbered(end, self._batch + 1), 2, failures)
             source.commit(end)
             at, self._batch = end, self._batch + 1
-        pipeline.finished(self._batch, at)
+        pipeline.finish(self._batch, at)
         source.stop()
         self._offset = at
 

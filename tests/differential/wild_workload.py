@@ -13,7 +13,7 @@ _NUMBERS = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (1000), PARTIT
 
 
 class WildWorkload(SnapshotWorkload):
-    """Types that convert rows, keys, partitions, swaps, tables emptied and made anew; what the server refuses counts
+    """Types that convert rows, keys, partitions, swaps, tables emptied and recreated; what the server refuses counts
     as nothing. `often`: how many of its transactions are such a change."""
 
     def __init__(self, server: MySqlServer, seed: int, often: float = 0.05) -> None:

@@ -170,7 +170,7 @@ def test_the_same_table_is_not_created_twice_at_once() -> None:
 
 
 def pieces(*names: str) -> list[tuple[Step, ...]]:
-    return [(op.DropTable(table(name)),) for name in names]
+    return [(op.DropTableOp(table(name)),) for name in names]
 
 
 def test_pieces_run_at_the_same_time_each_once() -> None:

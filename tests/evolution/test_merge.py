@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc.evolution.merge import merge_all, merged
+from cdc.evolution.merge import merge_all, merge_schemas
 from cdc.schema import Column, DataType, TableId, TableSchema
 
 
@@ -17,14 +17,14 @@ def schema(*columns: str, key: str = "id") -> TableSchema:
 def test_columns_of_the_first_table_stay_where_they_are_and_new_ones_follow() -> None:
     one = schema("id INT!", "name VARCHAR(5)!", "old DATE!")
     two = schema("extra INT!", "name VARCHAR(9)", "ID BIGINT!")
-    assert merged(one, two) == schema("id BIGINT!", "name VARCHAR(9)", "old DATE", "extra INT")
+    assert merge_schemas(one, two) == schema("id BIGINT!", "name VARCHAR(9)", "old DATE", "extra INT")
 
 
 def test_merging_what_is_merged_changes_nothing() -> None:
     one, two = schema("id INT!", "a DECIMAL(10, 2)"), schema("id BIGINT!", "a DOUBLE", "b INT")
-    both = merged(one, two)
-    assert merged(both, two) == both
-    assert merged(both, one) == both
+    both = merge_schemas(one, two)
+    assert merge_schemas(both, two) == both
+    assert merge_schemas(both, one) == both
 
 
 def test_a_merge_says_why_a_column_has_its_type() -> None:

@@ -16,8 +16,10 @@ from typing import Any
 from unittest.mock import patch
 
 import iceberg_judge
+import iceberg_rest
 import paimon_judge
 from iceberg_harness import IcebergHarness
+from lake_calls import called
 from paimon_harness import PaimonHarness
 from paimon_rest import rest_catalog, rest_options
 from test_random_lives import Life, Point
@@ -49,18 +51,18 @@ class _Calls:
     """Calls of the lake's library: each is a point where the process dies, and now and then an answer is lost."""
 
     def __init__(self, chance: Random, lost: float) -> None:
-        self._chance, self._lost, self.batch = chance, lost, 0
+        self.chance, self.lost, self.batch = chance, lost, 0
 
     def __call__(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        faults.reached(LakePoint.BEFORE_CALL.value, self.batch)
-        if self._chance.random() < 0.3:
-            faults.reached(LakePoint.LATER_CALL.value, self.batch)
+        faults.crash_point(LakePoint.BEFORE_CALL.value, self.batch)
+        if self.chance.random() < 0.3:
+            faults.crash_point(LakePoint.LATER_CALL.value, self.batch)
         in_task = real.__name__ in _IN_TASKS
-        if not in_task and self._chance.random() < self._lost:
+        if not in_task and self.chance.random() < self.lost:
             raise ConnectionError("the call was lost")
         found = real(*arguments, **named)
-        faults.reached(LakePoint.AFTER_CALL.value, self.batch)
-        if not in_task and self._chance.random() < self._lost:
+        faults.crash_point(LakePoint.AFTER_CALL.value, self.batch)
+        if not in_task and self.chance.random() < self.lost:
             raise ConnectionError("the answer was lost")
         return found
 
@@ -137,26 +139,46 @@ def live(lake: str, seed: int, folder: Path, *, lost: float = 0.02, judged: bool
     Raises AssertionError with the seed when the lake does not end with the rows of the source.
     """
     calls = _Calls(Random(seed), lost)
-    with _sink(lake, folder) as sink:
+    with _sink(lake, folder, calls) as sink:
         sink.calls = calls
         life = Life(seed, folder / "state", sink)
         life.points = (*Point, *LakePoint)
         with patch.object(derive.log, "warning", life.notice), _troubled(lake, calls):
             life.run()
+        calls.lost = 0.0
         with _judge(sink, folder) if judged else nullcontext():
             for table in sorted(sink.tables) if judged else ():
                 _compare(sink, table, f"seed {seed}: {table}")
 
 
 @contextmanager
-def _sink(lake: str, folder: Path) -> Iterator[IcebergLife | PaimonLife]:
+def _sink(lake: str, folder: Path, calls: _Calls) -> Iterator[IcebergLife | PaimonLife]:
     if lake == "iceberg":
-        yield _iceberg(folder)
+        yield _iceberg(folder, {})
     elif lake == "paimon":
         yield _paimon(folder, {})
+    elif lake == "iceberg-rest":
+        with iceberg_rest.rest_catalog(folder) as (catalog, address):
+            catalog.fail_next = LostAnswers(calls)
+            options = {"type": "rest", "uri": address, "warehouse": "lake"}
+            yield _iceberg(folder, {f"catalog.properties.{name}": text for name, text in options.items()})
     else:
         with rest_catalog(folder / "lake") as (_, address):
             yield _paimon(folder, rest_options(address))
+
+
+class LostAnswers(list[int]):
+    """Statuses of the REST catalog's answers to commits that are done: now and then another than 200."""
+
+    def __init__(self, calls: _Calls) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def __bool__(self) -> bool:
+        return self._calls.chance.random() < self._calls.lost
+
+    def pop(self, *_: Any) -> int:
+        return self._calls.chance.choice((409, 500, 502, 503, 504))
 
 
 def _compare(sink: IcebergLife | PaimonLife, table: TableId, where: str) -> None:
@@ -173,8 +195,9 @@ def _texts(rows: Sequence[Row]) -> list[list[tuple[str, str]]]:
     return sorted(sorted((name, str(value)) for name, value in row.items()) for row in rows)
 
 
-def _iceberg(folder: Path) -> IcebergLife:
-    harness = IcebergHarness(folder, {**_OPTIONS, "sink.snapshots.keep": "2", "sink.snapshots.keep-for": "0s"})
+def _iceberg(folder: Path, catalog: dict[str, str]) -> IcebergLife:
+    kept = {"sink.snapshots.keep": "2", "sink.snapshots.keep-for": "0s"}
+    harness = IcebergHarness(folder, {**_OPTIONS, **kept, **catalog})
     sink = IcebergLife(harness.options, harness.context)
     sink.harness = harness
     return sink
@@ -201,32 +224,10 @@ def _judge(sink: IcebergLife | PaimonLife, folder: Path) -> Iterator[None]:
             yield
 
 
-def _called(lake: str) -> list[tuple[Any, str]]:
-    """What changes a lake: objects and the names of their functions."""
-    if lake == "iceberg":
-        from pyiceberg.catalog.sql import SqlCatalog
-
-        from connectors.iceberg import commits, load, snapshots
-
-        names = ("commit_table", "create_table", "purge_table", "drop_table", "rename_table")
-        files = [(load, "write_rows"), (load, "write_bytes"), (commits, "write_deletes"), (snapshots, "delete_quietly")]
-        return [*((SqlCatalog, name) for name in names), *files]
-    from pypaimon.catalog.filesystem_catalog import FileSystemCatalog
-    from pypaimon.catalog.rest.rest_catalog import RESTCatalog
-
-    from connectors.paimon import commits, load, snapshots
-    from connectors.paimon.upkeep import publishing
-
-    names = ("create_table", "alter_table", "drop_table", "rename_table")
-    rest = [(load, "write_files"), (commits, "commit_files"), (snapshots, "native"), (publishing, "create")]
-    catalog = FileSystemCatalog if lake == "paimon" else RESTCatalog
-    return [*((catalog, name) for name in names), *rest]
-
-
 @contextmanager
 def _troubled(lake: str, calls: _Calls) -> Iterator[None]:
     with ExitStack() as stack:
-        for owner, name in _called(lake):
+        for owner, name in called(lake):
             real = getattr(owner, name)
 
             def call(*arguments: Any, _real: Callable[..., Any] = real, **named: Any) -> Any:

@@ -39,7 +39,7 @@ class Sink:
 class LeavesOut:
     """Whatever is refused."""
 
-    def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
+    def can_skip(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
         return False
 
     def tolerates(self, change: SchemaChange, error: Exception) -> bool:

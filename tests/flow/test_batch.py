@@ -24,10 +24,11 @@ from cdc.errors import (
 )
 from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import BATCH_KEY
-from cdc.flow.progress import Progress
-from cdc.flow.task import PrepareTask, TaskResult
+from cdc.flow.task import PrepareTask
+from cdc.flow.task_result import TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
+from cdc.offsets import BATCH_KEY
+from cdc.progress import Progress
 from cdc.retry import RetryPolicy
 from cdc.route import RouteTable
 from cdc.schema import AddColumn, Column, CreateTable, DataType, SchemaChange, TableId, TableSchema
@@ -181,7 +182,7 @@ def test_a_batch_applies_prepares_decides_and_commits(world: World) -> None:
     assert world.sink.calls[3:] == ["commit 1: [0]"]
     assert world.sink.rows(SINK_T) == [{"id": 2}]
     assert world.routes.seen == [[T]]
-    now = world.progress.snapshot()
+    now = world.progress.totals()
     assert (now.batches, now.rows, now.last_batch) == (2, 3, 1)
     assert now.tables[SINK_T].schema_changes == 1
 
@@ -208,7 +209,7 @@ def test_after_a_decision_nothing_is_read_again(world: World) -> None:
     world.run(0, unread)
     assert world.sink.calls == ["commit 0: [0, 1]"]
     assert world.sink.rows(SINK_T) == [{"id": 2}]
-    assert world.progress.snapshot().rows == 3
+    assert world.progress.totals().rows == 3
     world.sink.calls.clear()
     world.plan(1, 3)  # and the next batch cleans up after the crashed run
     world.run(1)
@@ -536,7 +537,7 @@ def test_what_tasks_report_comes_back_once_the_decision_is_on_disk(world: World)
     told: list[Any] = []
 
     class Learning(ListSource):
-        def decided(self, reports: Sequence[dict[str, Any]]) -> None:
+        def store_reports(self, reports: Sequence[dict[str, Any]]) -> None:
             told.append((list(reports), world.decided(0) is not None, list(world.sink.calls)))
 
     world.source = Learning(ITEMS)

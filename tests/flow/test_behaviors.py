@@ -13,7 +13,6 @@ from cdc import events as on
 from cdc.block import ChangeBlock, Stream
 from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
@@ -31,8 +30,9 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.sink_columns import Coercion
 from cdc.spec.model import RouteRule
-from cdc.tables.events import TableCreated
+from cdc.tables.events import SnapshotRequested, TableCreated
 from cdc.tables.machine import batch_outcome
 from cdc.tables.states import Tables
 from cdc.tables.table_map import Circumstances
@@ -307,6 +307,18 @@ def test_a_copy_of_one_of_several_tables_leaves_the_rows_of_the_others() -> None
     done = run([*other, *copying(A, small)], sink, routing("evolve", MERGE))
     assert sorted(row["id"] for row in sink.rows(ALL)) == [1, 2, 3, 4, 9]
     assert done.reasons["held-back snapshot.overwrites ods.t"] == 1
+
+
+@pytest.mark.parametrize("by_user", [True, False])
+def test_a_re_snapshot_that_a_user_wants_holds_nothing_back(*, by_user: bool) -> None:
+    """Rows that are gone stay under the behavior that the user has chosen: no notification is due for that."""
+    events = [
+        TableCreated(T, CreateTable(T, columns(id=INT))),
+        SnapshotRequested(T, by_user=by_user),
+        on.SnapshotBegun(T),
+    ]
+    outcome = batch_outcome(Circumstances(RouteTable(), Policy(Behavior.LENIENT)), Tables(), events)
+    assert [(notice.name, notice.done) for notice in outcome.notices] == [("snapshot.overwrites", by_user)]
 
 
 def test_one_of_several_tables_without_a_key_is_not_copied() -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from lake_lives import live
+from tiers import crossed
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("lake", ["iceberg", "paimon", "paimon-rest"])
+@crossed("lake, seed", ["iceberg", "iceberg-rest", "paimon", "paimon-rest"], range(2))
 def test_a_random_life_ends_with_the_rows_of_the_source(lake: str, seed: int, tmp_path: Path) -> None:
     live(lake, seed, tmp_path)

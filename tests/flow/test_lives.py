@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_source import LOG, ROWS, SNAPSHOT_LOG, AskedSource
+from live_source import LOG, ROWS, SNAPSHOT_LOG, LiveSource
 from test_moved_routes import NEW, OLD, SMALL, A, B, Pipeline, rows, to
 
 from cdc import events as on
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
@@ -31,6 +30,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.sink_columns import Coercion
 from cdc.spec.model import RouteRule
 from cdc.state.directory import StateDir
 from cdc.tables.log import TableLog
@@ -55,7 +55,7 @@ def log(table: TableId, *numbers: int, sequence: int = 10) -> list[Any]:
 
 def single(folder: Path, middle: Middle = SAME) -> Pipeline:
     """A has the rows 1 and 2; 2 is gone from the source since, and the log does not tell."""
-    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {A: rows(SMALL, 1, sequence=20)})
+    source = LiveSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {A: rows(SMALL, 1, sequence=20)})
     pipeline = Pipeline(folder, source)
     pipeline.run(middle)
     return pipeline
@@ -150,7 +150,7 @@ def test_a_paused_table_gets_a_name_whose_sink_table_refuses_its_columns(tmp_pat
         TableSchema((*SMALL.columns, Column("note", DataType.parse("STRING"))), ("id",)),
         to(behavior="lenient"),
     )
-    source = AskedSource([CreateTable(A, SMALL), CreateTable(B, wide), rows(SMALL, 1)], {})
+    source = LiveSource([CreateTable(A, SMALL), CreateTable(B, wide), rows(SMALL, 1)], {})
     pipeline = Pipeline(tmp_path, source)
     pipeline.sink = Stubborn(AddColumn)
     pipeline.run(lenient)
@@ -168,7 +168,7 @@ def test_a_paused_table_gets_a_name_whose_sink_table_refuses_its_columns(tmp_pat
 
 
 def test_a_table_that_is_paused_in_its_first_snapshot_is_whole_once_it_is_resumed(tmp_path: Path) -> None:
-    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1)], {A: rows(SMALL, 1, 2, 3, sequence=20)})
+    source = LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], {A: rows(SMALL, 1, 2, 3, sequence=20)})
     pipeline = Pipeline(tmp_path, source)
     pipeline.run(SAME)
     ask(pipeline, A, RequestKind.PAUSE)
@@ -198,7 +198,7 @@ def test_a_snapshot_that_begins_again_while_the_table_is_written_over_brings_all
 def test_a_route_that_leaves_a_merged_table_in_the_middle_of_its_re_snapshot(tmp_path: Path, leaves: TableId) -> None:
     merged = to((A, ALL), (B, ALL), (C, ALL))
     tables = [A, B, C]
-    source = AskedSource(
+    source = LiveSource(
         [item for n, t in enumerate(tables) for item in (CreateTable(t, SMALL), rows(SMALL, n * 10, table=t))],
         {t: rows(SMALL, n * 10, table=t, sequence=20) for n, t in enumerate(tables)},
     )
@@ -220,7 +220,7 @@ def test_a_route_that_leaves_a_merged_table_in_the_middle_of_its_re_snapshot(tmp
 
 
 def test_a_table_that_the_sink_refuses_to_create_is_counted_also_while_it_is_snapshotted_again(tmp_path: Path) -> None:
-    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1)], {})
+    source = LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], {})
     pipeline = Pipeline(tmp_path, source)
     pipeline.sink = Stubborn(CreateTable)
     pipeline.run(to(behavior="try_evolve"))
@@ -239,7 +239,7 @@ def test_a_table_that_is_dropped_and_comes_in_again_in_one_batch_is_not_taken_fo
             return bool(table in self.tables and self.rows(table))
 
     keyless = TableSchema(SMALL.columns)
-    pipeline = Pipeline(tmp_path, AskedSource([CreateTable(A, keyless), rows(keyless, 1)], {}))
+    pipeline = Pipeline(tmp_path, LiveSource([CreateTable(A, keyless), rows(keyless, 1)], {}))
     pipeline.sink = Asked()
     pipeline.run(SAME)
     created = on.TableCreated(A, CreateTable(A, keyless), by_snapshot=True)
@@ -249,7 +249,7 @@ def test_a_table_that_is_dropped_and_comes_in_again_in_one_batch_is_not_taken_fo
 
 
 def test_a_missing_table_that_is_renamed_is_created_and_told_to_lack_its_rows(tmp_path: Path) -> None:
-    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1)], {})
+    source = LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], {})
     pipeline = Pipeline(tmp_path, source)
     pipeline.sink = Stubborn(CreateTable)
     pipeline.run(to(behavior="try_evolve"))
@@ -265,7 +265,7 @@ def test_a_route_that_moves_to_a_table_which_may_not_be_created(tmp_path: Path) 
         rules = [RouteRule(source_table=str(source), sink_table=str(sink)) for source, sink in targets]
         return Middle(RouteTable(rules), Policy(Behavior.EVOLVE, exclude=("create.table",)), Coercion("fail"))
 
-    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {A: rows(SMALL, 1, 3, sequence=20)})
+    source = LiveSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {A: rows(SMALL, 1, 3, sequence=20)})
     pipeline = Pipeline(tmp_path, source)
     pipeline.sink.apply(0, [CreateTable(OLD, SMALL), CreateTable(NEW, SMALL)])  # somebody has made them
     pipeline.run(left_out((A, OLD)))
@@ -276,7 +276,7 @@ def test_a_route_that_moves_to_a_table_which_may_not_be_created(tmp_path: Path) 
 
 def test_one_source_table_in_two_sink_tables_of_which_one_has_others(tmp_path: Path) -> None:
     both = to((A, NEW), (A, ALL), (B, ALL))
-    source = AskedSource(
+    source = LiveSource(
         [CreateTable(A, SMALL), CreateTable(B, SMALL), rows(SMALL, 1, 2), rows(SMALL, 11, table=B)],
         {A: rows(SMALL, 1, sequence=20), B: rows(SMALL, 11, table=B, sequence=20)},
     )

@@ -13,9 +13,8 @@ from cdc.errors import LoadsLost, PositionLost, SinkUnavailable
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.lost import LostLoads
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import numbered
-from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask
+from cdc.offsets import numbered
 from cdc.retry import RetryPolicy
 from cdc.route import RouteTable
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
@@ -24,6 +23,7 @@ from cdc.source import Count, Report, Snapshots, Split
 from cdc.spec.model import RouteRule
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+from cdc.state.splits import SplitLog
 from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
 from cdc.tables.requests import Mailbox, RequestKind
@@ -112,10 +112,10 @@ def lost(tables: dict[str, int], *unsure: str) -> LoadsLost:
 ALL = [("lake.a", 1), ("lake.a", 2), ("lake.b", 1), ("lake.b", 2)]
 
 
-def test_only_the_lost_parts_of_the_lost_tables_are_prepared_anew(tmp_path: Path) -> None:
+def test_only_the_lost_parts_of_the_lost_tables_are_prepared_again(tmp_path: Path) -> None:
     world = World(tmp_path, Copying(ITEMS))
     assert world.parts(world.decision) == ALL
-    new = world.lost.replaced(world.decision, lost({"lake.a": 2}))
+    new = world.lost.decide_without(world.decision, lost({"lake.a": 2}))
     assert world.parts(new) == ALL
     assert new.generation == 1
     changed = [item for item in new.prepared if item not in world.decision.prepared]
@@ -135,7 +135,7 @@ def test_what_cannot_be_read_again_stops_the_run_and_names_the_source_table(
 ) -> None:
     world = World(tmp_path, source(ITEMS))
     with pytest.raises(LoadsLost, match=why) as caught:
-        world.lost.replaced(world.decision, lost({"lake.a": 1}))
+        world.lost.decide_without(world.decision, lost({"lake.a": 1}))
     assert "`cdc resync FILE shop.a`" in caught.value.hint
     assert "shop.b" not in caught.value.hint
     assert "keep them longer" in caught.value.hint
@@ -146,23 +146,23 @@ def test_what_cannot_be_read_again_stops_the_run_and_names_the_source_table(
 def test_a_table_that_may_be_in_is_not_read_again(tmp_path: Path) -> None:
     world = World(tmp_path, Copying(ITEMS))
     with pytest.raises(LoadsLost, match="not known") as caught:
-        world.lost.replaced(world.decision, lost({}, "lake.b"))
+        world.lost.decide_without(world.decision, lost({}, "lake.b"))
     assert "`cdc resync FILE shop.b`" in caught.value.hint
 
 
 def test_the_other_lost_tables_are_read_again_first(tmp_path: Path) -> None:
     world = World(tmp_path, Copying(ITEMS))
-    new = world.lost.replaced(world.decision, lost({"lake.a": 1}, "lake.b"))
+    new = world.lost.decide_without(world.decision, lost({"lake.a": 1}, "lake.b"))
     assert world.parts(new) == ALL
     with pytest.raises(LoadsLost, match="not known"):
-        world.lost.replaced(new, lost({}, "lake.b"))
+        world.lost.decide_without(new, lost({}, "lake.b"))
 
 
 @pytest.mark.parametrize("error", [lost({"lake.a": 2}), lost({}, "lake.a")])
 def test_a_copy_that_was_asked_for_lets_go_of_the_rows(error: LoadsLost, tmp_path: Path) -> None:
     world = World(tmp_path, Purged(ITEMS))
     world.request(A)
-    new = world.lost.replaced(world.decision, error)
+    new = world.lost.decide_without(world.decision, error)
     assert [part for part in world.parts(new) if part[0] == "lake.b"] == ALL[2:]
     assert ("lake.a", 2) not in world.parts(new)
     assert world.log.get(0) == new
@@ -171,14 +171,14 @@ def test_a_copy_that_was_asked_for_lets_go_of_the_rows(error: LoadsLost, tmp_pat
 def test_a_request_that_a_batch_has_taken_in_lets_go_of_the_rows_before_its_snapshot(tmp_path: Path) -> None:
     world = World(tmp_path, Purged(ITEMS))
     world.write({(A, to_lake(A)): PairState(TableState.REQUESTED, 0), (B, to_lake(B)): LIVE})
-    assert ("lake.a", 2) not in world.parts(world.lost.replaced(world.decision, lost({"lake.a": 2})))
+    assert ("lake.a", 2) not in world.parts(world.lost.decide_without(world.decision, lost({"lake.a": 2})))
 
 
 def test_a_snapshot_that_began_before_does_not_hold_the_rows(tmp_path: Path) -> None:
     world = World(tmp_path, Purged(ITEMS))
     world.write({(A, to_lake(A)): PairState(TableState.SHADOW, 0), (B, to_lake(B)): LIVE})
     with pytest.raises(LoadsLost, match="cannot be read again"):
-        world.lost.replaced(world.decision, lost({"lake.a": 1}))
+        world.lost.decide_without(world.decision, lost({"lake.a": 1}))
 
 
 def test_rows_of_a_table_that_several_go_to_are_let_go_once_all_are_copied(tmp_path: Path) -> None:
@@ -189,13 +189,13 @@ def test_rows_of_a_table_that_several_go_to_are_let_go_once_all_are_copied(tmp_p
     world.lost = LostLoads(replace(world.lost._task, middle=middle), world.state, RETRY)
     world.write({(A, merged): LIVE, (B, merged): LIVE})
     with pytest.raises(LoadsLost) as caught:
-        world.lost.replaced(world.decision, lost({}, str(merged)))
+        world.lost.decide_without(world.decision, lost({}, str(merged)))
     assert f"`cdc resync FILE {A}`, `cdc resync FILE {B}`;" in caught.value.hint
     world.request(A)
     with pytest.raises(LoadsLost):
-        world.lost.replaced(world.decision, lost({}, str(merged)))
+        world.lost.decide_without(world.decision, lost({}, str(merged)))
     world.request(B)
-    new = world.lost.replaced(world.decision, lost({}, str(merged)))
+    new = world.lost.decide_without(world.decision, lost({}, str(merged)))
     assert [part for part in world.parts(new) if part in ALL[:2]] == []
 
 
@@ -207,5 +207,5 @@ def test_a_sink_that_is_away_is_not_a_reason_to_let_go(tmp_path: Path) -> None:
 
     world.sink.prepare = away  # type: ignore[method-assign]
     with pytest.raises(SinkUnavailable):
-        world.lost.replaced(world.decision, lost({"lake.a": 1}))
+        world.lost.decide_without(world.decision, lost({"lake.a": 1}))
     assert world.log.get(0) == world.decision

@@ -9,10 +9,10 @@ from typing import Any
 import duckdb
 import pytest
 import yaml
-from asked_source import AskedSource
+from live_source import LiveSource
 
 from cdc.faults import POINTS
-from cdc.flow.offsets import numbered
+from cdc.offsets import numbered
 from cdc.options import SinkOptions
 from cdc.schema import (
     AddColumn,
@@ -31,7 +31,7 @@ from cdc.spec.check import check
 from cdc.state.store import LocalStore
 from cdc.testing import block
 from cdc.testing.cases import middle
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 
 pytestmark = pytest.mark.usefixtures("files_stay_open")
 
@@ -100,7 +100,7 @@ def played(folder: Path, failures: list[Any]) -> dict[str, list[Any]]:
     build = spec.sink.build
     now = [("+I", row(number, n, y=number)) for number, n in ((2, 0), (9, 4), (20, 6))]
     behind = schema("id INT", "n INT", "v STRING", "y INT")
-    source = AskedSource(items(), {ONE: block(ONE, behind, now, sequence=50)})
+    source = LiveSource(items(), {ONE: block(ONE, behind, now, sequence=50)})
     context = Context("p", LocalStore(folder / "state"))
     at = source.initial_offset()
     pipeline = LocalPipeline(
@@ -110,7 +110,7 @@ def played(folder: Path, failures: list[Any]) -> dict[str, list[Any]]:
     while (end := pipeline.latest(at, number)) != at:
         pipeline.batch(numbered(at, number), numbered(end, number + 1), 2, failures)
         at, number = end, number + 1
-    pipeline.finished(number, at)
+    pipeline.finish(number, at)
     with duckdb.connect(str(path), read_only=True) as file:
         return {name: file.execute(f"SELECT * FROM ods.{name} ORDER BY ALL").fetchall() for name in ("t", "log")}
 

@@ -16,11 +16,11 @@ from starrocks_servers import StarRocksServer
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import AddColumn, AlterColumnType, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
 from cdc.sink import Sink
+from cdc.sink_columns import Coercion
 from cdc.source import Context
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore

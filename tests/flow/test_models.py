@@ -22,7 +22,7 @@ from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.spec.check import check
 from cdc.spec.rules import made_rules
 from cdc.state.store import LocalStore
-from cdc.testing import FailAt, ListSink, ListSource, block, memory, run_cases, run_in_memory
+from cdc.testing import FailAt, ListSink, ListSource, block, local_pipeline, run_cases, run_in_memory
 from cdc.testing.case import CaseResult
 from cdc.testing.cases import STAND_INS
 from cdc.transform import models
@@ -52,7 +52,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     policy = RetryPolicy(timeout_s=30.0, clock=lambda: sum(slept))
     monkeypatch.setattr(models, "RETRY", Patience(policy, sleep))
     of_batch = RetryPolicy(timeout_s=10.0, clock=lambda: sum(waited), sleep=waited.append)
-    monkeypatch.setattr(memory, "RetryPolicy", lambda **_: of_batch)
+    monkeypatch.setattr(local_pipeline, "RetryPolicy", lambda **_: of_batch)
     with model_server() as running:
         yield running
 
@@ -335,7 +335,7 @@ def test_no_answer_in_time_is_told_with_the_limit(server: ModelServer) -> None:
     model = rules(server).models[0].model
     with pytest.raises(ModelUnavailable, match=r"no answer within 0\.05 s") as caught:
         asked(replace(model, timeout_s=0.05))
-    assert Restarts(RestartPolicy()).failed(caught.value, batch=1, committed=False, now_s=0) is not None
+    assert Restarts(RestartPolicy()).plan(caught.value, batch=1, committed=False, now_s=0) is not None
     assert KEY not in str(caught.value)
     assert KEY not in repr(model)
 

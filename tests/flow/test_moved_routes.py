@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_source import AskedSource
+from live_source import LiveSource
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, EditRefused, SinkError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
@@ -31,6 +30,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.sink import Prepared, TaskAttempt
+from cdc.sink_columns import Coercion
 from cdc.spec.model import RouteRule
 from cdc.testing import FailAt, ListSink, block, run_in_memory
 
@@ -54,7 +54,7 @@ def rows(schema: TableSchema, *numbers: int, table: TableId = A, sequence: int =
 class Pipeline:
     """A pipeline whose file is edited between its runs."""
 
-    def __init__(self, folder: Path, source: AskedSource) -> None:
+    def __init__(self, folder: Path, source: LiveSource) -> None:
         self.folder, self.source, self.sink = folder, source, ListSink()
         self._start: Any = None
         self._batches = 0
@@ -79,7 +79,7 @@ def behavior(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def moving(tmp_path: Path, behavior: str) -> Pipeline:
     """One that has run with its table in OLD, rows 1 and 2; row 3 comes when it goes to another one, 2 leaves."""
-    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {A: rows(SMALL, 1, 3, sequence=9)})
+    source = LiveSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {A: rows(SMALL, 1, 3, sequence=9)})
     pipeline = Pipeline(tmp_path, source)
     pipeline.run(to((A, OLD), behavior=behavior))
     source.add(rows(SMALL, 3, sequence=2), block(A, SMALL, [("-D", {"id": 2})], sequence=3))
@@ -125,7 +125,7 @@ def test_changes_of_a_table_that_waits_come_with_its_copy(moving: Pipeline, beha
 
 
 def test_a_table_that_is_renamed_while_it_waits_is_copied_under_its_new_name(tmp_path: Path) -> None:
-    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {B: rows(SMALL, 1, 2, 3, table=B, sequence=9)})
+    source = LiveSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {B: rows(SMALL, 1, 2, 3, table=B, sequence=9)})
     pipeline = Pipeline(tmp_path, source)
     pipeline.run(to((A, OLD), (B, OLD)))
     source.now[A] = source.now[B]
@@ -136,7 +136,7 @@ def test_a_table_that_is_renamed_while_it_waits_is_copied_under_its_new_name(tmp
 
 
 def test_a_table_that_is_dropped_while_it_waits_needs_no_copy_any_more(tmp_path: Path) -> None:
-    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1)], {})
+    source = LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], {})
     pipeline = Pipeline(tmp_path, source)
     pipeline.run(to((A, OLD)))
     source.add(DropTable(A), CreateTable(A, WIDE), rows(WIDE, 7, sequence=5))
@@ -214,7 +214,7 @@ def test_a_rename_that_was_carried_out_and_is_not_planned_any_more_is_taken_back
     first = [CreateTable(A, SMALL), CreateTable(B, SMALL), rows(SMALL, 1), rows(SMALL, 2, table=B)]
     last = renames[-1].new_table
     now = {table: rows(SMALL, 1, 7, table=table, sequence=9) for table in (last, A)}
-    pipeline = Pipeline(tmp_path, source := AskedSource(first, now))
+    pipeline = Pipeline(tmp_path, source := LiveSource(first, now))
     pipeline.sink = sink = Away()
     pipeline.run(to())
     source.add(*renames, rows(SMALL, 7, table=last, sequence=3))
@@ -233,7 +233,7 @@ def test_a_rename_that_was_carried_out_and_is_not_planned_any_more_is_taken_back
 def test_a_column_that_was_taken_away_and_stays_by_the_edited_file_is_added_again(
     tmp_path: Path, change: SchemaChange
 ) -> None:
-    pipeline = Pipeline(tmp_path, source := AskedSource([CreateTable(A, WIDE), rows(WIDE, 1)], {}))
+    pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, WIDE), rows(WIDE, 1)], {}))
     pipeline.sink = sink = Away()
     pipeline.run(to())
     after = apply_changes({A: WIDE}, [change])[A]
@@ -248,15 +248,30 @@ def test_a_column_that_was_taken_away_and_stays_by_the_edited_file_is_added_agai
 
 
 def test_one_that_cannot_be_taken_back_refuses_the_edit(tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path, source := AskedSource([CreateTable(A, SMALL), rows(SMALL, 1)], {}))
+    pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], {}))
     pipeline.sink = sink = Away()
     pipeline.run(to())
-    source.add(RenameTable(A, B), CreateTable(A, SMALL), rows(SMALL, 7, sequence=3))
+    source.add(RenameTable(A, B), rows(SMALL, 7, table=B, sequence=3))
     sink.away = True
     with pytest.raises(SinkError, match="is away"):
         pipeline.run(to())
     sink.away = False
+    sink.apply(99, [CreateTable(A, WIDE)])  # by somebody else
     with pytest.raises(EditRefused, match=r"renamed to shop\.b for a batch that is not decided"):
         pipeline.run(to(behavior="ignore"))
     pipeline.run(to())
-    assert (pipeline.ids(A), pipeline.ids(B)) == ([7], [1])
+    assert pipeline.ids(B) == [1, 7]
+
+
+def test_a_table_that_the_batch_has_made_under_the_old_name_goes_when_that_is_taken_back(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], {}))
+    pipeline.sink = sink = Away()
+    pipeline.run(to())
+    source.add(RenameTable(A, B), CreateTable(A, WIDE), RenameTable(A, SPARE), rows(WIDE, 7, table=SPARE, sequence=3))
+    sink.away = True
+    with pytest.raises(SinkError, match="is away"):
+        pipeline.run(to())
+    sink.away = False
+    pipeline.run(to((B, NEW), (SPARE, OTHER)))
+    assert (pipeline.ids(NEW), pipeline.ids(OTHER)) == ([1], [7])
+    assert sink.tables == {NEW, OTHER}

@@ -12,12 +12,13 @@ import pytest
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError, SinkUnavailable
-from cdc.flow import task as task_module
-from cdc.flow.task import TaskResult, check_payloads
+from cdc.flow import task_result
+from cdc.flow.task_result import TaskResult, check_payloads
 from cdc.schema import Column, CreateTable, DataType, SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import Row, block, images
-from cdc.testing.list_source import FailAt, ListSource
+from cdc.testing.crashes import FailAt
+from cdc.testing.list_source import ListSource
 from cdc.testing.memory import run_in_memory
 
 T = TableId("shop", "t")
@@ -94,7 +95,7 @@ def test_a_result_carries_bytes_as_they_are() -> None:
 
 
 def test_too_many_bytes_are_an_error_that_names_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_module, "MOST_PAYLOAD", 100)
+    monkeypatch.setattr(task_result, "MOST_PAYLOAD", 100)
     check_payloads([Prepared(T, 0, None, payload=b"x" * 100)])
     with pytest.raises(SinkError, match=r"shop\.t has 90 bytes, all of this task 140; 100 may go to the driver"):
         check_payloads(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_source import ROWS, AskedSource
+from live_source import ROWS, LiveSource
 from test_moved_routes import ID, NEW, NOTE, OLD, SMALL, WIDE, rows, to
 from test_rule_stage import STRING, rules
 
@@ -27,8 +27,8 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.state.directory import StateDir
-from cdc.tables.held import Held
 from cdc.tables.log import TableLog
+from cdc.tables.pauses import PauseReader
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.tables.states import TableState
 from cdc.testing import FailAt, ListSink, block, run_in_memory
@@ -44,7 +44,7 @@ class Pipeline:
     def __init__(self, folder: Path, middle: Middle = SAME, schema: TableSchema = SMALL) -> None:
         self.state, self.middle, self.sink = StateDir(folder), middle, ListSink()
         first = [CreateTable(A, schema), CreateTable(B, SMALL), rows(schema, 1, 2), rows(SMALL, 1, table=B)]
-        self.source = AskedSource(first, {})
+        self.source = LiveSource(first, {})
         self._start: Any = None
         self._batches = 0
         self.run()
@@ -69,7 +69,7 @@ class Pipeline:
 
     @property
     def held(self) -> tuple[set[TableId], set[TableId]]:
-        found = Held(self.state).tables()
+        found = PauseReader(self.state).tables()
         return set(found.paused), set(found.resumed)
 
 
@@ -154,7 +154,7 @@ def test_a_paused_table_that_is_dropped_is_forgotten_and_one_of_its_name_is_foll
     assert pipeline.held == (set(), set())
 
 
-def test_a_copy_under_way_is_let_go_and_begins_anew_when_the_table_is_resumed(tmp_path: Path) -> None:
+def test_a_copy_under_way_is_let_go_and_starts_over_when_the_table_is_resumed(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path)
     pipeline.source.now[A] = late(1, 2, 3, sequence=20)
     pipeline.pause()

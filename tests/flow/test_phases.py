@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdc.flow.progress import BatchReport
-from cdc.flow.task import TaskResult
+from cdc.flow.finish import batch_report
+from cdc.flow.task_result import TaskResult
 from cdc.timing import Phases, in_phase
 
 
@@ -48,7 +48,7 @@ def test_a_report_has_the_drivers_phases_and_those_of_the_slowest_task() -> None
         TaskResult(read_s=3.0, phases={"read": 1.0, "prepare": 2.0}, read={"shop.a": 1, "shop.b": 4}),
     ]
     driver = {"schema": 0.5, "tasks": 3.5, "decide": 0.25, "commit": 1.5}
-    report = BatchReport.of(0, [], [], results, 6.0, phases=driver)
+    report = batch_report(0, [], [], results, 6.0, phases=driver)
     assert report.phases == {
         "schema": 0.5, "dispatch": 0.5, "read": 1.0, "prepare": 2.0, "decide": 0.25, "commit": 1.5,
     }  # fmt: skip

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_source import LOG, ROWS, AskedSource
+from live_source import LOG, ROWS, LiveSource
 
 from cdc import events as on
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import source_offset
 from cdc.job.pausing import check_known
+from cdc.offsets import source_offset
 from cdc.replanning import unfit_notes
 from cdc.route import RouteTable
 from cdc.schema import (
@@ -34,6 +33,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.sink_columns import Coercion
 from cdc.source import Order, Snapshots
 from cdc.spec.model import RouteRule
 from cdc.state.decisions import CommitLog
@@ -81,7 +81,7 @@ def values(sink: ListSink, table: TableId = A) -> dict[int, Any]:
 
 @pytest.mark.parametrize("behavior", ["evolve", "lenient"])
 def test_the_table_is_copied_as_it_is_to_be(behavior: str) -> None:
-    sink, source = Stubborn(), AskedSource(items(), {A: copied()})
+    sink, source = Stubborn(), LiveSource(items(), {A: copied()})
     done = run_in_memory(source, sink, middle=how(behavior))
     assert values(sink) == {1: "1", 3: "x"}
     assert done.reasons["refused-by-sink alter.column.type shop.a"] == 1
@@ -90,7 +90,7 @@ def test_the_table_is_copied_as_it_is_to_be(behavior: str) -> None:
 @pytest.mark.parametrize("failure", list(FailAt))
 def test_a_crash_on_the_way_changes_nothing(failure: FailAt, tmp_path: Path) -> None:
     sink = Stubborn()
-    source = AskedSource([*items()[:3], failure, *items()[3:]], {A: copied()})
+    source = LiveSource([*items()[:3], failure, *items()[3:]], {A: copied()})
     run_in_memory(source, sink, middle=how(), state=tmp_path)
     assert values(sink) == {1: "1", 3: "x"}
     assert len(source.requests) == 1
@@ -99,7 +99,7 @@ def test_a_crash_on_the_way_changes_nothing(failure: FailAt, tmp_path: Path) -> 
 def test_what_follows_for_the_table_goes_with_its_copy_and_other_tables_go_on() -> None:
     other = [CreateTable(B, BEFORE), AddColumn(B, Column("more", INT))]
     added = [AddColumn(A, Column("more", INT)), block(A, MORE, [("+I", {"id": 4, "v": "y"})], sequence=5)]
-    sink, source = Stubborn(), AskedSource(items(*other, *added), {A: copied(MORE)})
+    sink, source = Stubborn(), LiveSource(items(*other, *added), {A: copied(MORE)})
     run_in_memory(source, sink, middle=how())
     assert values(sink) == {1: "1", 3: "x"}
     assert all("more" in row for row in sink.rows(A))
@@ -115,14 +115,17 @@ def test_readers_find_the_rows_that_were_there_until_the_copy_is_whole() -> None
             super().commit(batch, prepared)
             seen.append(len(self.rows(A)))
 
-    run_in_memory(AskedSource(items(), {A: copied()}), Watched(), middle=how())
+    run_in_memory(LiveSource(items(), {A: copied()}), Watched(), middle=how())
     assert min(seen[1:]) == 2
 
 
 def test_a_copy_that_begins_with_the_refused_change_is_not_in_the_way() -> None:
     first = items()[:2]
     halves = [replace(copied(), streams=streams) for streams in (LOG, ROWS)]
-    sink, source = Stubborn(), AskedSource([*first, REFUSED, on.SnapshotBegun(A), *halves, on.SnapshotDone(A)], {})
+    sink, source = (
+        Stubborn(),
+        LiveSource([*first, REFUSED, on.SnapshotBegun(A), *halves, on.SnapshotDone(A)], {}),
+    )
     source.now[A] = copied()
     run_in_memory(source, sink, middle=how())
     assert (values(sink), sink.tables) == ({1: "1", 3: "x"}, {A})
@@ -133,7 +136,7 @@ def test_a_second_refused_change_of_a_table_that_is_being_copied_is_carried_out_
     script = [*items()[:3], on.SnapshotBegun(A), replace(copied(), streams=ROWS), back, on.SnapshotDone(A)]
     last = block(A, BEFORE, [("+I", {"id": 1, "v": 1}), ("+I", {"id": 5, "v": 5})], sequence=30)
     sink = Stubborn()
-    run_in_memory(AskedSource(script, {A: last}), sink, middle=how())
+    run_in_memory(LiveSource(script, {A: last}), sink, middle=how())
     assert (values(sink), sink.tables) == ({1: 1, 5: 5}, {A})
 
 
@@ -151,12 +154,12 @@ class FirmKeys(ListSink):
         super().apply(batch, changes)
 
 
-def keyed_anew() -> AskedSource:
+def keyed_again() -> LiveSource:
     """A source that copies a table where the user asks for it; the table has got another key, and rows since."""
     number = AlterColumnType(A, Column("v", INT, nullable=False), Column("v", INT))
     later = block(A, KEYED, [("+I", {"id": 3, "v": 3})], sequence=2)
     now = block(A, KEYED, [("+I", {"id": 1, "v": 0}), ("+I", {"id": 3, "v": 3})], sequence=9)
-    source = AskedSource([*items()[:2], number, KEY, later], {A: now})
+    source = LiveSource([*items()[:2], number, KEY, later], {A: now})
     source.allowed = False
     source.snapshots = lambda table: Snapshots.ON_REQUEST  # type: ignore[method-assign]
     return source
@@ -168,7 +171,7 @@ def test_a_copy_that_the_user_asks_for_takes_the_table_as_it_is_whatever_was_ref
     tmp_path: Path, behavior: str, failure: FailAt | None
 ) -> None:
     """The hint is followed: the source copies nothing unasked, as with `earliest-offset`."""
-    sink, source = FirmKeys(), keyed_anew()
+    sink, source = FirmKeys(), keyed_again()
     with pytest.raises(ChangeRefused, match="a row has no such key") as caught:
         run_in_memory(source, sink, middle=how(behavior), state=tmp_path)
     assert "`cdc resync FILE shop.a`" in caught.value.hint
@@ -185,7 +188,7 @@ def test_a_copy_that_the_user_asks_for_takes_the_table_as_it_is_whatever_was_ref
 
 def test_one_request_is_enough_for_all_changes_that_are_refused_until_the_copy_is_whole(tmp_path: Path) -> None:
     """The log is behind the server: changes come as the copy begins, and while it runs."""
-    source = AskedSource(items()[:2], {A: block(A, BEFORE, [("+I", {"id": 5, "v": 5})], sequence=30)})
+    source = LiveSource(items()[:2], {A: block(A, BEFORE, [("+I", {"id": 5, "v": 5})], sequence=30)})
     source.snapshots = lambda table: Snapshots.ON_REQUEST  # type: ignore[method-assign]
     sink = Stubborn()
     begun = run_in_memory(source, sink, middle=how(), state=tmp_path)
@@ -213,7 +216,7 @@ def test_a_refused_change_of_a_table_that_nobody_follows_behind_the_batch_is_lef
     first = [CreateTable(ALL, AFTER)] if rules else []
     sink = Stubborn()
     sink.curable = False
-    run_in_memory(AskedSource([*first, *items()[:3], gone], {}), sink, middle=how(behavior, *rules))
+    run_in_memory(LiveSource([*first, *items()[:3], gone], {}), sink, middle=how(behavior, *rules))
     assert values(sink) == {1: 1, 2: 2}
 
 
@@ -221,7 +224,7 @@ def test_so_does_one_of_a_table_that_is_made_and_renamed_in_the_refused_batch(tm
     """No decided batch knows it: the plan of the refused one does."""
     now = block(B, KEYED, [("+I", {"id": 1, "v": 0})], sequence=9)
     number = AlterColumnType(A, Column("v", INT, nullable=False), Column("v", INT))
-    source = AskedSource([*items()[:2], number, KEY, RenameTable(A, B)], {B: now})
+    source = LiveSource([*items()[:2], number, KEY, RenameTable(A, B)], {B: now})
     source.snapshots = lambda table: Snapshots.ON_REQUEST  # type: ignore[method-assign]
     sink, middle = FirmKeys(), how()
     with pytest.raises(ChangeRefused, match=r"`cdc resync FILE shop\.b`"):
@@ -236,7 +239,7 @@ def test_so_does_one_of_a_table_that_is_made_and_renamed_in_the_refused_batch(tm
 def test_a_table_that_is_renamed_while_it_waits_keeps_its_limit_and_the_reason() -> None:
     found: list[tuple[TableId, Order]] = []
 
-    class Noting(AskedSource):
+    class Noting(LiveSource):
         def order(self, orders: Mapping[TableId, Order]) -> None:
             found.extend(orders.items())
             super().order({table: order for table, order in orders.items() if table == B})
@@ -267,7 +270,7 @@ def test_what_a_copy_does_not_help_stops(why: str, behavior: str, change: dict[s
     if change.get("merged"):
         rules = [RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))]
         script = [CreateTable(B, BEFORE), *script]
-    sink, source = Stubborn(), AskedSource(script, {A: copied()})
+    sink, source = Stubborn(), LiveSource(script, {A: copied()})
     sink.curable, source.allowed = change.get("curable", True), change.get("allowed", True)
     with pytest.raises(ChangeRefused, match="not in place"):
         run_in_memory(source, sink, middle=how(behavior, *rules))
@@ -312,7 +315,7 @@ def test_a_swap_of_names_is_not_undone_when_a_table_is_left_out_after_a_refusal(
 def test_what_happens_to_the_whole_table_right_behind_a_refused_change(then: list[Any], left: dict[Any, Any]) -> None:
     sink = Stubborn()
     copies = {table: replace(copied(), table=table) for table in (A, B)}
-    run_in_memory(AskedSource([*items()[:3], *then], copies), sink, middle=how())
+    run_in_memory(LiveSource([*items()[:3], *then], copies), sink, middle=how())
     assert {table: values(sink, table) for table in sink.tables} == left
 
 
@@ -330,7 +333,7 @@ def test_a_change_that_a_table_of_several_does_not_take_is_left_out_where_that_i
     """As the error says."""
     rules = [RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))]
     other = block(B, BEFORE, [("+I", {"id": 9, "v": 9})], sequence=3)
-    sink, source = Stubborn(), AskedSource([CreateTable(B, BEFORE), *items()[:2], other], {})
+    sink, source = Stubborn(), LiveSource([CreateTable(B, BEFORE), *items()[:2], other], {})
     begun = run_in_memory(source, sink, middle=how("evolve", *rules), state=tmp_path)
     source.add(REFUSED, block(A, AFTER, [("+I", {"id": 3, "v": "3"})], sequence=4))
 
@@ -363,7 +366,7 @@ def test_columns_that_were_left_out_come_with_an_edit_of_the_behavior_or_a_copy_
     added = AddColumn(A, Column("more", INT))
     later = block(A, wide, [("+I", {"id": 3, "v": 3, "more": 3})], sequence=2)
     now = block(A, wide, [("+I", {"id": key, "v": key, "more": key}) for key in (1, 2, 3, 4)], sequence=9)
-    sink, source = FirmColumns(), AskedSource([*items()[:2], added, later], {A: now})
+    sink, source = FirmColumns(), LiveSource([*items()[:2], added, later], {A: now})
     routes, coercion = RouteTable(), Coercion("fail")
     begun = run_in_memory(source, sink, middle=Middle(routes, before, coercion), state=tmp_path)
     assert "more" not in sink.rows(A)[-1]

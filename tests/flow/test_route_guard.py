@@ -10,7 +10,7 @@ from cdc.errors import SpecError
 from cdc.route import RouteGuard
 from cdc.schema import TableId, TableSchema
 from cdc.spec.check import check_file
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 
 A, B, OTHER = (TableId("shop", name) for name in ("a", "b", "other"))
 NONE = TableSchema(())
@@ -34,7 +34,7 @@ pipeline:
 def guard(tmp_path: Path) -> RouteGuard:
     file = tmp_path / "p.yaml"
     file.write_text(PIPELINE)
-    return RouteGuard(compiled(check_file(str(file)).spec).routes)
+    return RouteGuard(compile_spec(check_file(str(file)).spec).routes)
 
 
 def test_two_sink_tables_of_nearly_one_name_are_refused_where_the_second_one_comes(guard: RouteGuard) -> None:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_source import ROWS, AskedSource
+from live_source import ROWS, LiveSource
 from transform_rules import text
 
 from cdc import events as on
 from cdc.block import ChangeBlock
 from cdc.errors import SpecError, TransformError
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import numbered
+from cdc.offsets import numbered
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -34,7 +34,7 @@ from cdc.schema import (
 from cdc.state.store import LocalStore
 from cdc.tables.log import TableLog
 from cdc.testing import FailAt, ListSink, ListSource, MemoryRun, block, images, run_in_memory
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 from cdc.transform.rules import Rules
 from cdc.transform.texts import OnError, RuleSettings, RuleSource, RuleTexts
 
@@ -70,7 +70,7 @@ def run(folder: Path, items: Sequence[Item], made: Rules | None, sink: ListSink,
             pipeline.plan(start, end)
             continue
         pipeline.batch(start, end, 2, source.failures(start, end))
-    return pipeline.finished(len(cuts) - done, bounds[-1])
+    return pipeline.finish(len(cuts) - done, bounds[-1])
 
 
 def test_rows_and_schema_changes_go_through_the_rule_of_their_table(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_rows_that_came_under_another_name_are_those_of_the_rule_of_the_new_one(
     now = [("+I", {"id": 1, "name": "a", "qty": 3}), ("+I", {"id": 2, "name": "b", "qty": 9})]
     swap = [RenameTable(T, OLD), RenameTable(GHOST, T)]
     items = [CREATED, rows(T, SCHEMA, 1, *now), CreateTable(GHOST, SCHEMA), rows(GHOST, SCHEMA, 2, *now), *swap]
-    source = AskedSource(items, {T: rows(T, SCHEMA, 5, *now), OLD: rows(OLD, SCHEMA, 5, *now)})
+    source = LiveSource(items, {T: rows(T, SCHEMA, 5, *now), OLD: rows(OLD, SCHEMA, 5, *now)})
     whole, sink = ListSink(), ListSink()
     run_in_memory(ListSource([CREATED, rows(T, SCHEMA, 1, *now)]), whole, middle=Middle(rules=made))
     run_in_memory(source, sink, middle=Middle(rules=made), state=tmp_path, limits=None)
@@ -193,7 +193,7 @@ def test_a_table_that_is_renamed_between_names_of_one_rule_is_not_copied(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     items = [CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1, "qty": 9})), RenameTable(T, U)]
-    source = AskedSource(items, {})
+    source = LiveSource(items, {})
     same = {"filter": "qty > 5"}
     run_in_memory(source, ListSink(), middle=Middle(rules=rules(("shop.t", same), ("shop.u", same))), state=tmp_path)
     assert source.requests == {}
@@ -236,10 +236,13 @@ def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_column
     ]
 
 
-def test_a_copy_that_is_under_way_when_rules_are_edited_begins_anew_with_the_new_columns(tmp_path: Path) -> None:
+def test_a_copy_that_is_under_way_when_rules_are_edited_starts_over_with_the_new_columns(tmp_path: Path) -> None:
     now = [("+I", {"id": 1, "name": "a", "qty": 3}), ("+I", {"id": 2, "name": "b", "qty": 4})]
     copied = [replace(rows(T, SCHEMA, 3, change), streams=ROWS) for change in now]
-    source, sink = AskedSource([CREATED, rows(T, SCHEMA, 1, *now), on.SnapshotBegun(T), copied[0]], {}), ListSink()
+    source, sink = (
+        LiveSource([CREATED, rows(T, SCHEMA, 1, *now), on.SnapshotBegun(T), copied[0]], {}),
+        ListSink(),
+    )
     first = run_in_memory(source, sink, state=tmp_path, limits=None)
     source.now = {T: rows(T, SCHEMA, 9, *now)}
     source.add(copied[1], on.SnapshotDone(T))
@@ -259,7 +262,7 @@ def test_a_table_without_a_key_is_snapshotted_again_when_its_rule_is_edited(
     first, second = {"id": 1, "name": "a", "qty": 3}, {"id": 2, "name": "b", "qty": 4}
     items = [CreateTable(T, keyless), rows(T, keyless, 1, ("+I", first), ("+I", second))]
     edited = Middle(rules=rules(("shop.t", {"projection": "id, qty + 1 AS more"})))
-    source, sink = AskedSource(items, {T: rows(T, keyless, 9, ("+I", second))}), ListSink()
+    source, sink = LiveSource(items, {T: rows(T, keyless, 9, ("+I", second))}), ListSink()
     source.allowed = able
     before = run_in_memory(source, sink, state=tmp_path)
     source.add(rows(T, keyless, 2, ("-D", first)))

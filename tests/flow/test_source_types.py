@@ -10,11 +10,11 @@ import pytest
 
 from cdc.block import ChangeBlock
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
+from cdc.sink_columns import Coercion
 from cdc.spec.model import RouteRule
 from cdc.testing import ListSink, ListSource, block, run_in_memory
 

@@ -10,14 +10,14 @@ import pytest
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError, StateError
-from cdc.flow.offsets import numbered
-from cdc.flow.splits import SplitLog
+from cdc.offsets import numbered
 from cdc.schema import Column, CreateTable, DataType, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Offset, Split
+from cdc.state.splits import SplitLog
 from cdc.state.store import LocalStore
 from cdc.testing import ListSource, block, images
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 
 T = TableId("shop", "t")
 SCHEMA = TableSchema((Column("id", DataType.parse("INT")),), primary_key=("id",))
@@ -62,7 +62,7 @@ def test_a_sink_that_fences_by_task_gets_every_row_once(tmp_path: Path, before: 
     sink.dies_at = None
     again = LocalPipeline(ListSource(ITEMS), sink, tmp_path, START, lambda: sink)  # other cores, a new process
     again.batch(START, END, after)
-    again.finished(1, END)
+    again.finish(1, END)
     assert sorted(sink.ids) == list(range(1, 9))
     assert len(sink.fences) == before
 
@@ -83,7 +83,7 @@ def test_splits_are_on_disk_before_anybody_has_them_and_go_with_the_commit(tmp_p
     assert len(stored(tmp_path, 1)) == 1
 
 
-def test_a_batch_that_is_planned_anew_is_cut_anew(tmp_path: Path) -> None:
+def test_a_batch_that_is_planned_again_is_cut_again(tmp_path: Path) -> None:
     stored(tmp_path, 3)
     shorter = numbered({"item": 4}, 1)
     assert [split.payload for split in stored(tmp_path, 1, shorter)] == [[0, 4]]
@@ -102,5 +102,5 @@ def test_a_finished_pipeline_keeps_none(tmp_path: Path) -> None:
     sink = Fenced()
     pipeline = LocalPipeline(ListSource(ITEMS), sink, tmp_path, START, lambda: sink)
     pipeline.batch(START, END, 2)
-    pipeline.finished(1, END)
+    pipeline.finish(1, END)
     assert list((tmp_path / "splits").iterdir()) == []

@@ -19,6 +19,8 @@ from cdc.job.spark.java import choose_java
 SPARK_HOME = Path(pyspark.__file__).parent
 SETTINGS = "spark.executor.memory=460m;spark.cores.max=2"
 """For CDC_SPARK_CONF: executors that fit the workers; 450 MB is the least that Spark starts one with."""
+ONE_EXECUTOR = "spark.executor.memory=460m;spark.cores.max=1"
+"""The same for a run that ends in its first task: each executor is a Java and Python workers of its own."""
 _OPTIONS = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.master.rest.enabled=false"]
 UNSHARED = ["unshare", *([] if os.getuid() == 0 else ["--map-root-user"]), "--mount", "sh", "-c"]
 """Begins a command that has file systems of its own mounted."""

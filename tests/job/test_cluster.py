@@ -20,7 +20,7 @@ import duckdb
 import pytest
 import yaml
 from cdc_process import TIMEOUT_S, wait_for
-from standalone import SETTINGS, SPARK_HOME, Cluster, can_hide, standalone
+from standalone import ONE_EXECUTOR, SETTINGS, SPARK_HOME, Cluster, can_hide, standalone
 
 from cdc.job.spark.java import choose_java
 
@@ -181,7 +181,8 @@ def test_a_driver_on_another_machine_goes_on_with_nothing_but_the_store(
     (other / "tmp").mkdir(parents=True)
     shutil.copy(here.driver / "demo.yaml", other)
     env = {**s3.environment, "CDC_STATE_LEASE_S": "2"}
-    with running(here.driver, cluster.url, state=state, CDC_STATE_CACHE=str(here.driver / "cache"), **env) as process:
+    first = {"CDC_STATE_CACHE": str(here.driver / "cache"), "CDC_SPARK_CONF": ONE_EXECUTOR}
+    with running(here.driver, cluster.url, state=state, **env, **first) as process:
         wait_for("a task", lambda: here.tasks() or process.poll() is not None)
         assert here.tasks(), (here.driver / "run.log").read_text()[-4000:]
     here.go()
@@ -191,6 +192,7 @@ def test_a_driver_on_another_machine_goes_on_with_nothing_but_the_store(
     here.check_rows(tmp_path / "demo.duckdb")
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_without_room_is_told_and_a_stop_does_not_wait_for_it(cluster: Cluster, here: Here) -> None:
     here.write_demo(str(here.seen / "lake.duckdb"))
     log = here.driver / "run.log"
@@ -215,6 +217,7 @@ def test_a_machine_without_the_python_of_the_driver_is_named_with_the_program(cl
     )
 
 
+@pytest.mark.exhaustive
 def test_files_that_the_driver_alone_has_are_missed_before_the_first_batch_on_the_machine_that_lacks_them(
     cluster: Cluster, here: Here
 ) -> None:

@@ -123,7 +123,7 @@ def test_what_is_under_way_is_told_to_who_plans(tmp_path: Path) -> None:
     world = World(tmp_path)
     assert under_way(LocalStore(tmp_path)) == []
     world.at(2, replace(part(250), why="cdc resync"), part(20, table=U), part(9, state="done", table=TableId("a", "b")))
-    anew, first = under_way(LocalStore(tmp_path))
-    assert anew.startswith("shop.orders is re-snapshotted, 250 of ")
-    assert anew.endswith(" rows: cdc resync")
+    again, first = under_way(LocalStore(tmp_path))
+    assert again.startswith("shop.orders is re-snapshotted, 250 of ")
+    assert again.endswith(" rows: cdc resync")
     assert first.startswith(f"{U} is copied, 20 of ")

@@ -15,8 +15,8 @@ from cdc import events as on
 from cdc.block import ChangeBlock, Stream
 from cdc.errors import SinkError
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import numbered
 from cdc.job.sink_tables import SinkTables
+from cdc.offsets import numbered
 from cdc.route import PlainRule, RouteTable
 from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
 from cdc.sink import Prepared
@@ -24,7 +24,7 @@ from cdc.source import Context, Order, Snapshots
 from cdc.state.directory import StateDir
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import ListSource, block, run_in_memory
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 from cdc.transform.rules import Rules
 from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -155,7 +155,7 @@ def test_a_decided_batch_with_rows_for_it_does_not_stand_in_the_way(tmp_path: Pa
     while (end := goes_on.latest(at, batch)) != at:
         goes_on.batch(numbered(at, batch), numbered(end, batch + 1), 1)
         at, batch = end, batch + 1
-    goes_on.finished(batch, at)
+    goes_on.finish(batch, at)
     assert life.sql("SELECT id FROM shop.orders ORDER BY id") == [(1,), (2,)]
     assert life.sql("SELECT id FROM shop.others") == [(7,)]
 
@@ -186,8 +186,8 @@ def test_tables_that_a_batch_has_dropped_itself_before_a_crash_are_not_missed(tm
 def test_what_is_put_back_may_be_dropped_again_before_a_batch_comes(tmp_path: Path) -> None:
     noted = TableSchema((*SMALL.columns, Column("note", DataType.parse("STRING"))), ("id",))
     first = block(ORDERS, noted, [("+I", {"id": 1, "note": "a"})], sequence=1)
-    anew = block(ORDERS, noted, [("+I", {"id": 2, "note": "b"})], sequence=9)
-    life = Life(tmp_path, Live([CreateTable(ORDERS, noted), first], {ORDERS: anew}))
+    again = block(ORDERS, noted, [("+I", {"id": 2, "note": "b"})], sequence=9)
+    life = Life(tmp_path, Live([CreateTable(ORDERS, noted), first], {ORDERS: again}))
     life.run()
     for _ in range(2):
         life.sql("ALTER TABLE shop.orders DROP COLUMN note")

@@ -16,7 +16,7 @@ from cdc.job.edits import Edits, fingerprint_of
 from cdc.replanning import moved_rows, notes_since
 from cdc.schema import CreateTable, TableId
 from cdc.source import Context, Snapshots
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
@@ -56,7 +56,7 @@ class Life:
         pipeline = self.state.open(name=spec.name, source="ValuesSource")
         source = source or spec.source.build(Context(pipeline, self.state.source))
         sink = spec.sink.build(Context(pipeline, self.state.sink))
-        edits = Edits(spec, compiled(spec), self.state)
+        edits = Edits(spec, compile_spec(spec), self.state)
         edits.check_sink(sink)
         edits.check_patterns(source)
         edits.check_tables(source, sink)
@@ -90,7 +90,7 @@ def _refused(life: Life, **changed: Any) -> str:
 def test_another_type_of_sink_is_refused_and_the_edit_can_be_taken_back(life: Life) -> None:
     told = _refused(life, sink={"type": "values", "path": "out.jsonl"})
     assert "p.yaml: sink.type: is values now, the runs before wrote to duckdb" in told
-    assert "take the edit back, or start anew with another --state-dir" in told
+    assert "take the edit back, or start over with another --state-dir" in told
 
 
 def test_another_file_is_refused_with_both_paths(life: Life) -> None:
@@ -262,19 +262,19 @@ def test_another_topic_is_refused_and_the_edit_can_be_taken_back(life: Life) -> 
     source = life.spec().source.build(Context("p", life.state.source))
     edited = life.spec(sink=_kafka(topic="two"))
     with pytest.raises(EditRefused, match=r"p\.yaml: sink\.topic.*shop\.orders went to one, now to two"):
-        Edits(edited, compiled(edited), life.state).check_tables(source, ListSink())
+        Edits(edited, compile_spec(edited), life.state).check_tables(source, ListSink())
     assert list(notes_since(life.state, None, None, edited.sink)) == [
         "a run would stop: rows would go elsewhere in the sink than those before: shop.orders went to one, now to two"
     ]
     taken_back, sink = life.spec(sink=_kafka(topic="one")), ListSink()
     schema = TableLog(life.state.store).at(CommitLog(life.state.commits).last()).sink[ORDERS]
     sink.apply(0, [CreateTable(ORDERS, schema)])
-    Edits(taken_back, compiled(taken_back), life.state).check_tables(source, sink)
+    Edits(taken_back, compile_spec(taken_back), life.state).check_tables(source, sink)
 
 
 def test_another_fence_topic_is_refused(life: Life) -> None:
     Fingerprints(life.state.store).write(fingerprint_of(life.spec(sink=_kafka())))
     spec = life.spec(sink=_kafka(**{"sink.fence-topic": "elsewhere"}))
-    edited = Edits(spec, compiled(spec), life.state)
+    edited = Edits(spec, compile_spec(spec), life.state)
     with pytest.raises(EditRefused, match=r"sink\.sink\.fence-topic.*is elsewhere now.*would come twice"):
         edited.check_sink(ListSink())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import StateError, StateUnavailable
-from cdc.job.executors import _port, _unreached, scattered_letters
+from cdc.job.executors import _find_unreached, _port, scattered_dead_letters
 from cdc.source import Context
 from cdc.spec.check import check_file
 from cdc.state.directory import StateDir
@@ -33,13 +33,13 @@ def test_a_server_that_an_executor_does_not_reach_is_named_with_the_machine(tmp_
         {"type": "mysql", "hostname": LOCAL, "port": port, "username": "u", "password": "p", "tables": "a.b"}
     )
     source = options.build(Context("p", LocalStore(tmp_path)))
-    told = _unreached(store, (source, ListSink()))
+    told = _find_unreached(store, (source, ListSink()))
     assert len(told) == 1
     assert told[0].startswith(f"the machine {socket.gethostname()} has no connection: ")
     assert str(port) in told[0]
     server.close()
     with pytest.raises(StateUnavailable, match="does not reach the driver"):
-        _unreached(ServedStore(replace(server.door, timeout_s=0.0)), ())
+        _find_unreached(ServedStore(replace(server.door, timeout_s=0.0)), ())
 
 
 @pytest.mark.parametrize("text", ["x", "-1", "70000"])
@@ -55,6 +55,6 @@ def test_a_folder_for_dead_letters_is_one_of_each_machine(tmp_path: Path, place:
     file = tmp_path / "p.yaml"
     options = f"pipeline: {{dead-letter.path: '{place}'}}\n"
     file.write_text("source: {type: values, path: rows.jsonl}\nsink: {type: values, path: x}\n" + options)
-    found = scattered_letters(check_file(str(file)).spec)
+    found = scattered_dead_letters(check_file(str(file)).spec)
     assert [text.partition(":")[0] for text in found] == told
     assert all(f"are in {place} of the machine whose task" in text for text in found)

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
-from cdc.job.first_checks import finished_earlier
+from cdc.job.first_checks import finish_earlier_runs
 from cdc.job.report import Reporter
 from cdc.job.watch import Signals
 
@@ -28,9 +28,9 @@ def test_a_stop_while_earlier_decisions_are_committed_says_so(stopping: bool, er
 
     given = (lambda: steps.append("looked"), waits, lambda: steps.append("never"))
     if ends:
-        assert not finished_earlier(given, signals, Reporter("text", out=out, err=out))
+        assert not finish_earlier_runs(given, signals, Reporter("text", out=out, err=out))
         assert "had decided was being committed; the next run finishes it" in out.getvalue()
     else:
         with pytest.raises(type(error)):
-            finished_earlier(given, signals, Reporter("text", out=out, err=out))
+            finish_earlier_runs(given, signals, Reporter("text", out=out, err=out))
     assert steps == ["looked"]

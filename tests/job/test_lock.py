@@ -13,7 +13,7 @@ import pytest
 
 from cdc.errors import StateError
 from cdc.job.lock import RunLock
-from cdc.processes import started
+from cdc.processes import start_time
 
 
 def never(seconds: float) -> None:
@@ -76,7 +76,7 @@ def test_the_java_process_is_on_record_while_it_runs(tmp_path: Path) -> None:
     lock.acquire()
     lock.name_java(os.getpid())
     assert json.loads((tmp_path / "lock").read_text()) == {
-        "driver": os.getpid(), "java": os.getpid(), "java_started": started(os.getpid()),
+        "driver": os.getpid(), "java": os.getpid(), "java_started": start_time(os.getpid()),
     }  # fmt: skip
     lock.release()
     assert json.loads((tmp_path / "lock").read_text()) == {}
@@ -84,7 +84,7 @@ def test_the_java_process_is_on_record_while_it_runs(tmp_path: Path) -> None:
 
 def test_a_killed_run_whose_java_is_gone_is_followed_at_once(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
-    since = started(process.pid)
+    since = start_time(process.pid)
     process.wait()
     left(tmp_path, driver=1, java=process.pid, java_started=since)
     acquired_and_released(RunLock(tmp_path, sleep=never))
@@ -96,7 +96,7 @@ def test_a_pid_that_was_given_to_another_process_is_not_java(tmp_path: Path, str
 
 
 def test_it_waits_until_java_is_gone(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
-    left(tmp_path, driver=1, java=stranger.pid, java_started=started(stranger.pid))
+    left(tmp_path, driver=1, java=stranger.pid, java_started=start_time(stranger.pid))
     waits: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -110,7 +110,7 @@ def test_it_waits_until_java_is_gone(tmp_path: Path, stranger: subprocess.Popen[
 
 
 def test_a_java_process_that_stays_is_named(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
-    left(tmp_path, driver=1, java=stranger.pid, java_started=started(stranger.pid))
+    left(tmp_path, driver=1, java=stranger.pid, java_started=start_time(stranger.pid))
     waits: list[float] = []
     with pytest.raises(StateError, match=rf"Java process {stranger.pid} .* is still alive .*kill -9 {stranger.pid}"):
         RunLock(tmp_path, wait_s=1.0, sleep=waits.append).acquire()

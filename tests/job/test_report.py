@@ -14,9 +14,10 @@ from typing import IO
 
 import pytest
 
-from cdc.flow.progress import BatchReport, Progress, Snapshot, TableTotals
-from cdc.flow.task import TaskResult
+from cdc.flow.finish import batch_report
+from cdc.flow.task_result import TaskResult
 from cdc.job.report import Reporter, new_counts
+from cdc.progress import BatchReport, Progress, ProgressTotals, TableTotals
 from cdc.schema import CreateTable, TableId, TableSchema, TruncateTable
 from cdc.sink import Prepared
 
@@ -30,14 +31,14 @@ def report(batch: int = 0) -> BatchReport:
         TaskResult(counts={"invalid-date-to-null shop.u.d": 2}, newest_ms=5),
         TaskResult(counts={"invalid-date-to-null shop.u.d": 1, "x": 1}, newest_ms=9),
     ]
-    return BatchReport.of(batch, prepared, changes, results, 1.5)
+    return batch_report(batch, prepared, changes, results, 1.5)
 
 
 def test_what_the_sink_counts_is_added_to_what_the_source_counts() -> None:
     prepared = [Prepared(T, 0, "a", counts={"x": 2}), Prepared(T, 1, "b", counts={"x": 1, "y": 4})]
     results = [TaskResult(counts={"x": 5})]
-    assert BatchReport.of(0, prepared, [], results, 1.5).counts == {"x": 8, "y": 4}
-    assert BatchReport.of(0, prepared, [], results, 1.5, {"y": 1, "z": 2}).counts == {"x": 8, "y": 5, "z": 2}
+    assert batch_report(0, prepared, [], results, 1.5).counts == {"x": 8, "y": 4}
+    assert batch_report(0, prepared, [], results, 1.5, {"y": 1, "z": 2}).counts == {"x": 8, "y": 5, "z": 2}
 
 
 def test_a_batch_report_sums_up_its_tasks() -> None:
@@ -47,7 +48,7 @@ def test_a_batch_report_sums_up_its_tasks() -> None:
     assert found.counts == {"invalid-date-to-null shop.u.d": 3, "x": 1}
     assert found.lag_s is not None
     assert found.lag_s > 1e9  # the newest change is of 1970
-    assert BatchReport.of(0, [], [], [TaskResult()], 0.1).lag_s is None
+    assert batch_report(0, [], [], [TaskResult()], 0.1).lag_s is None
 
 
 def test_progress_sums_up_the_batches() -> None:
@@ -56,7 +57,7 @@ def test_progress_sums_up_the_batches() -> None:
     assert progress.running == 0
     progress.end(report(0))
     progress.end(report(1))
-    now = progress.snapshot()
+    now = progress.totals()
     assert progress.running is None
     assert now.tables == {T: TableTotals(2006, 4, 2, 4), U: TableTotals(0, 0, 10, 2)}
     assert (now.rows, now.batches, now.last_batch, now.last_duration_s) == (2022, 2, 1, 1.5)
@@ -64,8 +65,8 @@ def test_progress_sums_up_the_batches() -> None:
     assert now.rate == 2022 / Progress.WINDOW_S
     assert [item.batch for item in progress.reports()] == [0, 1]
     assert list(progress.reports()) == []
-    progress.lag(77, "waiting")
-    assert (progress.snapshot().lag_bytes, progress.snapshot().note) == (77, "waiting")
+    progress.note_lag(77, "waiting")
+    assert (progress.totals().lag_bytes, progress.totals().note) == (77, "waiting")
 
 
 def test_only_what_grew_is_reported_again() -> None:
@@ -80,9 +81,9 @@ def written(log_format: str) -> tuple[str, str]:
     reporter.line("pipeline p: mysql -> duckdb", state="/state")
     reporter.line("2 dates", level="warning")
     reporter.batch(report())
-    reporter.batch(BatchReport.of(1, [], [], [], 0.1))
-    reporter.status(progress.snapshot(), None)
-    reporter.summary(progress.snapshot())
+    reporter.batch(batch_report(1, [], [], [], 0.1))
+    reporter.status(progress.totals(), None)
+    reporter.summary(progress.totals())
     return out.getvalue(), err.getvalue()
 
 
@@ -120,10 +121,10 @@ def test_every_line_of_json_is_json() -> None:
 @pytest.mark.parametrize("kind", ["text", "json"])
 def test_a_run_that_failed_before_its_first_commit_has_no_sums(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     progress, reporter = Progress(), Reporter(kind)
-    reporter.summary(progress.snapshot(), failed=True)
+    reporter.summary(progress.totals(), failed=True)
     assert capsys.readouterr() == ("", "")
     progress.end(report())
-    reporter.summary(progress.snapshot(), failed=True)
+    reporter.summary(progress.totals(), failed=True)
     assert "".join(capsys.readouterr())
 
 
@@ -142,11 +143,11 @@ def terminal(columns: int) -> Iterator[tuple[IO[str], int]]:
 def test_on_a_terminal_one_line_is_redrawn() -> None:
     with terminal(100) as (err, shown):
         reporter = Reporter("text", io.StringIO(), err)
-        reporter.status(Snapshot(), None)
+        reporter.status(ProgressTotals(), None)
         progress = Progress()
         progress.end(report())
-        progress.lag(12_000_000, "waiting for the server: refused")
-        reporter.status(progress.snapshot(), 4)
+        progress.note_lag(12_000_000, "waiting for the server: refused")
+        reporter.status(progress.totals(), 4)
         reporter.batch(report())  # said by the status line
         reporter.line("stopping")
         text = ""
@@ -163,15 +164,15 @@ def test_on_a_terminal_one_line_is_redrawn() -> None:
 def test_a_terminal_that_does_not_know_its_width_gets_a_short_line() -> None:
     with terminal(0) as (err, shown):
         progress = Progress()
-        progress.lag(1, "note " * 100)
-        Reporter("text", io.StringIO(), err).status(progress.snapshot(), None)
+        progress.note_lag(1, "note " * 100)
+        Reporter("text", io.StringIO(), err).status(progress.totals(), None)
         assert len(os.read(shown, 65_536).decode()) == 79 + len("\r\x1b[2K")
 
 
 def test_json_never_redraws() -> None:
     with terminal(80) as (err, shown):
         reporter = Reporter("json", io.StringIO(), err)
-        reporter.status(Snapshot(), None)
+        reporter.status(ProgressTotals(), None)
         reporter.line("x")
         assert os.read(shown, 65_536).decode().startswith('{"time"')
 
@@ -180,6 +181,6 @@ def test_json_never_redraws() -> None:
 def test_lines_keep_to_the_width(columns: int) -> None:
     with terminal(columns) as (err, shown):
         progress = Progress()
-        progress.lag(5_000_000, "waiting for the server: the connection broke")
-        Reporter("text", io.StringIO(), err).status(progress.snapshot(), 1)
+        progress.note_lag(5_000_000, "waiting for the server: the connection broke")
+        Reporter("text", io.StringIO(), err).status(progress.totals(), 1)
         assert len(os.read(shown, 65_536).decode().removeprefix("\r\x1b[2K")) == columns - 1

@@ -53,7 +53,7 @@ def test_a_stop_that_is_asked_for_while_it_waits_for_the_next_run_is_not_lost(
     attempts, pauses = Attempts(AWAY, AWAY), list[float]()
     spec = cdc.load("p.yaml", text=FILE + ", restart: fixed-delay}\n").spec
     asked = lambda: len(pauses) > 1  # noqa: E731 - the answer of a state directory
-    assert run_again(spec, attempts, Reporter("text"), RetryPolicy(sleep=pauses.append), asked=asked) == 0
+    assert run_again(spec, attempts, Reporter("text"), RetryPolicy(sleep=pauses.append), stop_requested=asked) == 0
     assert len(attempts.controls) == 1
     assert "stopped between two runs" in "".join(capsys.readouterr())
 

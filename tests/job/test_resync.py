@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cdc.errors import SourceError, TableUnknown
-from cdc.flow.offsets import numbered
 from cdc.job.resync import request_resync
+from cdc.offsets import numbered
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.source import Snapshots
 from cdc.spec.model import PipelineOptions, RouteRule

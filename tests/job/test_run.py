@@ -15,6 +15,7 @@ import pytest
 import yaml
 from cdc_process import TIMEOUT_S, wait_for
 from servers import source_of
+from tiers import EXHAUSTIVE
 
 from cdc_services.server import MySqlServer
 
@@ -141,7 +142,9 @@ def test_a_bounded_pipeline_runs_to_its_end_once(folder: Folder) -> None:
     assert row["row"] == {"id": 3, "note": None, "more": 9}
 
 
+@EXHAUSTIVE
 def test_what_fails_decides_the_exit_code(folder: Folder) -> None:
+    """Without Spark: `test_cli.py` has the codes, `test_error_transport.py` the errors of readers and tasks."""
     folder.write({"type": "values", "rows": ROWS, "unknown": 1})
     folder.run(expect=2)
     path = folder.path / "log.jsonl"
@@ -163,9 +166,12 @@ def test_what_fails_decides_the_exit_code(folder: Folder) -> None:
     assert "1 changes in" in folder.out
 
 
+@EXHAUSTIVE
 @pytest.mark.mysql
 def test_a_live_pipeline_stops_cleanly_and_goes_on(folder: Folder, mysql_server: MySqlServer) -> None:
-    """After a stop, after the death of Java, which is an error of the engine, and after Ctrl-C."""
+    """After a stop, after the death of Java, which is an error of the engine, and after Ctrl-C. `make test` stops runs
+    in `tests/crash/test_state_dir.py` and goes on behind a stop in `tests/serve/test_serve.py`; the death of Java is in
+    `test_watch.py`."""
     database = mysql_server.new_database("run")
     mysql_server.execute("CREATE TABLE t (id INT PRIMARY KEY)", database=database)
     folder.write(source_of(mysql_server, rf"{database}.\.*", **{"scan.startup.mode": "latest-offset"}))

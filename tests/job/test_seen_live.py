@@ -74,6 +74,7 @@ def environment(pid: int) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.mysql
+@pytest.mark.timeout(900)
 def test_the_bars_of_a_copy_move_and_nobody_inherits_the_password(mysql_server: MySqlServer, tmp_path: Path) -> None:
     database = mysql_server.new_database("bars")
     mysql_server.execute(

@@ -90,3 +90,11 @@ def test_a_thread_that_fails_in_any_way_lets_the_runs_go_on(tmp_path: Path) -> N
     assert told == [
         "warning: what stream readers share is not loaded, each loads it by itself: TypeError: cannot pickle it"
     ]
+
+
+def test_what_all_runs_wait_for_is_said_once_and_not_by_each(tmp_path: Path) -> None:
+    told = list[str]()
+    shared = SharedSpark(tmp_path, "local[1]", (), lambda text, level: told.append(f"{level}: {text}"), say_every_s=60)
+    for _ in range(3):
+        shared.say_waiting("runs wait")
+    assert told == ["info: runs wait"]

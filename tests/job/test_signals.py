@@ -186,16 +186,10 @@ def test_while_it_starts(tmp_path: Path, terminals: list[Terminal], stops: tuple
     _goes_on(tmp_path, terminals)
 
 
-@pytest.mark.parametrize(
-    "moments",
-    [["in the first batch"], pytest.param(["while Java starts", "in the first batch"], marks=EXHAUSTIVE)],
-    ids=len,
-)
-def test_several_sinks_end_with_their_running_batches(
-    tmp_path: Path, terminals: list[Terminal], moments: list[str]
-) -> None:
+@EXHAUSTIVE
+def test_several_sinks_end_with_their_running_batches(tmp_path: Path, terminals: list[Terminal]) -> None:
     sinks = [_values(tmp_path, name, name=name) for name in ("one", "two")]
-    for moment in moments:
+    for moment in ("while Java starts", "in the first batch"):
         terminals.append(Terminal(tmp_path, held=_held(moment), sink=sinks))
         terminals[-1].says("it is there")
         terminals[-1].ctrl_c()

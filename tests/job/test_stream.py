@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import socket
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +17,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from cdc.errors import EngineError, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import BATCH_KEY, source_offset
-from cdc.flow.task import PrepareTask, TaskResult
+from cdc.flow.task import PrepareTask
+from cdc.flow.task_result import TaskResult
 from cdc.job.error_transport import CrossingError, recover
 from cdc.job.spark.alike import installed
 from cdc.job.stream import SealedParts, SplitPartition, StreamParts, StreamReader, TaskParts, data_source
+from cdc.offsets import BATCH_KEY, source_offset
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset
 from cdc.state.directory import StateDir
@@ -113,6 +117,46 @@ def test_after_a_stop_request_no_batch_is_planned(tmp_path: Path) -> None:
     assert state.stop_confirmed()
 
 
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [("BrokenPipeError", False), ("ConnectionResetError", False), ("OSError", True), ("ValueError", True)],
+)
+def test_an_answer_that_a_stop_cut_off_leaves_no_traceback_in_the_terminal(error: str, shown: bool) -> None:
+    """Spark's runner of readers writes to the closed connection once more after `stop`, and ends with what that met."""
+    program = f"""
+from cdc.job.stream import SealedParts, StreamParts, StreamReader
+from cdc.source import Limits
+from cdc.testing import ListSource
+StreamReader(SealedParts(StreamParts(ListSource(()), None, Limits(1, 1), 1, None))).stop()
+raise {error}("of the runner")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert ("of the runner" in ended.stderr) is shown
+    assert shown or not ended.stderr
+
+
+@pytest.mark.parametrize("label", ["shop", ""])
+def test_lines_of_a_process_that_pipelines_share_name_the_pipeline(label: str) -> None:
+    program = f"""
+import logging, pickle, warnings
+from cdc.job.stream import SealedParts, StreamParts
+for _ in range(2):
+    pickle.loads(pickle.dumps(SealedParts(StreamParts(None, None, None, 1, None, {label!r})))).plan
+logging.getLogger("connectors.mysql").info("not worth a look")
+logging.getLogger("connectors.mysql").warning("no answer: \\x1b[2J%s", "tried again")
+warnings.warn("is old")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    first, *more = ended.stderr.splitlines()
+    if label:
+        assert re.fullmatch(r"\d\d:\d\d:\d\d warning: shop: no answer: \\x1b\[2Jtried again", first)
+        assert re.fullmatch(r"\d\d:\d\d:\d\d warning: shop: .*UserWarning: is old", more[0])
+    else:
+        assert first == "no answer: \x1b[2Jtried again"
+
+
 def test_a_stop_before_the_first_batch_leaves_an_empty_one(tmp_path: Path) -> None:
     """Spark logs what it is told then as the end of batch 0, and could not start again from the initial offset."""
     stream = reader(tmp_path, ListSource(ITEMS))
@@ -161,14 +205,14 @@ def test_only_its_own_partitions_are_read(tmp_path: Path) -> None:
 def test_errors_cross_as_what_they_are(tmp_path: Path) -> None:
     class Refusing(ListSource):
         def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-            raise UnsupportedChange("an incident", where="binlog.000001:4", hint="start anew")
+            raise UnsupportedChange("an incident", where="binlog.000001:4", hint="start over")
 
     stream = reader(tmp_path, Refusing(ITEMS))
     with pytest.raises(CrossingError) as crossed:
         stream.latestOffset({"item": 0, BATCH_KEY: 0}, ALL)
     found = recover(RuntimeError(f"Spark says: {crossed.value} and more"))
     assert isinstance(found, UnsupportedChange)
-    assert (found.message, found.where, found.hint) == ("an incident", "binlog.000001:4", "start anew")
+    assert (found.message, found.where, found.hint) == ("an incident", "binlog.000001:4", "start over")
     assert isinstance(found, SourceError)
 
 

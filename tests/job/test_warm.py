@@ -11,7 +11,7 @@ from cdc.repeating import repeatedly
 
 
 def test_workers_that_take_long_are_told_until_they_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "_SAY_EVERY_S", 0.01)
+    monkeypatch.setattr(query, "SAY_EVERY_S", 0.01)
     told: list[str] = []
     often, read = threading.Event(), threading.Event()
 
@@ -27,7 +27,7 @@ def test_workers_that_take_long_are_told_until_they_are_ready(monkeypatch: pytes
 
 
 def test_workers_that_are_ready_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "_SAY_EVERY_S", 3600.0)
+    monkeypatch.setattr(query, "SAY_EVERY_S", 3600.0)
     told: list[str] = []
     query._warm(lambda: None, lambda: None, told.append)
     assert told == []

@@ -16,12 +16,13 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
 from cdc.errors import CommitUnknown, EngineError, SourceError, SourceUnavailable, WorkerLost
-from cdc.flow.progress import Progress
+from cdc.job import long_steps
 from cdc.job.copying import Copying
 from cdc.job.error_transport import CrossingError
 from cdc.job.monitor import Monitor
 from cdc.job.report import Reporter
 from cdc.job.watch import QueryStart, Signals, Watch
+from cdc.progress import Progress
 from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
@@ -101,6 +102,20 @@ def test_what_an_executor_waits_for_is_said(tmp_path: Path) -> None:
     run = Run(tmp_path, ListedQuery(lambda: Waits(run.state.sink).note("Kafka k:1: no answer"), nothing))
     run.watch.until_end()
     assert run.err.getvalue().count("warning: Kafka k:1: no answer") == 1
+
+
+def test_what_takes_long_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_steps, "FIRST_S", 0.0)
+    monkeypatch.setattr(long_steps, "LONGEST_S", 0.0)
+
+    def begun() -> None:
+        run.progress.begin(3)
+        run.progress.step = "reads and writes rows"
+
+    run = Run(tmp_path, ListedQuery(nothing, nothing, begun, nothing, nothing))
+    run.watch.until_end()
+    assert "the stream reader starts, and looks for what the first batch holds: 0 s so far" in run.err.getvalue()
+    assert "batch 3 reads and writes rows: 0 s so far" in run.err.getvalue()
 
 
 def test_a_stop_waits_for_the_stream_reader(tmp_path: Path) -> None:
@@ -264,7 +279,7 @@ def test_lag_and_notes_of_the_source_are_shown_once(tmp_path: Path) -> None:
     query.lastProgress = {"sources": [{"latestOffset": lag(7, "waiting for the server")}]}
     run = Run(tmp_path, query)
     run.watch.until_end()
-    assert run.progress.snapshot().lag_bytes == 7
+    assert run.progress.totals().lag_bytes == 7
     assert run.err.getvalue().count("warning: waiting for the server") == 1
     query.lastProgress = {"sources": []}
     run.watch.report()

@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 
 from cdc.cli import app
 from cdc.errors import CdcError, EngineError, NotNow, PipelineUnknown, StateError
-from cdc.processes import started
-from cdc.serve.client import Served, forget, served
+from cdc.processes import start_time
+from cdc.serve.client import Served, find_server, forget
 from cdc.state.directory import StateDir
 from cdc.state.store import LocalStore
 
@@ -115,7 +115,7 @@ def test_the_word_of_a_server_is_for_its_user_alone_and_none_is_believed_that_is
     api: type[Api], tmp_path: Path
 ) -> None:
     assert (tmp_path / "serve.json").stat().st_mode & 0o077 == 0
-    found = served(tmp_path)
+    found = find_server(tmp_path)
     assert found is not None
     assert "sixteen" not in repr(found)
     forget(tmp_path)
@@ -195,14 +195,14 @@ def test_a_pipeline_comes_from_standard_input() -> None:
 
 
 def test_a_process_that_has_the_number_of_a_server_that_is_gone_is_no_server(tmp_path: Path) -> None:
-    server = Served("http://127.0.0.1:9/", os.getpid(), started=started(os.getpid()))
+    server = Served("http://127.0.0.1:9/", os.getpid(), started=start_time(os.getpid()))
     server.write(tmp_path)
-    assert served(tmp_path) == server
+    assert find_server(tmp_path) == server
     replace(server, started="12345").write(tmp_path)
-    assert served(tmp_path) is None
+    assert find_server(tmp_path) is None
     LocalStore(tmp_path).write_json("serve.json", {"url": "x"})
     with pytest.raises(StateError, match="cannot be read"):
-        served(tmp_path)
+        find_server(tmp_path)
 
 
 def test_all_sinks_are_asked_to_stop_before_the_end_of_any_is_waited_for(

@@ -132,7 +132,7 @@ def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
 
 def test_runs_and_the_wish_to_hold_are_kept_and_bounded(tmp_path: Path) -> None:
     error = ErrorView("SinkError", "no", "t", "look", 5.0, False)
-    history = RunHistory(tmp_path, kept=3)
+    history = RunHistory(tmp_path, most=3)
     for number in range(5):
         history.add(RunView(float(number), number + 0.5, "failed", "start", rows=number, error=error))
     history.set_stopped(True)
@@ -154,6 +154,8 @@ def test_a_log_is_kept_in_two_files_of_bounded_size(tmp_path: Path) -> None:
     assert [line.message for line in worrying] == ["bad"]
     assert [line.message for line in log.last(3)] == ["said", "half a line", "bad"]
     log.close()
+    assert log.write("a thread of the run that ends later\n") > 0
+    assert [line.message for line in log.last(1)] == ["bad"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.log", "run.log.1"]
     assert all(path.stat().st_size <= 1_000 for path in tmp_path.iterdir())
     kept = read_log(tmp_path, 100)

@@ -44,8 +44,9 @@ class Control:
     def put(self, name: str, state: Any, attention: str = "") -> None:
         error = ErrorView("SinkError", "the disk is full", "x.duckdb", "free some space", 1.0, False)
         self.views[name] = PipelineView(
-            name, f"{name}.yaml", "values", "values", state, "", last_error=error, attention=attention
-        )
+            name, f"{name}.yaml", "values", "values", state, "", last_error=None if state == "invalid" else error,
+            attention=attention, file_errors=("wrong.yaml:1:1: sink: is missing", "...") if state == "invalid" else (),
+        )  # fmt: skip
 
     def pipelines(self) -> list[PipelineView]:
         return list(self.views.values())
@@ -72,6 +73,10 @@ def test_files_and_the_server_have_targets_of_their_own_and_an_invalid_file_is_t
         notifying.look(10.0)
     notifying._notifier.close(60)
     assert warned == []
+    assert (
+        "SpecError: wrong.yaml:1:1: sink: is missing (and 1 more) (next step: correct"
+        in ((tmp_path / "all").read_text().splitlines()[0])
+    )
     assert told(tmp_path, "own") == [("a", "failing")]
     assert told(tmp_path, "all") == [
         ("wrong", "failing"), ("a", "failing"), ("b", "failing"), ("a", "recovered"), ("b", "recovered"),

@@ -21,7 +21,7 @@ import yaml
 from cdc_process import TIMEOUT_S, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 
-from cdc.serve.client import Served, served
+from cdc.serve.client import Served, find_server
 from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -68,7 +68,7 @@ class Serving:
 
     @property
     def api(self) -> Served:
-        found = served(self.root)
+        found = find_server(self.root)
         assert found is not None
         return found
 
@@ -122,7 +122,7 @@ def serving(tmp_path: Path, mysql_server: MySqlServer, database: str) -> Iterato
 
 
 def test_three_pipelines_and_what_is_told_of_them(serving: Serving, mysql_server: MySqlServer, database: str) -> None:
-    serving.wait("the server's word", lambda: served(serving.root))
+    serving.wait("the server's word", lambda: find_server(serving.root))
     serving.wait("the copy", lambda: serving.rows("live") == serving.rows("timed") == 1)
     failing = serving.wait("the failure", lambda: (found := serving.one("failing"))["state"] == "failed" and found)
     assert failing["last_error"]["type"] == "SourceUnavailable"
@@ -153,7 +153,7 @@ def test_three_pipelines_and_what_is_told_of_them(serving: Serving, mysql_server
     assert mysql_server.password not in serving.page("api/v1/pipelines/live") + serving.log
 
     assert serving.end() == 0
-    assert served(serving.root) is None
+    assert find_server(serving.root) is None
 
 
 def check_pause(serving: Serving, mysql_server: MySqlServer, database: str) -> None:

@@ -252,6 +252,15 @@ def test_a_savepoint_that_is_refused_ends_no_run(folder: Folder) -> None:
     assert kept.interrupted == 1
 
 
+@pytest.mark.parametrize("ask", [Server.pause, Server.resume, Server.resync])
+def test_what_is_asked_of_a_table_before_the_first_run_comes_too_early(folder: Folder, ask: Callable[..., Any]) -> None:
+    """An answer of its own: neither source, sink nor state has failed."""
+    folder.write("a.yaml", SOUND)
+    folder.kept("a")
+    with pytest.raises(NotNow, match="here yet"):
+        ask(folder.server, "a", "shop.orders")
+
+
 def test_two_servers_do_not_keep_one_folder(folder: Folder) -> None:
     lock = RunLock(folder.folder / ".cdc")
     lock.acquire()

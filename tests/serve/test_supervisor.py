@@ -217,7 +217,7 @@ def test_after_a_restart_a_source_that_was_read_to_its_end_is_not_read_again_unl
 
 def test_a_run_that_a_killed_server_leaves_is_in_the_history(kept: Kept) -> None:
     history = RunHistory(kept.folder / "state")
-    history.begun(RunView(1_000.0, None, None, "start"))
+    history.record_start(RunView(1_000.0, None, None, "start"))
     (kept.folder / "state" / "status.json").write_text("{}")
     os.utime(kept.folder / "state" / "status.json", (1_500.0, 1_500.0))
     supervisor = kept.keep()
@@ -290,8 +290,8 @@ def test_a_source_with_an_end_is_finished(kept: Kept) -> None:
     ("hint", "told"),
     [
         (
-            "take the edit back, or start anew with another --state-dir",
-            "take the edit back, or start anew with another pipeline.name (its state is in a folder of that name)",
+            "take the edit back, or start over with another --state-dir",
+            "take the edit back, or start over with another pipeline.name (its state is in a folder of that name)",
         ),
         ("choose another --state-dir", "choose another --state-root of `cdc serve`"),
         ("give the --state-dir that the pipeline runs with", "it has none until a run has committed its first batch"),
@@ -467,7 +467,7 @@ def test_what_nobody_foresaw_around_a_run_is_a_failure_and_a_start_mends_it(
 ) -> None:
     supervisor = kept.keep()
     kept.begun()
-    monkeypatch.setattr(Supervisor, "_over", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(Supervisor, "_end_run", lambda *arguments: 1 / 0)
     kept.runs.ends.put(None)
     wait_for("the failure", lambda: supervisor.view().state == "failed")
     assert "division by zero" in str(supervisor.view().last_error)

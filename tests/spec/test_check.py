@@ -12,7 +12,7 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.options import Field, SecretStr, SinkOptions
 from cdc.schema import TableId
 from cdc.spec.check import check, check_file
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.spec.model import Checked
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.mysql.options import BinlogFilesSourceOptions, MySqlSourceOptions
@@ -159,20 +159,20 @@ def test_flink_only_options_are_accepted_with_a_warning_that_names_ours() -> Non
 def test_a_flink_file_without_behavior_is_lenient_as_there() -> None:
     found = checked(SOURCE + SINK)
     assert found.warnings == ()
-    assert compiled(found.spec).policy == Policy(Behavior.LENIENT)
-    assert compiled(found.spec).coercion.lost == "null"
+    assert compile_spec(found.spec).policy == Policy(Behavior.LENIENT)
+    assert compile_spec(found.spec).coercion.lost == "null"
 
 
 def test_behavior_filters_and_routes_of_a_file_are_what_the_engine_goes_by() -> None:
     text = SOURCE + SINK + "  include.schema.changes: [Column, truncate.table]\n  exclude.schema.changes: []\n"
     rest = "pipeline:\n  schema.change.behavior: EVOLVE\n  route-mode: FIRST_MATCH\n  local-time-zone: GMT+08:00\n"
     rest += "route:\n- {source-table: shop.orders, sink-table: a.b}\n- {source-table: shop.orders, sink-table: a.c}\n"
-    middle = compiled(checked(text + rest).spec)
+    middle = compile_spec(checked(text + rest).spec)
     assert middle.policy == Policy(Behavior.EVOLVE, ("column", "truncate.table"), ())
     assert middle.routes(TableId("shop", "orders")) == (TableId("a", "b"),)
     assert (middle.coercion.lost, middle.coercion.zone) == ("fail", "+08:00")
     rest = rest.replace("route-mode", "schema.change.lost-values: null\n  route-mode")
-    assert compiled(checked(text + rest).spec).coercion.lost == "null"
+    assert compile_spec(checked(text + rest).spec).coercion.lost == "null"
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import SpecError
-from cdc.planning import check_patterns
 from cdc.schema import TableId
 from cdc.spec.check import check
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.spec.model import Checked
+from cdc.table_checks import check_patterns
 
 MYSQL = "{type: mysql, hostname: 127.0.0.1, username: u, password: p, tables: 'TABLES'MORE}"
 KAFKA = "{type: kafka, properties.bootstrap.servers: 'h:1', topics: aMORE}"
@@ -113,7 +113,7 @@ pipeline: {unmatched-patterns: HOW}
 def test_what_matches_no_table_is_refused_with_its_place() -> None:
     spec = read(more=", scan.snapshot.filters: {crm.itens: a > 1}", rest=RULES.replace("HOW", "FAIL")).spec
     with pytest.raises(SpecError) as caught:
-        check_patterns(spec, compiled(spec).routes, THERE, complete=True)
+        check_patterns(spec, compile_spec(spec).routes, THERE, complete=True)
     assert [(each.line, each.path, each.message) for each in caught.value.problems] == [
         (1, "source.scan.snapshot.filters", "no table matches `crm.itens`"),
         (4, "route[0].source-table", "no table matches `crm.user`"),
@@ -125,17 +125,17 @@ def test_what_matches_no_table_is_refused_with_its_place() -> None:
 @pytest.mark.parametrize(("how", "complete"), [("warn", True), ("fail", False)])
 def test_it_is_let_be_by_option_and_where_the_source_does_not_know_all_tables(how: str, complete: bool) -> None:
     spec = read(rest=RULES.replace("HOW", how)).spec
-    told = check_patterns(spec, compiled(spec).routes, THERE, complete=complete)
+    told = check_patterns(spec, compile_spec(spec).routes, THERE, complete=complete)
     assert [each.path for each in told] == ["route[0].source-table", "transform[1].source-table"]
 
 
 def test_patterns_of_runs_before_are_not_refused_when_their_tables_are_gone() -> None:
     spec = read(rest=RULES.replace("HOW", "fail")).spec
     known = [each.name for each in spec.patterns]
-    assert check_patterns(spec, compiled(spec).routes, [], complete=True, known=known) == []
+    assert check_patterns(spec, compile_spec(spec).routes, [], complete=True, known=known) == []
     others = [name for name in known if not name.endswith("crm.user")]
     with pytest.raises(SpecError, match=r"no table matches `crm\.user`"):
-        check_patterns(spec, compiled(spec).routes, THERE, complete=True, known=others)
+        check_patterns(spec, compile_spec(spec).routes, THERE, complete=True, known=others)
 
 
 def test_a_pattern_of_the_sink_is_compared_with_tables_behind_routes() -> None:
@@ -143,5 +143,5 @@ def test_a_pattern_of_the_sink_is_compared_with_tables_behind_routes() -> None:
     routes = "route: [{source-table: crm.users, sink-table: ods.users}]\n"
     spec = read(sink=sink, rest=routes).spec
     with pytest.raises(SpecError) as caught:
-        check_patterns(spec, compiled(spec).routes, THERE, complete=True)
+        check_patterns(spec, compile_spec(spec).routes, THERE, complete=True)
     assert [each.message for each in caught.value.problems] == ["no table matches `crm.users`"]

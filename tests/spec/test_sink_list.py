@@ -7,7 +7,7 @@ import pytest
 from cdc.errors import SpecError
 from cdc.schema import TableId
 from cdc.spec.check import check
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.spec.model import Checked
 
 ORDERS, LINES = TableId("shop", "orders"), TableId("shop", "lines")
@@ -29,15 +29,15 @@ def test_each_has_its_own_route_and_behavior_and_the_rest_of_the_file() -> None:
     found = checked(duck("a", "a.db"), duck("b", "b.db", f"schema.change.behavior: lenient, {ROUTE}"))
     first, second = found.specs
     assert [spec.label for spec in found.specs] == ["p/a", "p/b"]
-    assert [compiled(spec).policy.behavior.value for spec in found.specs] == ["evolve", "lenient"]
-    assert compiled(first).routes(ORDERS) == (ORDERS,)
-    assert compiled(second).routes(ORDERS) == (TableId("ods", "orders"),)
+    assert [compile_spec(spec).policy.behavior.value for spec in found.specs] == ["evolve", "lenient"]
+    assert compile_spec(first).routes(ORDERS) == (ORDERS,)
+    assert compile_spec(second).routes(ORDERS) == (TableId("ods", "orders"),)
     assert found.with_sink("b").spec == second
 
 
 def test_each_has_its_own_word_on_rows_that_are_there_and_on_values_that_get_lost() -> None:
     own = "existing-rows: replace, schema.change.lost-values: 'null'"
-    first, second = (compiled(spec) for spec in checked(duck("a", "a.db"), duck("b", "b.db", own)).specs)
+    first, second = (compile_spec(spec) for spec in checked(duck("a", "a.db"), duck("b", "b.db", own)).specs)
     assert [each.existing_rows.value for each in (first, second)] == ["upsert", "replace"]
     assert [each.coercion.lost for each in (first, second)] == ["fail", "null"]
     with pytest.raises(SpecError, match=r"4:\d+: sink\[1\]\.existing-rows: "):
@@ -90,7 +90,7 @@ def test_one_cluster_may_have_indexes_of_two_sinks() -> None:
 
 def test_tables_that_two_sinks_would_write_are_refused_once_they_are_known() -> None:
     first, _ = checked(duck("a", "a.db"), duck("b", "a.db", ROUTE)).specs
-    routes = compiled(first).routes
+    routes = compile_spec(first).routes
     routes.check([ORDERS])
     with pytest.raises(SpecError, match=r"shop\.lines would be written by the sink b too"):
         routes.check([LINES, ORDERS])

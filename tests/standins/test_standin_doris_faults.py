@@ -1,4 +1,7 @@
-"""What the stand-in keeps over kill -9, and the faults that tests arm in it."""
+"""What the stand-in keeps over kill -9, and the faults that tests arm in it.
+
+For the exhaustive tier, as nothing of it is the product's: tests of the load sinks meet these faults in `make test`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from cdc_process import wait_for
 from doris_servers import ONE_REPLICA, DorisServer, own_doris
 from tiers import one_in
 
-pytestmark = pytest.mark.slow  # each test has a stand-in of its own
+pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]  # each test has a stand-in of its own
 
 _CUT = (http.client.RemoteDisconnected, ConnectionError)
 

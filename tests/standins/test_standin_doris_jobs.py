@@ -1,4 +1,7 @@
-"""Heavy schema changes: jobs that wait for older transactions, loads that go on meanwhile, and the deadlock."""
+"""Heavy schema changes: jobs that wait for older transactions, loads that go on meanwhile, and the deadlock.
+
+For the exhaustive tier, as nothing of it is the product's: the sinks' own statements are carried out in `make test`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from doris_servers import ONE_REPLICA, DorisServer
 
-pytestmark = pytest.mark.slow  # a stand-in at work
+pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]  # a stand-in at work
 
 _WAIT_S = 300
 

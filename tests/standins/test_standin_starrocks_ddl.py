@@ -1,4 +1,7 @@
-"""The MySQL port: what CREATE and ALTER refuse, and how; schema-change jobs, what the catalog shows, users."""
+"""The MySQL port: what CREATE and ALTER refuse, and how; schema-change jobs, what the catalog shows, users.
+
+For the exhaustive tier, as nothing of it is the product's: the sinks' own statements are carried out in `make test`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import pymysql
 import pytest
 from starrocks_servers import StarRocksServer
 
-pytestmark = pytest.mark.slow  # hundreds of statements
+pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]  # hundreds of statements
 KEYED = (
     "CREATE TABLE {}.t (id INT NOT NULL, k VARCHAR(5) NOT NULL, v INT, s VARCHAR(5) DEFAULT 'x', "
     "de DECIMAL(8,2), j JSON, n INT NOT NULL DEFAULT '1') PRIMARY KEY(id, k)"

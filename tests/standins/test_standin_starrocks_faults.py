@@ -1,4 +1,7 @@
-"""What survives and what does not: kills, lost answers, closed ports, time that passes. Only a stand-in can do this."""
+"""What survives and what does not: kills, lost answers, closed ports, time that passes. Only a stand-in can do this.
+
+For the exhaustive tier, as nothing of it is the product's: tests of the load sinks meet these faults in `make test`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from starrocks_servers import StarRocksServer, own_starrocks
 
 from cdc_standins import StandIn
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]
 COMMA = {"column_separator": ","}
 LOST = (http.client.HTTPException, ConnectionError)
 _names = itertools.count(1)

@@ -20,7 +20,7 @@ def test_threads_that_share_the_object_leave_whole_lines(tmp_path: Path, monkeyp
     lines = AppendLog(tmp_path / "x.jsonl", "lines")
     lines.append({"n": 0})
     reading, read = threading.Event(), threading.Event()
-    parsed = AppendLog._parsed
+    parsed = AppendLog._parse
 
     def slow(self: AppendLog, line: bytes, number: int) -> dict[str, object]:
         found = parsed(self, line, number)
@@ -29,7 +29,7 @@ def test_threads_that_share_the_object_leave_whole_lines(tmp_path: Path, monkeyp
             read.wait(1.0)
         return found
 
-    monkeypatch.setattr(AppendLog, "_parsed", slow)
+    monkeypatch.setattr(AppendLog, "_parse", slow)
     AppendLog(lines.path, "lines").append({"n": 1})
     status = threading.Thread(target=lambda: len(lines), name="status")
     status.start()

@@ -13,7 +13,7 @@ from obstore.exceptions import GenericError
 from cdc.errors import StateError, StateUnavailable
 from cdc.retry import RetryPolicy
 from cdc.state.remote.bucket import Bucket, refusal
-from cdc.state.remote.run import held
+from cdc.state.remote.run import hold_working_copy
 from cdc.state.remote.store import store_at
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ def test_an_object_is_put_once_and_replaced_only_where_it_is_known(s3: S3Server)
     found = bucket.get_tagged("log/1")
     assert found is not None
     assert found[0] == b"a"
-    tag = bucket.put_over("log/1", b"c", found[1])
+    tag = bucket.put_if_match("log/1", b"c", found[1])
     assert tag is not None
-    assert bucket.put_over("log/1", b"d", found[1]) is None
-    assert bucket.put_over("log/1", b"d", tag) is not None
+    assert bucket.put_if_match("log/1", b"d", found[1]) is None
+    assert bucket.put_if_match("log/1", b"d", tag) is not None
     assert bucket.get("log/1") == b"d"
     assert bucket.get("log/2") is None
-    assert bucket.put_over("log/2", b"d", tag) is None
+    assert bucket.put_if_match("log/2", b"d", tag) is None
 
 
 def test_objects_are_listed_downloaded_and_removed(s3: S3Server, tmp_path: Path) -> None:
@@ -62,14 +62,14 @@ def test_what_is_not_there_need_not_be_removed_from_a_store_that_minds(tmp_path:
 def test_a_state_is_continued_in_another_folder(s3: S3Server, tmp_path: Path) -> None:
     url = f"{s3.new_bucket()}/shop"
     for number, folder in enumerate("abc"):
-        with held(url, tmp_path / folder, ONCE):
+        with hold_working_copy(url, tmp_path / folder, ONCE):
             log = store_at(tmp_path / folder).within("source").log("l", "log")
             assert log.append({"n": number}) == number + 1
 
 
 def test_a_missing_bucket_is_named(s3: S3Server, tmp_path: Path) -> None:
     told = r"^s3://no-such-bucket/p: there is no such bucket \(create it"
-    with pytest.raises(StateError, match=told), held("s3://no-such-bucket/p", tmp_path, RetryPolicy()):
+    with pytest.raises(StateError, match=told), hold_working_copy("s3://no-such-bucket/p", tmp_path, RetryPolicy()):
         pytest.fail("it began")
 
 

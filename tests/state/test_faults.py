@@ -9,18 +9,18 @@ import sys
 
 import pytest
 
-from cdc.faults import POINTS, reached
+from cdc.faults import POINTS, crash_point
 
 
 def exit_code(wanted: str, point: str, batch: int) -> int:
-    program = f"from cdc.faults import reached; reached({point!r}, {batch})"
+    program = f"from cdc.faults import crash_point; crash_point({point!r}, {batch})"
     return subprocess.run([sys.executable, "-c", program], env={**os.environ, "CDC_CRASH_AT": wanted}).returncode
 
 
 def test_nothing_happens_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CDC_CRASH_AT", raising=False)
     for point in POINTS:
-        reached(point, 0)
+        crash_point(point, 0)
 
 
 def test_only_the_point_and_batch_asked_for_kill() -> None:

@@ -26,7 +26,7 @@ from cdc.retry import RetryPolicy
 from cdc.state.remote import hdfs as hdfs_module
 from cdc.state.remote.hdfs import HdfsBucket, refusal
 from cdc.state.remote.lease import Lease, holder, of_this_process
-from cdc.state.remote.run import held
+from cdc.state.remote.run import hold_working_copy
 from cdc.state.remote.store import RemoteStore, store_at, writer_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
 @pytest.fixture
 def imitated() -> Iterator[ImitatedHdfs]:
     found = ImitatedHdfs()
-    with patch.object(hdfs_module, "_opened", lambda cluster, process: found):
+    with patch.object(hdfs_module, "_open_client", lambda cluster, process: found):
         yield found
 
 
@@ -70,10 +70,10 @@ def test_a_file_is_put_once_and_the_lease_only_over_the_version_that_is_known(ur
     assert not bucket.put_new("lock", b"b")
     found = bucket.get_tagged("lock")
     assert found is not None
-    tag = bucket.put_over("lock", b"c", found[1])
+    tag = bucket.put_if_match("lock", b"c", found[1])
     assert tag is not None
-    assert bucket.put_over("lock", b"d", found[1]) is None
-    assert bucket.put_over("lock", b"d", tag) is not None
+    assert bucket.put_if_match("lock", b"d", found[1]) is None
+    assert bucket.put_if_match("lock", b"d", tag) is not None
     assert bucket.get("lock") == b"d"
     assert len(bucket.names("lock")) == 1
     assert bucket.names("new") == [], "what was refused is no use to anybody"
@@ -108,7 +108,7 @@ def test_of_many_that_put_the_same_name_one_does(url: str) -> None:
             data = str(number).encode()
             if name == "over":
                 assert tag is not None
-                done.append(buckets[number].put_over("lock", data, tag) is not None)
+                done.append(buckets[number].put_if_match("lock", data, tag) is not None)
             else:
                 done.append(buckets[number].put_new(name, data))
 
@@ -136,13 +136,16 @@ def test_who_slept_while_its_version_went_does_not_get_the_lease_back(url: str) 
 
 
 def test_the_second_of_two_runs_is_refused_and_the_next_goes_on_where_the_first_ended(url: str, tmp_path: Path) -> None:
-    with held(url, tmp_path / "a", ONCE, ttl_s=3.0):
+    with hold_working_copy(url, tmp_path / "a", ONCE, ttl_s=3.0):
         log = store_at(tmp_path / "a").within("source").log("l", "log")
         log.append({"n": 1})
-        with pytest.raises(StateError, match="is using this state"), held(url, tmp_path / "b", ONCE, ttl_s=3.0):
+        with (
+            pytest.raises(StateError, match="is using this state"),
+            hold_working_copy(url, tmp_path / "b", ONCE, ttl_s=3.0),
+        ):
             pytest.fail("both run")
         log.append({"n": 2})
-    with held(url, tmp_path / "c", ONCE):
+    with hold_working_copy(url, tmp_path / "c", ONCE):
         assert list(store_at(tmp_path / "c").within("source").log("l", "log").items()) == [{"n": 1}, {"n": 2}]
 
 
@@ -156,13 +159,13 @@ def test_a_rename_whose_answer_is_lost_counts_once(imitated: ImitatedHdfs, tmp_p
             raise OSError("RPC listener disconnected")
 
     patient = RetryPolicy(timeout_s=60.0, sleep=lambda seconds: None)
-    with held(url, tmp_path / "a", patient):
+    with hold_working_copy(url, tmp_path / "a", patient):
         log = store_at(tmp_path / "a").log("l", "log")
         with patch.object(imitated, "rename", rename):
             log.append({"n": 1})
         assert left == []
         log.append({"n": 2})
-    with held(url, tmp_path / "b", ONCE):
+    with hold_working_copy(url, tmp_path / "b", ONCE):
         assert list(store_at(tmp_path / "b").log("l", "log").items()) == [{"n": 1}, {"n": 2}]
 
 
@@ -283,7 +286,7 @@ def test_a_run_goes_on_once_the_name_node_is_back(tmp_path: Path) -> None:
     told: list[str] = []
     with hdfs_server(tmp_path / "hdfs") as server:
         url = f"{server.url}/cdc/shop"
-        with held(url, tmp_path / "a", RetryPolicy(timeout_s=120.0), ttl_s=15.0):
+        with hold_working_copy(url, tmp_path / "a", RetryPolicy(timeout_s=120.0), ttl_s=15.0):
             store = store_at(tmp_path / "a")
             assert isinstance(store, RemoteStore)
             bucket = writer_of(store).bucket
@@ -298,7 +301,7 @@ def test_a_run_goes_on_once_the_name_node_is_back(tmp_path: Path) -> None:
                 mending()
                 thread.join(120)
                 wait_for("a lease of ours", lambda: _held(store))
-        with held(url, tmp_path / "b", RetryPolicy(timeout_s=120.0)):
+        with hold_working_copy(url, tmp_path / "b", RetryPolicy(timeout_s=120.0)):
             assert store_at(tmp_path / "b").names() == ["0.json", "1.json", "2.json"]
 
 

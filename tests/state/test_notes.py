@@ -11,7 +11,7 @@ import pytest
 from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
 from cdc.state.notes import Notes
-from cdc.state.remote.run import held
+from cdc.state.remote.run import hold_working_copy
 from cdc.state.remote.store import store_at
 from cdc.state.served.server import StateServer
 from cdc.state.served.store import ServedStore
@@ -24,7 +24,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "folder":
         yield LocalStore(tmp_path)
     elif request.param == "object store":
-        with held(f"memory:///{secrets.token_hex(8)}", tmp_path, RetryPolicy(timeout_s=0.0)):
+        with hold_working_copy(f"memory:///{secrets.token_hex(8)}", tmp_path, RetryPolicy(timeout_s=0.0)):
             yield store_at(tmp_path)
     else:
         state = StateDir(tmp_path)
@@ -57,8 +57,8 @@ def test_what_was_decided_is_never_handed_to_an_abort(store: Store) -> None:
     notes = Notes(store.within("notes"))
     name = noted(notes, 3, "a", "b", attempt=2)
     noted(notes, 3, "b", "left", attempt=1)  # an attempt that lost: it had one name of the one that won
-    notes.decided(3, [name])
-    notes.decided(3, [name])
+    notes.forget_decided(3, [name])
+    notes.forget_decided(3, [name])
     assert notes.undecided(4, committed=2).values == ()
     assert notes.undecided(4, committed=3).values == ("left",)
 
@@ -69,12 +69,12 @@ def test_many_notes_keep_their_order_and_go_together(store: Store) -> None:
     name = noted(notes, 3, *values)
     assert notes.undecided(3, committed=2).values == tuple(values)
     assert len(store.within("notes").names()) == 3
-    notes.decided(3, [name])
+    notes.forget_decided(3, [name])
     assert store.within("notes").names() == []
 
 
 def test_an_attempt_that_notes_nothing_leaves_nothing(store: Store) -> None:
     notes = Notes(store.within("notes"))
     assert noted(notes, 1) == ""
-    notes.decided(1, [])
+    notes.forget_decided(1, [])
     assert store.within("notes").names() == []

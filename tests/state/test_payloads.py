@@ -14,7 +14,7 @@ from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared
 from cdc.state.decisions import CommitLog, Decision
-from cdc.state.remote.run import held
+from cdc.state.remote.run import hold_working_copy
 from cdc.state.remote.store import store_at
 
 ORDERS = TableId("shop", "orders")
@@ -33,7 +33,7 @@ def opened(request: pytest.FixtureRequest) -> OpenState:
     if request.param == "folder":
         return lambda folder: nullcontext()
     url = f"memory:///{secrets.token_hex(8)}"
-    return lambda folder: held(url, folder, RetryPolicy(timeout_s=0.0))
+    return lambda folder: hold_working_copy(url, folder, RetryPolicy(timeout_s=0.0))
 
 
 def log_in(folder: Path) -> CommitLog:
@@ -56,7 +56,7 @@ def test_the_next_run_commits_the_very_bytes(opened: OpenState, tmp_path: Path) 
         assert [handle.payload for handle in looked_at.prepared] == [b""] * 4
 
 
-def test_a_decision_made_anew_has_its_own_payloads(tmp_path: Path) -> None:
+def test_a_recreated_decision_has_its_own_payloads(tmp_path: Path) -> None:
     log = log_in(tmp_path)
     log.decide(decision(7, b"first"))
     log.decide(decision(7, b"second", generation=1))

@@ -28,7 +28,7 @@ from cdc.state.remote.compact import compact
 from cdc.state.remote.entry import DocumentChange, Entry
 from cdc.state.remote.held import note_held
 from cdc.state.remote.lease import Lease, holder, of_this_process
-from cdc.state.remote.run import STATUS, _RemoteRun, held
+from cdc.state.remote.run import STATUS, _RemoteRun, hold_working_copy
 from cdc.state.remote.store import RemoteStore, store_at, writer_of
 from cdc.state.remote.writer import put_entry
 
@@ -46,7 +46,7 @@ def url() -> str:
 
 @contextmanager
 def run(url: str, folder: Path, ttl_s: float = TTL_S) -> Iterator[RemoteStore]:
-    with held(url, folder, RETRY, ttl_s=ttl_s):
+    with hold_working_copy(url, folder, RETRY, ttl_s=ttl_s):
         store = store_at(folder)
         assert isinstance(store, RemoteStore)
         yield store
@@ -141,7 +141,10 @@ def test_a_run_that_makes_a_base_for_longer_than_its_lease_keeps_the_lease(url: 
         return compact(writer, openings)
 
     bucket = Bucket(url, RETRY)
-    with patch.object(run_module, "compact", slow), patch.object(run_module, "due", lambda writer, base: base < 0):
+    with (
+        patch.object(run_module, "compact", slow),
+        patch.object(run_module, "is_compaction_due", lambda writer, base: base < 0),
+    ):
         with run(url, tmp_path / "a") as store:
             assert begun_base.wait(60)
             found = holder(bucket)
@@ -308,7 +311,7 @@ def test_a_run_after_a_dead_one_of_the_same_folder_need_not_wait(url: str, tmp_p
 def test_who_waits_for_the_end_of_a_lease_says_so(url: str, tmp_path: Path) -> None:
     begun(url, tmp_path / "dead")
     lines: list[str] = []
-    with held(url, tmp_path / "next", RETRY, ttl_s=TTL_S, starting=lines.append):
+    with hold_working_copy(url, tmp_path / "next", RETRY, ttl_s=TTL_S, starting=lines.append):
         pass
     assert [line.partition(" has ")[2] for line in lines if f"process {os.getpid()}" in line] == [
         "the state or had it: watching for 0.3 s whether it lives"
@@ -317,7 +320,7 @@ def test_who_waits_for_the_end_of_a_lease_says_so(url: str, tmp_path: Path) -> N
 
 def test_a_put_whose_answer_is_lost_counts_once(url: str, tmp_path: Path) -> None:
     patient = RetryPolicy(timeout_s=60.0, sleep=lambda seconds: None)
-    with held(url, tmp_path / "a", patient, ttl_s=TTL_S):
+    with hold_working_copy(url, tmp_path / "a", patient, ttl_s=TTL_S):
         store = store_at(tmp_path / "a")
         with trouble(lambda name: name.startswith("log/"), after=True):
             store.log("l", "log").append({"a": 1})

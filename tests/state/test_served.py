@@ -21,7 +21,7 @@ from cdc.errors import StateError, StateUnavailable
 from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import Bucket
-from cdc.state.remote.run import held
+from cdc.state.remote.run import hold_working_copy
 from cdc.state.served.server import StateServer
 from cdc.state.served.store import ServedStop, ServedStore, _line
 from cdc.state.served.wire import Door, begin, trusting
@@ -70,7 +70,7 @@ def test_documents_are_those_of_the_driver(state: StateDir, door: Door) -> None:
     assert there.where("b.json") == state.source.where("b.json")
 
 
-def test_a_log_is_read_on_and_read_anew_when_it_was_cut(state: StateDir, door: Door) -> None:
+def test_a_log_is_read_on_and_read_again_when_it_was_cut(state: StateDir, door: Door) -> None:
     written = state.source.log("chunks", "plan")
     there = ServedStore(door, "source").log("chunks", "plan")
     assert list(there.items()) == []
@@ -116,7 +116,7 @@ def test_a_staged_file_moves_to_the_driver(state: StateDir, door: Door) -> None:
 
 def test_a_staged_file_is_in_the_object_store_before_the_answer(tmp_path: Path) -> None:
     url = f"memory:///{secrets.token_hex(8)}"
-    with held(url, tmp_path / "copy", RetryPolicy(0.0), ttl_s=60):
+    with hold_working_copy(url, tmp_path / "copy", RetryPolicy(0.0), ttl_s=60):
         state = StateDir(tmp_path / "copy")
         state.open(name="p", source="list")
         server = StateServer(state, LOCAL, LOCAL)
@@ -166,7 +166,7 @@ def test_a_disk_that_gets_full_only_as_a_file_is_synced_is_the_error_of_the_task
 
 def test_a_connection_that_breaks_in_a_file_leaves_nothing(server: StateServer, state: StateDir) -> None:
     line = _line(server.door, os.getpid())
-    file = line._connected()
+    file = line._connect()
     begin(file, {"op": "keep", "folder": "sink", "path": "staging/1/0-0.arrows"}, 5_000_000)
     file.write(bytes(2_000_000))
     file.close()
@@ -235,7 +235,7 @@ def test_a_stop_is_seen_by_tasks_and_so_is_the_end_of_the_driver(
     assert caught.value.retryable
 
 
-def test_a_connection_that_breaks_is_made_anew(server: StateServer) -> None:
+def test_a_connection_that_breaks_is_opened_again(server: StateServer) -> None:
     there = ServedStore(server.door)
     there.check()
     for connection in list(server._open):

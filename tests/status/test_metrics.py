@@ -14,10 +14,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cdc.errors import EngineError
+from cdc.progress import ChangeCounts
 from cdc.status.families import ALIASES, FAMILIES, TABLE_FAMILIES, Family
 from cdc.status.file import Seen
 from cdc.status.metrics import OTHERS, Collected, MetricsServer, metrics_text
-from cdc.status.model import Batch, ChangeCounts, Copy, SchemaTotals, SinkLag, StatusDocument, TableStatus
+from cdc.status.model import Batch, Copy, SchemaTotals, SinkLag, StatusDocument, TableStatus
 from cdc.status.reference import page_with_tables
 
 ROOT = Path(__file__).parent.parent.parent

@@ -6,8 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from cdc.progress import ChangeCounts
 from cdc.status.history import FILE_NAME, HistoryFile, read_history, thinned
-from cdc.status.model import ChangeCounts, Point, SinkLag, StatusDocument
+from cdc.status.model import Point, SinkLag, StatusDocument
 
 NOW = StatusDocument("s-1", "s", "mysql", "duckdb", "running", 1, "here", 1.0, 1.0)
 
@@ -27,7 +28,7 @@ def test_a_minute_has_its_largest_lag_and_its_mean_rates(tmp_path: Path) -> None
 
 def test_the_file_stays_bounded_and_goes_on_over_runs(tmp_path: Path) -> None:
     for _ in range(3):
-        file = HistoryFile(tmp_path, kept=5)
+        file = HistoryFile(tmp_path, most=5)
         for minute in range(9):
             file.add(at(0.0, 0, 0), 60.0 * minute)
     assert len((tmp_path / FILE_NAME).read_text().splitlines()) <= 10

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from cdc_process import wait_for
 
-from cdc.processes import started
+from cdc.processes import start_time
 from cdc.spec.notify import EVENTS, NotifyOptions
 from cdc.status.model import Error, SchemaEvent
 from cdc.status.notifications import Look, Notification, Watched
@@ -195,7 +195,7 @@ def test_a_command_that_hangs_is_ended_with_all_that_it_has_started(tmp_path: Pa
         return child.exists() and child.read_text().endswith("\n")  # a slow machine has not come so far
 
     wait_for("a command that has started another", ended)
-    wait_for("the end of both", lambda: not started(int(child.read_text())))
+    wait_for("the end of both", lambda: not start_time(int(child.read_text())))
 
 
 def test_a_receiver_that_hangs_delays_no_other(hook: Hook) -> None:

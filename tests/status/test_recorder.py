@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from cdc.errors import ChangeRefused, SinkUnavailable
-from cdc.flow.progress import BatchReport, Snapshot, TableTotals
+from cdc.progress import BatchReport, ChangeCounts, ProgressTotals, TableTotals
 from cdc.schema import TableId
 from cdc.source import TableProgress
-from cdc.status.model import Batch, ChangeCounts, SchemaTotals, StatusDocument
+from cdc.status.model import Batch, SchemaTotals, StatusDocument
 from cdc.status.recorder import BATCHES, Recorder
 
 ORDERS, USERS = TableId("shop", "orders"), TableId("shop", "users")
@@ -49,7 +49,7 @@ def report(batch: int = 0, committed_s: float = 1000.0, lag_s: float | None = 0.
 def test_a_batch_is_in_the_totals_in_its_tables_and_in_the_ring(recorder: Recorder) -> None:
     recorder.batch(report(0))
     recorder.batch(report(1))
-    status = recorder.status(Snapshot(lag_s=0.5), None)
+    status = recorder.status(ProgressTotals(lag_s=0.5), None)
     assert (status.totals, status.read, status.batches_total) == (ChangeCounts(6, 4, 2), 16, 2)
     (orders,) = status.tables
     assert (orders.table, orders.written, orders.read) == ("shop.orders", ChangeCounts(6, 4, 2), 16)
@@ -63,13 +63,15 @@ def test_a_batch_is_in_the_totals_in_its_tables_and_in_the_ring(recorder: Record
 def test_the_ring_of_batches_keeps_the_last_ones(recorder: Recorder) -> None:
     for batch in range(BATCHES + 7):
         recorder.batch(report(batch))
-    batches = recorder.status(Snapshot(), None).batches
+    batches = recorder.status(ProgressTotals(), None).batches
     assert [batches[0].batch, batches[-1].batch, len(batches)] == [7, BATCHES + 6, BATCHES]
 
 
 def test_a_source_table_that_goes_elsewhere_is_a_table_of_its_own(recorder: Recorder) -> None:
     recorder.batch(report(read={"shop.users": 5}))
-    assert [(table.table, table.read, table.written.rows) for table in recorder.status(Snapshot(), None).tables] == [
+    assert [
+        (table.table, table.read, table.written.rows) for table in recorder.status(ProgressTotals(), None).tables
+    ] == [
         ("shop.orders", 0, 6),
         ("shop.users", 5, 0),
     ]
@@ -78,23 +80,25 @@ def test_a_source_table_that_goes_elsewhere_is_a_table_of_its_own(recorder: Reco
 def test_the_lag_is_none_before_anything_is_known_and_nothing_when_nothing_waits(
     recorder: Recorder, clock: Clock
 ) -> None:
-    assert recorder.status(Snapshot(), None).lag.seconds is None
-    assert recorder.status(Snapshot(lag_bytes=0), None).lag.seconds == 0.0
+    assert recorder.status(ProgressTotals(), None).lag.seconds is None
+    assert recorder.status(ProgressTotals(lag_bytes=0), None).lag.seconds == 0.0
     recorder.batch(report())
     clock.now = 2000.0
-    lag = recorder.status(Snapshot(lag_s=0.5, lag_bytes=0), None).lag
+    lag = recorder.status(ProgressTotals(lag_s=0.5, lag_bytes=0), None).lag
     assert (lag.seconds, lag.last_batch_s, lag.bytes) == (0.0, 0.5, 0)
 
 
 def test_the_lag_grows_while_changes_wait_from_the_last_moment_when_none_did(recorder: Recorder, clock: Clock) -> None:
     recorder.batch(report())
     clock.now = 5000.0
-    recorder.status(Snapshot(lag_bytes=0), None)
+    recorder.status(ProgressTotals(lag_bytes=0), None)
     clock.now = 5003.0
-    assert recorder.status(Snapshot(lag_bytes=70, lag_transactions=3), 1).lag.seconds == 3.0, "idle time does not count"
+    assert recorder.status(ProgressTotals(lag_bytes=70, lag_transactions=3), 1).lag.seconds == 3.0, (
+        "idle time does not count"
+    )
     recorder.batch(report(1, committed_s=5004.0, lag_s=0.5))
     clock.now = 5010.0
-    lag = recorder.status(Snapshot(lag_bytes=9, lag_transactions=1), 2).lag
+    lag = recorder.status(ProgressTotals(lag_bytes=9, lag_transactions=1), 2).lag
     assert (lag.seconds, lag.bytes, lag.transactions) == (6.5, 9, 1), "from the newest change in the sink on"
 
 
@@ -102,7 +106,7 @@ def test_schema_changes_are_told_with_what_became_of_them(recorder: Recorder) ->
     counts = {"held-back drop.column shop.orders": 1, "refused-by-sink add.column shop.users": 2, "other shop.x": 4}
     recorder.batch(report(counts=counts, changes=(("shop.orders", "add.column note STRING"),)))
     recorder.error(ChangeRefused("cannot narrow", where="shop.orders.qty", hint="resync it"))
-    status = recorder.status(Snapshot(), None)
+    status = recorder.status(ProgressTotals(), None)
     assert status.schema == SchemaTotals("evolve", applied=1, held_back=1, refused=2, failed=1)
     assert [(change.table, change.change, change.outcome) for change in status.schema_changes] == [
         ("shop.orders", "add.column note STRING", "applied"),
@@ -121,13 +125,13 @@ def test_rows_in_dead_letters_are_summed_over_all_reasons(recorder: Recorder) ->
         "x dead-letter": 9,
     }
     recorder.batch(report(counts=counts))
-    assert recorder.status(Snapshot(), None).dead_letters == 11
+    assert recorder.status(ProgressTotals(), None).dead_letters == 11
 
 
 def test_an_error_keeps_its_hint_and_whether_a_retry_helps(recorder: Recorder) -> None:
     recorder.error(SinkUnavailable("no connection", where="fe:9030", hint="start it"))
     recorder.error(ZeroDivisionError("division by zero"))
-    known, unknown = recorder.status(Snapshot(), None).errors
+    known, unknown = recorder.status(ProgressTotals(), None).errors
     assert (known.kind, known.message, known.where, known.hint, known.retryable) == (
         "SinkUnavailable", "no connection", "fe:9030", "start it", True,
     )  # fmt: skip
@@ -135,8 +139,8 @@ def test_an_error_keeps_its_hint_and_whether_a_retry_helps(recorder: Recorder) -
 
 
 def test_copies_are_in_their_tables(recorder: Recorder) -> None:
-    recorder.copies([TableProgress(USERS, "copying", 10, 40, 1, 4, 990.0, 999.0, 5.0, why="it was asked for")])
-    (users,) = recorder.status(Snapshot(), None).tables
+    recorder.set_copies([TableProgress(USERS, "copying", 10, 40, 1, 4, 990.0, 999.0, 5.0, why="it was asked for")])
+    (users,) = recorder.status(ProgressTotals(), None).tables
     assert users.copy is not None
     assert (users.copy.state, users.copy.rows, users.copy.eta_s, users.copy.why) == (
         "copying",
@@ -151,11 +155,11 @@ def test_rates_are_over_a_window_and_go_back_to_nothing(recorder: Recorder, monk
     for rates in (recorder._read, recorder._written):
         monkeypatch.setattr(rates, "_clock", lambda: now[0])
     recorder.batch(report())
-    status = recorder.status(Snapshot(), None)
+    status = recorder.status(ProgressTotals(), None)
     assert (status.read_per_s, status.written_per_s, status.tables[0].written_per_s) == (0.8, 0.6, 0.6)
     assert recorder.busy
     now[0] = 61.0
-    status = recorder.status(Snapshot(), None)
+    status = recorder.status(ProgressTotals(), None)
     assert (status.read_per_s, status.written_per_s, status.tables[0].written_per_s) == (0.0, 0.0, 0.0)
     assert not recorder.busy
 
@@ -163,23 +167,23 @@ def test_rates_are_over_a_window_and_go_back_to_nothing(recorder: Recorder, monk
 def test_points_are_some_seconds_apart_and_an_idle_stretch_is_its_two_ends(recorder: Recorder, clock: Clock) -> None:
     for second in range(100):
         clock.now = 1000.0 + second
-        status = recorder.status(Snapshot(lag_bytes=0), None)
+        status = recorder.status(ProgressTotals(lag_bytes=0), None)
     assert [point.at_s for point in status.points] == [1000.0, 1095.0]
     assert {point.lag_s for point in status.points} == {0.0}
 
 
 def test_nothing_new_gives_an_equal_document(recorder: Recorder, clock: Clock) -> None:
-    before = recorder.status(Snapshot(lag_bytes=0), None)
+    before = recorder.status(ProgressTotals(lag_bytes=0), None)
     clock.now += 1
-    assert replace(recorder.status(Snapshot(lag_bytes=0), None), updated_s=before.updated_s) == before
+    assert replace(recorder.status(ProgressTotals(lag_bytes=0), None), updated_s=before.updated_s) == before
 
 
 def test_the_end_of_a_run_is_a_point_however_short_it_was(recorder: Recorder, clock: Clock) -> None:
-    recorder.status(Snapshot(), None)
+    recorder.status(ProgressTotals(), None)
     recorder.batch(report())
     clock.now += 1
-    recorder.status(Snapshot(), None)
+    recorder.status(ProgressTotals(), None)
     recorder.state("ended")
     clock.now += 1
-    points = recorder.status(Snapshot(), None).points
+    points = recorder.status(ProgressTotals(), None).points
     assert [(point.at_s, point.lag_s) for point in points] == [(1000.0, None), (1002.0, 0.0)]

@@ -12,7 +12,7 @@ import pytest
 from cdc_process import wait_for
 
 from cdc.errors import SinkError, StateError
-from cdc.flow.progress import BatchReport, Progress, TableTotals
+from cdc.progress import BatchReport, Progress, TableTotals
 from cdc.schema import TableId
 from cdc.source import TableProgress
 from cdc.state import durable
@@ -83,7 +83,7 @@ def test_a_run_that_waits_before_its_first_batch_is_alive_and_says_for_what(worl
 
     with world.recording() as recording, recording.ticking(every_s=0.001):
         os.utime(world.root / FILE_NAME, (0, 0))
-        world.progress.waiting("the server is away")
+        world.progress.note_wait("the server is away")
         world.clock = 2 * BEAT_S
         wait_for("a beat", beaten)
 
@@ -175,9 +175,9 @@ def test_a_run_that_was_killed_is_lost(world: World, monkeypatch: pytest.MonkeyP
 
 def test_events_tell_the_run_line_by_line(world: World) -> None:
     with suppress(SinkError), world.recording() as recording:
-        recording.copies([TableProgress(ORDERS, "copying", 5, 10)])
-        recording.copies([TableProgress(ORDERS, "copying", 7, 10)])
-        recording.copies([TableProgress(ORDERS, "done", 10, 10)])
+        recording.set_copies([TableProgress(ORDERS, "copying", 5, 10)])
+        recording.set_copies([TableProgress(ORDERS, "copying", 7, 10)])
+        recording.set_copies([TableProgress(ORDERS, "done", 10, 10)])
         world.batch(recording, 0, changes=(("shop.orders", "create.table"),))
         recording.notice("a server was away")
         recording.tick(at_once=True)
@@ -228,7 +228,7 @@ def test_a_document_of_a_newer_version_is_refused_and_a_field_that_is_new_overlo
 def test_the_text_for_people_has_what_matters(world: World) -> None:
     with suppress(SinkError), world.recording() as recording:
         world.batch(recording, 0, phases={"read": 0.25, "commit": 0.5}, position={"file": "b.1", "position": 4})
-        recording.copies([TableProgress(ORDERS, "copying", 5, 10, why="asked for")])
+        recording.set_copies([TableProgress(ORDERS, "copying", 5, 10, why="asked for")])
         raise SinkError("no room", where="db", hint="make some")
     seen = read_status(world.root)
     assert seen is not None

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.errors import StateError
-from cdc.flow.progress import Progress
+from cdc.progress import Progress
 from cdc.schema import TableId
 from cdc.state.store import LocalStore
 from cdc.status.recording import Recording, first_status

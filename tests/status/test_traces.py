@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 import cdc
 from cdc.errors import SinkError, SpecError
-from cdc.flow.progress import BatchReport, Progress, TableTotals
+from cdc.progress import BatchReport, Progress, TableTotals
 from cdc.schema import TableId
 from cdc.spec import traces as options
 from cdc.status.recording import Outlets, Recording, first_status

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cdc.errors import StateError
-from cdc.flow.offsets import numbered
+from cdc.offsets import numbered
 from cdc.schema import AddColumn, Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Offset
 from cdc.state.store import LocalStore
@@ -21,7 +21,7 @@ from cdc.tables.entry import TableViews, Try
 from cdc.tables.log import TableLog
 from cdc.tables.states import PairState, SinkState, TableState
 from cdc.testing import FailAt, ListSink, ListSource, block
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 ODD = TableId("a.b", '{"c')
@@ -178,7 +178,7 @@ def test_decisions_say_which_entries_hold(tmp_path: Path) -> None:
     pipeline = LocalPipeline(ListSource(items), sink, tmp_path, at[0], lambda: sink)
     for start, end in pairwise(at):
         pipeline.batch(start, end, 1, [FailAt.PREPARED])
-    pipeline.finished(3, at[-1])
+    pipeline.finish(3, at[-1])
     assert [decided(tmp_path, batch) for batch in range(3)] == [1, 2, 2]
     assert log_of(tmp_path).at(2).sink == {T: WIDE}
     assert sink.rows(T) == [{"id": 1, "note": None}, {"id": 2, "note": None}]

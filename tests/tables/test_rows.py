@@ -56,12 +56,15 @@ class Source:
     running: dict[TableId, Snapshot] = field(default_factory=dict)
     log: list[tuple[TableId, int, int | None, frozenset[Stream]]] = field(default_factory=list)
     keys: Iterator[int] = field(default_factory=lambda: iter(range(1 << 30)))
+    keys_uncertain: set[TableId] = field(default_factory=set)
+    """Tables that lost rows without the log, and were not snapshotted since."""
 
     def begin(self, found: list[on.Event], table: TableId, *, keys_certain: bool = False) -> None:
         if self.running.pop(table, None) is not None:
             found.append(on.SnapshotVoid(table))
         self.running[table] = Snapshot()
-        found.append(on.SnapshotBegun(table, keys_certain=keys_certain))
+        found.append(on.SnapshotBegun(table, keys_certain=keys_certain and table not in self.keys_uncertain))
+        self.keys_uncertain.discard(table)
 
     def void(self, found: list[on.Event], table: TableId) -> None:
         if self.running.pop(table, None) is not None:
@@ -74,6 +77,7 @@ class Source:
             rows[key] += 1000
             if not same_keys and self.chance.random() < 0.5:
                 del rows[key]
+                self.keys_uncertain.add(table)
 
     def event(self, found: list[on.Event]) -> None:
         absent = [table for table in (A, B, C, D) if table not in self.tables]
@@ -255,6 +259,8 @@ class Life:
             raise AssertionError("\n".join([*self.log, str(error)])) from None
         for operation in plan.operations:
             self.sink.apply(operation)
+            if isinstance(operation, RenameTable) and operation.table in self.told:
+                self.told.add(operation.new_table)
         self.told |= {notice.table for notice in plan.notices if not notice.done}
         renames = [notice for notice in plan.notices if notice.name == "rename.table"]
         places = [place for notice in renames for place in re.findall(r" stay in (\S+),", notice.text)]

@@ -1,4 +1,4 @@
-"""What a thread keeps of rules from task to task: as if every task had made it anew, only sooner."""
+"""What a thread keeps of rules from task to task: as if every task had recreated it, only sooner."""
 
 from __future__ import annotations
 

@@ -11,16 +11,17 @@ from typing import Any
 import duckdb
 
 from cdc.errors import SourceError
-from cdc.flow.offsets import numbered, source_offset
 from cdc.job.state_location import default_state_dir
+from cdc.offsets import numbered, source_offset
 from cdc.source import Context
 from cdc.spec.check import check_file
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 from cdc.verify.report import TableReport, Verification
-from cdc.verify.run import VerifySettings, verify
+from cdc.verify.run import verify
+from cdc.verify.table_verifier import VerifySettings
 from cdc_services.server import MySqlServer
 
 SOURCE = """source:
@@ -70,7 +71,7 @@ class ShortPipeline:
             at = source.initial_offset() if begun is None else source_offset(begun)
         if stop is None:
             source.stop_at_current()
-        middle = compiled(spec)
+        middle = compile_spec(spec)
         local = LocalPipeline(source, sink, state.root, numbered(at, 0), lambda: sink, middle, name=spec.source.type)
         batch = last + 1
         try:

@@ -11,8 +11,8 @@ from cdc_process import wait_for
 from running import ShortPipeline
 from servers import ServerFactory
 
-from cdc.flow.offsets import source_offset
-from cdc.flow.progress import Snapshot
+from cdc.offsets import source_offset
+from cdc.progress import ProgressTotals
 from cdc.source import Context, Lag, Source
 from cdc.state.decisions import CommitLog
 from cdc.status.model import StatusDocument
@@ -78,7 +78,7 @@ def what_they_say(pipeline: ShortPipeline) -> dict[str, bool]:
     at = source_offset(decision.end)
     lag = lag_at(source_of(pipeline), at)
     first = StatusDocument("p", "p", "mysql", "duckdb", "running", 1, "here", 0.0, 0.0, batches_total=1)
-    seen = Recorder(first).status(Snapshot(lag_bytes=lag.bytes, lag_transactions=lag.transactions), None)
+    seen = Recorder(first).status(ProgressTotals(lag_bytes=lag.bytes, lag_transactions=lag.transactions), None)
     return {
         "run": not deliveries(source_of(pipeline), at),
         "verify": pipeline.report().state is Verdict.DIFFERENT,

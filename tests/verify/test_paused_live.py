@@ -9,7 +9,7 @@ from running import ShortPipeline
 from typer.testing import CliRunner
 
 from cdc.cli import app
-from cdc.errors import CdcError, NotNow, SourceError, StateError
+from cdc.errors import CdcError, NotNow, SourceError
 from cdc.job.refresh import refresh
 from cdc.job.resync import request_resync
 from cdc.verify.report import Verdict
@@ -38,7 +38,7 @@ def test_a_paused_table_stays_and_a_resumed_one_is_the_sources_again(any_server:
         "CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(20))", "INSERT INTO orders VALUES (1, 'a'), (2, 'b')",
         "CREATE TABLE users (id INT PRIMARY KEY)", "INSERT INTO users VALUES (1)",
     )  # fmt: skip
-    with pytest.raises(StateError, match="no batch of a pipeline was decided"):
+    with pytest.raises(NotNow, match="no batch of a pipeline was decided"):
         cdc(pipeline, "pause", orders)
     pipeline.run()
     with pytest.raises(SourceError, match="has no such table") as caught:

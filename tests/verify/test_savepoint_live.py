@@ -15,7 +15,7 @@ from cdc.errors import SinkError
 from cdc.job.edits import Edits
 from cdc.job.savepoint import begin_from, make_savepoint
 from cdc.source import Context
-from cdc.spec.compiled import compiled
+from cdc.spec.compiled import compile_spec
 from cdc_services.server import MySqlServer
 from cdc_standins import StandIn
 
@@ -52,7 +52,7 @@ class Kept:
             spec.source.build(Context(pipeline, state.source)),
             spec.sink.build(Context(pipeline, state.sink)),
         )
-        Edits(spec, compiled(spec), state).check_tables(source, sink)
+        Edits(spec, compile_spec(spec), state).check_tables(source, sink)
 
     def back_to(self, savepoint: Path) -> str:
         root = self.pipeline.state.root

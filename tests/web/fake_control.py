@@ -13,6 +13,7 @@ from pathlib import Path
 from cdc.api import load
 from cdc.errors import NotNow, PipelineUnknown, TableUnknown
 from cdc.evolution.apply import apply_changes
+from cdc.progress import ChangeCounts
 from cdc.schema import AddColumn, Column, DataType, DropColumn, Kind, TableId, TableSchema
 from cdc.serve.control import Control, ErrorView, LogLine, PipelineView, RunView
 from cdc.spec.model import PipelineSpec
@@ -20,7 +21,6 @@ from cdc.state.store import LocalStore
 from cdc.status.file import write_status
 from cdc.status.model import (
     Batch,
-    ChangeCounts,
     Copy,
     Error,
     Point,

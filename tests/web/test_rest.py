@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
@@ -19,16 +20,16 @@ from web_client import TestClient
 from cdc import web
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from cdc.serve.control import RunTotals
+from cdc.serve.control import ErrorView, RunTotals
 from cdc.state.store import LocalStore
-from cdc.status.model import PHASES
+from cdc.status.model import PHASES, Point
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.web import api
 from cdc.web.actions import ACTIONS
 from cdc.web.app import make_app
 from cdc.web.guard import API_HEADER
-from cdc.web.layout import link
 from cdc.web.settings import WebSettings
+from cdc.web.templating import link
 from cdc.web.words import clock
 
 BASE = "/api/v1/pipelines"
@@ -122,6 +123,41 @@ def test_actions(client: TestClient, control: FakeControl, action: str) -> None:
     assert control.asked == [(action, "shop")]
 
 
+@pytest.mark.parametrize("action", ["stop", "drain"])
+def test_a_stop_of_a_pipeline_without_a_run_is_about_the_next_one(client: TestClient, action: str) -> None:
+    answer = client.post(f"{BASE}/nightly/{action}", headers=SENT)
+    assert answer.json()["message"] == "No run begins until it is started."
+
+
+def test_an_invalid_file_is_shown_with_where_it_is_wrong_and_without_actions_that_it_cannot_have(
+    client: TestClient, control: FakeControl, tmp_path: Path
+) -> None:
+    wrong = str(tmp_path / "shop.yaml:3:1: sink.path: is missing")
+    control.put(view("wrong", tmp_path, "invalid", state_dir="", source="", sink="", file_errors=(wrong,)))
+    page = client.get("/pipelines/wrong").text
+    assert wrong in page
+    assert "nothing runs until they are corrected" in page
+    assert ('value="start"' in page, 'value="savepoint"' in page, "not running" in page) == (False, False, False)
+    assert ">shop.yaml:3:1: sink.path: is missing</span>" in client.get("/").text
+
+
+def test_the_list_has_the_last_error_also_while_it_is_tried_again(
+    client: TestClient, control: FakeControl, tmp_path: Path
+) -> None:
+    error = ErrorView("SourceUnavailable", "no connection", "db:3306", "is it running?", 1.0, True)
+    control.put(view("away", tmp_path, "starting", last_error=error, attention="failed 3 times in a row"))
+    page = client.get("/").text
+    assert 'title="db:3306: no connection (next step: is it running?)">db:3306: no connection<' in page
+
+
+def test_small_rates_have_an_axis(client: TestClient, control: FakeControl) -> None:
+    now = time.time()
+    points = tuple(Point(now - 60 + second, 0.0, 0.25, 0.5) for second in range(60))
+    told(control, "shop", status("shop", points=points))
+    page = client.get("/pipelines/shop").text
+    assert re.findall(r'text-anchor="end">([^<]*)<', page)[4:7] == ["0", "0.25", "0.5"]
+
+
 def test_a_table_is_re_snapshotted(client: TestClient, control: FakeControl) -> None:
     answer = client.post(f"{BASE}/shop/resync", headers=SENT, json={"table": "shop.orders"})
     assert answer.json()["message"] == "shop.orders will be re-snapshotted."
@@ -155,15 +191,17 @@ def test_the_page_has_the_file_without_its_secrets_and_totals_over_runs(
     Path(control.pipeline("shop").file).write_text("source:\n  type: mysql\n  password: hunter2\n")
     control.put(replace(control.pipeline("shop"), totals=RunTotals(1234, 5, 7_000_000, 99)))
     page = client.get("/pipelines/shop").text
-    assert "password: ********" in page
+    assert ">source:\n  type: mysql\n  password: ********\n" in page, "as it is written"
     assert "hunter2" not in page
     assert '7.0\u00a0M</dd><dd class="about">1,234 runs, 5 failed' in page
+    listed = client.get("/").text
+    assert re.search(r'data-live="p-shop"[^>]*data-rows="7000000".*?class="n rows">7\.0\u00a0M</td>', listed, re.DOTALL)
 
 
 def test_times_of_the_log_are_times_of_the_clock() -> None:
     now = datetime(2026, 11, 26, 8, 30, tzinfo=UTC).timestamp()
-    assert ">08:29:57</time>" in clock(now - 3, now)
-    assert ">Nov 25 23:59:59</time>" in clock(datetime(2026, 11, 25, 23, 59, 59, tzinfo=UTC).timestamp(), now)
+    assert clock(now - 3, now) == "08:29:57"
+    assert clock(datetime(2026, 11, 25, 23, 59, 59, tzinfo=UTC).timestamp(), now) == "Nov 25 23:59:59"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

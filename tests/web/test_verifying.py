@@ -74,6 +74,20 @@ def test_tables_are_told_as_they_are_known_and_then_the_end(control: FakeControl
     assert (found.state, found.summary) == ("different", "1 of 2 tables equal")
 
 
+@pytest.mark.parametrize(("also", "state"), [((), "open"), ((OTHER,), "different")])
+def test_it_is_open_where_nothing_differs_and_not_all_could_be_told(
+    control: FakeControl, also: tuple[TableReport, ...], state: str
+) -> None:
+    comparing = Comparing(EQUAL, TableReport("shop.t", ("shop.t",), Verdict.OPEN, note="it is being copied"), *also)
+    comparing.go.set()
+    verifications = Verifications(control, comparing)
+    verifications.start("shop")
+    ended()
+    found = verifications.of("shop")
+    assert found is not None
+    assert found.state == state
+
+
 def test_what_stops_it_is_shown_with_the_next_step(control: FakeControl) -> None:
     comparing = Comparing()
     comparing.error = SinkError("its rows cannot be read back", where="sink kafka", hint="take another sink")

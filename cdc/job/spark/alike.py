@@ -59,13 +59,13 @@ def installed() -> Installed:
 
 
 @cache
-def _checked(wanted: tuple[tuple[str, str], ...]) -> None:
+def _check_installed(wanted: tuple[tuple[str, str], ...]) -> None:
     check(dict(wanted), installed(), socket.gethostname(), sys.executable)
 
 
 def check_here(wanted: Installed) -> None:
     """Raise EngineError when this process has not what the driver has. Executor; looks once."""
-    _checked(tuple(sorted(wanted.items())))
+    _check_installed(tuple(sorted(wanted.items())))
 
 
 def check(wanted: Installed, found: Installed, machine: str, python: str) -> None:

@@ -11,8 +11,10 @@ ends when its connection with Spark does.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import json
+import logging
 import os
 import pickle
 import select
@@ -45,7 +47,7 @@ def serve(path: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all; each ends with the one it works for
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        with reached(path) as short:
+        with short_path(path) as short:
             listening.bind(short)
         os.chmod(path, 0o600)
         listening.listen(64)
@@ -60,7 +62,7 @@ def serve(path: str) -> None:
 
 
 @contextlib.contextmanager
-def reached(path: str | Path) -> Iterator[str]:
+def short_path(path: str | Path) -> Iterator[str]:
     """A socket's path as the system takes it: not longer than 107 bytes, also where the place for temporary files has
     a longer name. `fork_client` does the same."""
     folder = os.open(os.path.dirname(path), os.O_PATH)
@@ -72,22 +74,22 @@ def reached(path: str | Path) -> Iterator[str]:
 
 def _answer(listening: socket.socket, connection: socket.socket) -> None:
     try:
-        head = _received(connection, 9)
+        head = _receive_exactly(connection, 9)
         kind, length = head[:1], int.from_bytes(head[1:], "big")
         if kind == b"t":
-            what = _received(connection, length)
+            what = _receive_exactly(connection, length)
             if os.fork() == 0:
                 listening.close()
                 _try(what, connection)
             return
         if kind == b"w":
-            pickle.loads(_received(connection, length))()
+            pickle.loads(_receive_exactly(connection, length))()
             gc.collect()
             gc.freeze()
             connection.sendall(b"k")
             return
         _, streams, _, _ = socket.recv_fds(connection, 1, 2)
-        asked = json.loads(_received(connection, length))
+        asked = json.loads(_receive_exactly(connection, length))
         gc.freeze()  # collections in a fork leave what is shared alone
         if os.fork() == 0:
             _become_reader(listening, connection, asked, streams)
@@ -110,7 +112,7 @@ def _try(what: bytes, connection: socket.socket) -> NoReturn:
         os._exit(0)
 
 
-def _received(connection: socket.socket, length: int) -> bytes:
+def _receive_exactly(connection: socket.socket, length: int) -> bytes:
     data = b""
     while len(data) < length:
         part = connection.recv(length - len(data))
@@ -141,20 +143,30 @@ def _become_reader(
         code = 0
     except SystemExit as error:
         code = int(error.code or 0)
+    except ConnectionError:
+        pass  # Spark has closed the connection, and knows (see `StreamReader.stop`)
     except BaseException as error:  # noqa: BLE001 - a fork must never go on as the server
-        os.write(2, f"stream reader: {type(error).__name__}: {error}\n".encode())
+        logging.getLogger(__name__).error("stream reader: %s: %s", type(error).__name__, error)
     finally:
         os._exit(code & 255)
 
 
 def _read() -> None:
+    """Work for Spark. Where it waits for no reader any more, as a run has been stopped or ten seconds have passed, its
+    query has failed with that, and there is nothing to add."""
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.serializers import write_int
     from pyspark.sql.streaming.python_streaming_source_runner import main
     from pyspark.util import local_connect_and_auth
 
     path, port = os.environ.get("PYTHON_WORKER_FACTORY_SOCK_PATH"), os.environ.get("PYTHON_WORKER_FACTORY_PORT", "-1")
     secret = os.environ.get("PYTHON_WORKER_FACTORY_SECRET")
-    stream, connection = local_connect_and_auth(path or int(port), secret)
+    try:
+        stream, connection = local_connect_and_auth(path or int(port), secret)
+    except (PySparkRuntimeError, EOFError) as error:
+        if any(f"[Errno {code}]" in str(error) for code in (errno.EMFILE, errno.ENFILE)):
+            raise
+        return
     connection.settimeout(None)
     write_int(os.getpid(), stream)  # type: ignore[no-untyped-call]
     stream.flush()

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from cdc.errors import EngineError
-from cdc.job.spark.fork_server import reached
+from cdc.job.spark.fork_server import short_path
 from cdc.job.spark.session import ONE_ARENA
 
 _READER = "pyspark.sql.streaming.python_streaming_source_runner"
@@ -58,7 +58,7 @@ class Forks:
 
     def _load(self, kind: bytes, data: bytes) -> str:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
-            with reached(self._socket) as path:
+            with short_path(self._socket) as path:
                 server.connect(path)
             server.sendall(kind + len(data).to_bytes(8, "big") + data)
             answer = b"".join(iter(lambda: server.recv(4096), b""))

@@ -227,7 +227,7 @@ def _wrapped(runtime: Path, version: int, home: Path) -> Path:
         home.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
         _fill(scratch, runtime, wrapper)
-        _put(scratch, home, wrapper)
+        _install_folder(scratch, home, wrapper)
     except OSError as error:
         hint = "set XDG_CACHE_HOME to a folder that can be written, or JAVA_HOME to a full JDK 17, 21 or 25"
         raise EngineError(f"cannot write the Java wrapper: {error.strerror}", where=str(home), hint=hint) from error
@@ -248,7 +248,7 @@ def _fill(scratch: Path, runtime: Path, wrapper: str) -> None:
     java.chmod(0o755)
 
 
-def _put(scratch: Path, home: Path, wrapper: str) -> None:
+def _install_folder(scratch: Path, home: Path, wrapper: str) -> None:
     """Make `scratch` the folder `home`. A sound one that another process put there first stays; a damaged one goes."""
     try:
         os.rename(scratch, home)

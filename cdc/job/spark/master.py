@@ -26,7 +26,7 @@ def check_master(master: str, tries_s: float = _TRIES_S, policy: RetryPolicy | N
     policy = policy or RetryPolicy()
     addresses = [_address(each) for each in master.removeprefix(_STANDALONE).split(",")]
     left_s = tries_s
-    while reasons := [f"{host}:{port}: {why}" for host, port in addresses if (why := _refused(host, port))]:
+    while reasons := [f"{host}:{port}: {why}" for host, port in addresses if (why := _refusal_reason(host, port))]:
         if len(reasons) < len(addresses):
             return
         if left_s <= 0:
@@ -46,7 +46,7 @@ def _address(text: str) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
-def _refused(host: str, port: int) -> str:
+def _refusal_reason(host: str, port: int) -> str:
     """Why the address takes no connection; empty when it does."""
     try:
         socket.create_connection((host, port), _CONNECT_S).close()

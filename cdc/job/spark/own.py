@@ -48,7 +48,7 @@ class OwnSpark:
     stop: threading.Event
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[SparkSession | None]:
+    def open_session(self) -> Iterator[SparkSession | None]:
         """The session; None when the run was asked to stop while it started."""
         with contextlib.ExitStack() as stack:
             if self.guest:

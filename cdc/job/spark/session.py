@@ -67,13 +67,13 @@ def chosen_master(given: str | None) -> str:
     return with_retries(given or submitted or DEFAULT_MASTER)
 
 
-def _submitted() -> bool:
+def _is_submitted() -> bool:
     """Whether this process was started by spark-submit, with a Java that runs already."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _submitted_master() -> str:
-    if not _submitted():
+    if not _is_submitted():
         return ""
     SparkContext._ensure_initialized()  # else settings are those of a process without a Java
     return SparkConf().get("spark.master") or ""
@@ -188,7 +188,7 @@ def start_session(
     builder = SparkSession.builder
     archive = archive_options(os.environ, java)
     settings = session_settings(name, master, os.environ, scratch, archive, given)
-    if _submitted() and SparkConf().contains(_EXECUTORS_JAVA):
+    if _is_submitted() and SparkConf().contains(_EXECUTORS_JAVA):
         settings = without_our_executors_java(settings)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -198,7 +198,7 @@ def start_session(
     try:
         with ThreadPoolExecutor(1, "start-spark") as thread:
             spark = thread.submit(builder.getOrCreate).result()
-        if _submitted():
+        if _is_submitted():
             spark.sparkContext.setLogLevel("ERROR")  # our log settings come too late for its Java
         _use_raw_files(spark)
         return spark
@@ -268,7 +268,7 @@ def as_guest() -> Iterator[None]:
 
 
 def _end_java() -> None:
-    """End the Java of this process: it does so when its standard input ends. The next session starts one anew."""
+    """End the Java of this process: it does so when its standard input ends. The next session starts one over."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     if gateway is None:
         return

@@ -7,13 +7,16 @@ What the runs share is Java, its heap, and the places for tasks; `Forks` lets th
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError, WorkerLost
@@ -30,12 +33,11 @@ from cdc.job.spark.session import (
     start_session,
     without_variables,
 )
-from cdc.repeating import repeatedly
+from cdc.repeating import SAY_EVERY_S, repeatedly
 
 _LOOK_S = 0.2
 """How often it is looked at whether a run that waits is to stop."""
-_SAY_EVERY_S = 5.0
-"""How often it is said what is waited for."""
+_FACTORY = "org$apache$spark$api$python$PythonWorkerFactory$MonitorThread$$$outer"
 
 
 class SharedSpark:
@@ -47,6 +49,7 @@ class SharedSpark:
         secret_variables: environment variables that Java and Spark's workers do not get.
         line: where log lines go.
         settings: of Spark, by name.
+        say_every_s: how often it is said what is waited for.
     """
 
     def __init__(
@@ -57,10 +60,12 @@ class SharedSpark:
         line: Callable[[str, str], None],
         *,
         settings: Mapping[str, str] | None = None,
+        say_every_s: float = SAY_EVERY_S,
     ) -> None:
         self.master, self.settings = chosen_master(master), dict(settings or {})
         self._lock, self._secrets, self._line = RunLock(root), secret_variables, line
         self._stack = contextlib.ExitStack()
+        self._say_every_s, self._said_s = say_every_s, -math.inf
         self._turn, self._loading, self._ended = threading.Lock(), threading.Lock(), threading.Event()
         self._loads: dict[tuple[type, type], threading.Event] = {}
         self._spark: SparkSession | None = None
@@ -147,32 +152,70 @@ class SharedSpark:
         while not (done.wait(_LOOK_S) or stop.is_set()):
             continue
 
+    def say_waiting(self, text: str) -> None:
+        """A line about what all runs wait for, unless one was written a moment ago, or all is to end. Any thread."""
+        now_s = time.monotonic()
+        with self._turn:
+            due = not self._ended.is_set() and now_s - self._said_s >= self._say_every_s
+            self._said_s = now_s if due else self._said_s
+        if due:
+            self._line(text, "info")
+
     def _let_load(self, forks: Forks, what: Callable[[], None], busy: bool, done: threading.Event) -> None:
         text = "runs have waited {:.0f} s for kernels new to this machine, compiled here or by another process"
         ended = self._ended
-
-        def say(message: str, level: str) -> None:
-            if not ended.is_set():  # else nobody waits for it any more
-                self._line(message, level)
-
         try:
-            with self._loading, repeatedly(lambda seconds: say(text.format(seconds), "info"), _SAY_EVERY_S):
+            with self._loading, repeatedly(lambda seconds: self.say_waiting(text.format(seconds)), SAY_EVERY_S):
                 wrong = forks.load(what, busy=busy) if forks.alive() else "it has ended"
         except Exception as error:  # noqa: BLE001 - told; runs wait for this thread
             wrong = f"{type(error).__name__}: {error}"
         try:
-            if wrong:
-                say(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")
+            if wrong and not ended.is_set():  # else nobody waits for it any more
+                self._line(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")
         finally:
             done.set()
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[SparkSession]:
-        """A session for one run. Raises WorkerLost when Spark has ended: it may be started again."""
+    def open_session(self) -> Iterator[SparkSession]:
+        """A session for one run. Raises WorkerLost when Spark has ended: it may be started again.
+
+        Java holds what PySpark has of a run until it collects its old objects, and PySpark's session a megabyte of
+        Java's: a session that has ended is emptied, or they hold each other for long.
+        """
         spark = self._spark
         if spark is None or not self.alive():
             raise WorkerLost("Spark has ended", hint="it is started again; see the log of the server")
-        yield spark.newSession()
+        session = spark.newSession()
+        try:
+            yield session
+        finally:
+            vars(session).clear()
+            for clean in (_end_monitors, _close_connections):
+                with contextlib.suppress(*JAVA_GONE):
+                    clean(spark)
+
+
+def _end_monitors(spark: SparkSession) -> None:
+    """End the threads that Spark leaves behind for each stream reader that has ended: they look after idle processes,
+    of which a reader has none, and keep the session of its run."""
+    jvm: Any = spark.sparkContext._jvm
+    if jvm is None:
+        return
+    quiet = jvm.org.apache.spark.util.SparkUncaughtExceptionHandler(False)
+    for thread in jvm.java.lang.Thread.getAllStackTraces().keySet().toArray():
+        if thread.getName().startswith("Idle Worker Monitor"):
+            factory = getattr(thread, _FACTORY)()
+            if not factory.useDaemonEnabled():  # else it is that of the tasks' processes
+                thread.setUncaughtExceptionHandler(quiet)
+                thread.interrupt()
+
+
+def _close_connections(spark: SparkSession) -> None:
+    """Close connections to this process that no thread of Java's uses at this moment: each query has one for its
+    batches, which py4j leaves open at both ends, with a thread at this one. A query that goes on gets another."""
+    gateway: Any = spark.sparkContext._gateway
+    if gateway is not None:
+        JavaObject("GATEWAY_SERVER", gateway._gateway_client).getCallbackClient().periodicCleanup()
 
 
 def _idle_workers(master: str) -> dict[str, str]:

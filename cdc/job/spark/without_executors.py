@@ -1,4 +1,4 @@
-"""Work that waits for executors that never come: told, and ended once the run is to stop. Driver.
+"""Work that waits for executors that never come: warned of, and ended once the run is to stop. Driver.
 
 Spark waits for ever for a cluster that has no room, or whose executors end as soon as they have begun, and says so in a
 log of its own. A stop would wait as long.
@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from cdc.job.spark.session import JAVA_GONE
 from cdc.repeating import repeatedly
 
-TOLD_AFTER_S = 15.0
-"""How long there is work and no executor before that is told; as long as Spark takes for its own warning."""
+WARNED_AFTER_S = 15.0
+"""How long there is work and no executor before that is warned of; as long as Spark takes for its own warning."""
 
-TOLD = (
+NO_EXECUTORS = (
     "Spark has work, and no executor for it: the cluster has no cores or memory left for this run, or its executors "
     "end as soon as they begin (the cluster's own page shows them and their logs; less than 460m is too little for "
     "spark.executor.memory)"
@@ -61,8 +61,8 @@ class WithoutExecutors:
         if stopping:
             self._cancel()
         self._waited_s += passed_s
-        if self._waited_s >= TOLD_AFTER_S and not self._warned:
-            self._warn(TOLD)
+        if self._waited_s >= WARNED_AFTER_S and not self._warned:
+            self._warn(NO_EXECUTORS)
             self._waiting(WAITING)
             self._warned = True
 

@@ -92,7 +92,7 @@ class Bucket:
         """Put an object where none is; False when one is there, which may be ours from a try without an answer."""
         return self._put_if(name, data, "create") is not None
 
-    def put_over(self, name: str, data: bytes, tag: str) -> str | None:
+    def put_if_match(self, name: str, data: bytes, tag: str) -> str | None:
         """Put an object in the place of the version with this tag; the new tag, None when another one is there."""
         return self._put_if(name, data, tag)
 
@@ -156,7 +156,7 @@ class Bucket:
 
     @property
     def _store(self) -> ObjectStore:
-        return _opened(self.url, os.getpid())
+        return _open_store(self.url, os.getpid())
 
     def _retried(self, attempt: Callable[[], T], name: str, verb: str) -> T:
         from obstore.exceptions import BaseError
@@ -198,7 +198,7 @@ def _without_secrets(text: str) -> str:
 
 
 @cache
-def _opened(url: str, process: int) -> ObjectStore:
+def _open_store(url: str, process: int) -> ObjectStore:
     """The client for a URL, one for each process: its threads do not outlive a fork."""
     from obstore.store import from_url
 

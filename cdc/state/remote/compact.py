@@ -20,7 +20,7 @@ MOST_STEPS, MOST_BYTES = 200, 4 << 20
 """Steps behind a base: how many a restart has to read."""
 
 
-def due(writer: StateWriter, base: int) -> bool:
+def is_compaction_due(writer: StateWriter, base: int) -> bool:
     """Whether there are many steps behind the base of this number."""
     with writer.still() as (number, size):
         return number - base > MOST_STEPS or size > MOST_BYTES
@@ -63,7 +63,7 @@ def documents(copy: Path) -> Iterator[DocumentChange]:
                 files = [name for name in files if name not in OF_THIS_MACHINE]
             for name in files:
                 path = (within / name).as_posix()
-                if not name.startswith(".") and (not path.startswith("checkpoint/") or _kept(path)):
+                if not name.startswith(".") and (not path.startswith("checkpoint/") or _is_kept(path)):
                     with contextlib.suppress(FileNotFoundError):
                         yield DocumentChange(path, (copy / path).read_bytes())
     except OSError as error:
@@ -76,7 +76,7 @@ def _unlistable(error: OSError) -> None:
         raise error
 
 
-def _kept(path: str) -> bool:
+def _is_kept(path: str) -> bool:
     """The files of Spark's that stay: the offsets, and those that name the query."""
     folder, _, name = path.rpartition("/")
     return path == _METADATA or (folder == _OFFSETS and name.isdigit())

@@ -64,7 +64,7 @@ class Entry:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def who(self) -> str:
+    def opened_by(self) -> str:
         """Whose run it opened, for messages; empty for other kinds."""
         return str(self.notes.get("who", ""))
 
@@ -89,7 +89,7 @@ class Entry:
             changes = tuple(_changes(head["changes"], rest))
             return cls(head["kind"], head["owner"], head["number"], head["id"], changes, head["notes"])
         except (ValueError, LookupError, TypeError) as error:
-            hint = "restore the objects below --state-dir from a copy, or start anew with an empty prefix"
+            hint = "restore the objects below --state-dir from a copy, or start over with an empty prefix"
             raise StateError(f"cannot be read: {error!r}", where=where, hint=hint) from error
 
 

@@ -216,7 +216,7 @@ class HdfsBucket(Bucket):
 
     @property
     def _client(self) -> Client:
-        return _opened("/".join(self.url.split("/", 3)[:3]), os.getpid())
+        return _open_client("/".join(self.url.split("/", 3)[:3]), os.getpid())
 
     def _retried(self, attempt: Callable[[], T], name: str, verb: str) -> T:
         def once() -> T:
@@ -257,7 +257,7 @@ def _soon(request: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Its answer. Raises TimeoutError when none comes; it is left alone then, and may still be carried out."""
     answer = Future[T]()
 
-    def ask() -> None:
+    def send_request() -> None:
         try:
             answer.set_result(request(*arguments, **named))
         except Exception as error:  # noqa: BLE001, it is raised where it was asked
@@ -265,7 +265,7 @@ def _soon(request: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         except BaseException as error:  # noqa: BLE001, a panic of the library is no Exception
             answer.set_exception(RuntimeError(repr(error)))
 
-    threading.Thread(target=ask, name="state-hdfs", daemon=True).start()
+    threading.Thread(target=send_request, name="state-hdfs", daemon=True).start()
     return answer.result(_REQUEST_S)
 
 
@@ -274,7 +274,7 @@ def _version(name: str, number: int) -> str:
 
 
 @cache
-def _opened(cluster: str, process: int) -> Client:
+def _open_client(cluster: str, process: int) -> Client:
     """The client for a cluster, one for each process: its threads do not outlive a fork."""
     try:
         from hdfs_native import Client

@@ -1,4 +1,4 @@
-"""The lease on a state: one object that its holder puts anew every few seconds, each time only over its own version.
+"""The lease on a state: one object that its holder puts again every few seconds, each time only over its own version.
 
 Clocks of two machines are never compared. Who finds a lease watches it: when it changes its holder lives, and when it
 has not changed for as long as it says, by the watcher's own clock, it may be taken. That decides who goes on; that a
@@ -19,7 +19,7 @@ from cdc.state.remote.bucket import Bucket
 NAME = "lock"
 FORMAT = 1
 _LOOKS = 3
-"""How often a lease is put anew, and looked at by who waits, while it lasts."""
+"""How often a lease is put again, and looked at by who waits, while it lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Holder:
     format: int = FORMAT
 
     @property
-    def who(self) -> str:
+    def description(self) -> str:
         """The holder, for messages."""
         return f"the run on {self.host}, process {self.pid}"
 
@@ -63,7 +63,7 @@ def of_this_process(owner: str, place: str, ttl_s: float) -> Holder:
 class Lease:
     """The lease of one run. Driver; `beat` and `release` by one thread at a time.
 
-    `bucket` is patient, `once` asks once: a sign of life that came late is given anew. `retry` waits for another's end.
+    `bucket` is patient, `once` asks once: a late sign of life is given again. `retry` waits for another's end.
     """
 
     def __init__(self, bucket: Bucket, once: Bucket, mine: Holder, retry: RetryPolicy) -> None:
@@ -83,14 +83,14 @@ class Lease:
             if found is not None:
                 self._await_end(Holder.from_bytes(found[0], self._where), found[1])
             self.renewed_s = self._clock()
-            _ = bucket.put_new(NAME, data) if found is None else bucket.put_over(NAME, data, found[1])
+            _ = bucket.put_new(NAME, data) if found is None else bucket.put_if_match(NAME, data, found[1])
             if self._is_mine():  # also after a put whose answer was lost
                 return
 
     def beat(self) -> bool:
         """Show that the run lives; False when another one has the lease. Raises StateUnavailable when nobody knows."""
         sent_s, self._mine = self._clock(), replace(self._mine, beat=self._mine.beat + 1)
-        tag = self._bucket.put_over(NAME, self._mine.to_bytes(), self._tag)
+        tag = self._bucket.put_if_match(NAME, self._mine.to_bytes(), self._tag)
         if tag is not None:
             self._tag = tag
         elif not self._is_mine():
@@ -100,7 +100,7 @@ class Lease:
 
     def release(self) -> None:
         """Let the next run begin at once. No effect when another one has the lease. Raises StateUnavailable."""
-        self._bucket.put_over(NAME, replace(self._mine, released=True).to_bytes(), self._tag)
+        self._bucket.put_if_match(NAME, replace(self._mine, released=True).to_bytes(), self._tag)
 
     @property
     def lost_s(self) -> float:
@@ -145,5 +145,5 @@ def holder(bucket: Bucket) -> Holder | None:
 
 def in_use(url: str, holder: Holder | None) -> StateError:
     """The error for a second run."""
-    who = "another run" if holder is None else holder.who
+    who = "another run" if holder is None else holder.description
     return StateError(f"{who} is using this state", where=url, hint="stop that run, or choose another --state-dir")

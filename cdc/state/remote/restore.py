@@ -16,7 +16,7 @@ from cdc.state.remote.writer import entry_name
 BULK = "bulk"
 _AT_ONCE = 16
 _LOOKS = 5
-_DAMAGED = "restore the objects below --state-dir from a copy, or start anew with an empty prefix"
+_DAMAGED = "restore the objects below --state-dir from a copy, or start over with an empty prefix"
 
 
 @dataclass(slots=True)

@@ -14,14 +14,14 @@ from pathlib import Path
 from cdc.errors import CdcError, StateError, StateUnavailable
 from cdc.retry import RetryPolicy
 from cdc.state.durable import make_folder, state_error, write_file
-from cdc.state.remote.compact import OF_THIS_MACHINE, compact, due
+from cdc.state.remote.compact import OF_THIS_MACHINE, compact, is_compaction_due
 from cdc.state.remote.entry import CLOSE, OPEN, Entry
 from cdc.state.remote.held import note_held
 from cdc.state.remote.lease import Lease, holder, in_use, of_this_process
 from cdc.state.remote.restore import Restored, extend, restore, restore_bulk
 from cdc.state.remote.store import RemoteStore, writer_of
 from cdc.state.remote.stores import bucket_at
-from cdc.state.remote.writer import FOLDER, StateWriter, WorkingCopy, entry_name, taken_over
+from cdc.state.remote.writer import FOLDER, StateWriter, WorkingCopy, entry_name, taken_over_error
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _GOES = frozenset({FOLDER, ".bulk", "control"})
 
 
 @contextlib.contextmanager
-def held(
+def hold_working_copy(
     url: str, copy: Path, retry: RetryPolicy, *, ttl_s: float = TTL_S, starting: Callable[[str], None] = log.info
 ) -> Iterator[None]:
     """While the block runs, `copy` is the working copy of `url`, and no other run has it.
@@ -58,7 +58,7 @@ class _RemoteRun:
         self._openings, self._base = list[int](), -1
         self._writer: StateWriter | None = None
         self._lost: CdcError | None = None
-        self._status = self._changed()  # what an earlier run has left here may be older than what is in the store
+        self._status = self._changed_s()  # what an earlier run has left here may be older than what is in the store
 
     def begin(self, starting: Callable[[str], None]) -> None:
         note_url(self._copy, self._url)
@@ -68,13 +68,13 @@ class _RemoteRun:
         mine = of_this_process(self._owner, self._place(), self._ttl_s)
         other = holder(self._bucket)
         if other is not None and other.place != mine.place:
-            starting(f"{other.who} has the state or had it: watching for {other.ttl_s:g} s whether it lives")
+            starting(f"{other.description} has the state or had it: watching for {other.ttl_s:g} s whether it lives")
         self._lease = Lease(self._bucket, self._once, mine, self._retry)
         self._lease.acquire()
         note_held(self._copy, self._lease.lost_s)
-        self._living = _started("state-lease", self._live)
+        self._living = _start_thread("state-lease", self._live)
         try:
-            session = self._opened(mine.who)
+            session = self._open_step_log(mine.description)
             restore_bulk(self._bucket, self._copy / ".bulk")
             session.begin(self._copy)
         except BaseException:
@@ -85,7 +85,7 @@ class _RemoteRun:
         self._writer = writer = writer_of(RemoteStore(self._copy, self._copy, session))
         if self._lost is not None:
             writer.fail(self._lost)
-        self._tidying = _started("state-base", lambda: self._tidy_up(writer))
+        self._tidying = _start_thread("state-base", lambda: self._tidy_up(writer))
 
     def end(self) -> None:
         """Say that the run is over, where that can be said: the next one then begins at once."""
@@ -119,7 +119,7 @@ class _RemoteRun:
         except OSError as error:
             raise state_error(path, error, "read") from error
 
-    def _opened(self, who: str) -> WorkingCopy:
+    def _open_step_log(self, who: str) -> WorkingCopy:
         """The documents in the folder, and the run's first step in the log: who ran before can put nothing now."""
         found = restore(self._bucket, self._copy)
         while not self._put_first(found, who):
@@ -140,7 +140,7 @@ class _RemoteRun:
         if entry.owner == self._owner:
             return True  # of a try whose answer was lost
         if entry.kind == OPEN:
-            raise taken_over(self._url, entry.who)
+            raise taken_over_error(self._url, entry.opened_by)
         extend(self._bucket, self._copy, found, entry)
         return False
 
@@ -150,7 +150,7 @@ class _RemoteRun:
             try:
                 if not self._lease.beat():
                     other = self._lease.holder()
-                    self._lose(taken_over(self._url, "" if other is None else other.who))
+                    self._lose(taken_over_error(self._url, "" if other is None else other.description))
                     return
                 note_held(self._copy, self._lease.lost_s)
             except StateUnavailable as error:
@@ -164,7 +164,7 @@ class _RemoteRun:
         while not self._ending.wait(self._ttl_s / 3) and self._lost is None:
             try:
                 self._put_status()
-                if due(writer, self._base):
+                if is_compaction_due(writer, self._base):
                     self._base = compact(writer, self._openings)
             except StateUnavailable as error:
                 log.info("the store could not be tidied up: %s", error)
@@ -178,7 +178,7 @@ class _RemoteRun:
             self._writer.fail(error)
 
     def _put_status(self) -> None:
-        changed = self._changed()
+        changed = self._changed_s()
         if changed in (0.0, self._status):
             return
         try:
@@ -190,7 +190,7 @@ class _RemoteRun:
         self._once.put(STATUS, document)
         self._status = changed
 
-    def _changed(self) -> float:
+    def _changed_s(self) -> float:
         """When the status document was written last, 0 where there is none. Raises StateError."""
         try:
             return (self._copy / STATUS).stat().st_mtime
@@ -200,7 +200,7 @@ class _RemoteRun:
             raise state_error(self._copy / STATUS, error, "read") from error
 
 
-def _started(name: str, work: Callable[[], None]) -> threading.Thread:
+def _start_thread(name: str, work: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
     return thread

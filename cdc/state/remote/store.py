@@ -132,10 +132,10 @@ class RemoteLog(AppendLog):
         self._store.check()
         return super().items(first, last)
 
-    def _put(self, file: IO[bytes], data: bytes) -> None:
+    def _append_bytes(self, file: IO[bytes], data: bytes) -> None:
         self._store.change(self._name, data, self._read_to)
 
-    def _put_whole(self, data: bytes) -> None:
+    def _replace_file(self, data: bytes) -> None:
         if self.path.exists():
             self._store.write(self._name, data)
         else:  # the header, which means nothing without the line that comes next

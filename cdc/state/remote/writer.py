@@ -90,7 +90,7 @@ class StateWriter:
         Raises StateError; it may be there or not then, and the run is over.
         """
         with self._locked() as file:
-            self._put(file, WRITE, changes)
+            self._put_step(file, WRITE, changes)
 
     def later(self, change: DocumentChange) -> None:
         """Carry a change out on the working copy now; it is in the store with this process's next step."""
@@ -109,18 +109,18 @@ class StateWriter:
     def close(self, kind: str) -> None:
         """Put the last step of the run, with what waits in this process. Raises StateError."""
         with self._locked() as file:
-            self._put(file, kind, ())
+            self._put_step(file, kind, ())
 
     @contextlib.contextmanager
     def still(self) -> Iterator[tuple[int, int]]:
         """While the block runs nobody puts a step: the number of the next one, and the bytes since the last base."""
         with self._locked() as file:
-            yield self._next(file)
+            yield self._read_position(file)
 
     def note_base(self) -> None:
         """The steps so far are in a base."""
         with self._locked() as file:
-            number, _ = self._next(file)
+            number, _ = self._read_position(file)
             self._note(file, number, 0)
 
     def check(self) -> None:
@@ -151,22 +151,22 @@ class StateWriter:
         except OSError as error:
             raise state_error(self._folder / _NEXT, error) from error
 
-    def _put(self, file: IO[str], kind: str, changes: Sequence[DocumentChange]) -> None:
+    def _put_step(self, file: IO[str], kind: str, changes: Sequence[DocumentChange]) -> None:
         try:
             with self._later_lock:
                 names, self._later = self._later, set()
             waited = [self._as_it_is(name) for name in sorted(names)]
-            number, size = self._next(file)
+            number, size = self._read_position(file)
             entry = Entry(
                 kind, self.session.owner, number, secrets.token_hex(8), (*waited, *changes), {"waited": len(waited)}
             )
             while (before := put_entry(self.bucket, entry)) is not None:
                 # of a process of this run that ended between its put and its note
-                size = self._done(file, before, size)
+                size = self._apply_step(file, before, size)
                 entry = replace(entry, number=before.number + 1)
-            self._done(file, entry, size)
+            self._apply_step(file, entry, size)
         except BaseException as error:  # whether the step is there is not known: nobody may go by what is in the copy
-            self.fail(_known(error, self.copy))
+            self.fail(_as_cdc_error(error, self.copy))
             raise
 
     def _as_it_is(self, name: str) -> DocumentChange:
@@ -175,7 +175,7 @@ class StateWriter:
         except FileNotFoundError:
             return DocumentChange(name, None)
 
-    def _done(self, file: IO[str], entry: Entry, size: int) -> int:
+    def _apply_step(self, file: IO[str], entry: Entry, size: int) -> int:
         """The step is in the store: the working copy follows, where it has not gone ahead. The bytes since the base."""
         for change in entry.changes[entry.notes["waited"] :]:
             change.carry_out(self.copy)
@@ -183,7 +183,7 @@ class StateWriter:
         self._note(file, entry.number + 1, size)
         return size
 
-    def _next(self, file: IO[str]) -> tuple[int, int]:
+    def _read_position(self, file: IO[str]) -> tuple[int, int]:
         file.seek(0)
         fields = json.loads(file.read())
         return int(fields["number"]), int(fields["bytes"])
@@ -195,7 +195,7 @@ class StateWriter:
         file.flush()
 
 
-def _known(error: BaseException, copy: Path) -> CdcError:
+def _as_cdc_error(error: BaseException, copy: Path) -> CdcError:
     if isinstance(error, CdcError):
         return error
     if isinstance(error, OSError):
@@ -222,10 +222,10 @@ def put_entry(bucket: Bucket, entry: Entry) -> Entry | None:
     found = None if there is None else Entry.from_bytes(there, f"{bucket.url}/{name}")
     if found is not None and found.owner == entry.owner:
         return found
-    raise taken_over(bucket.url, "" if found is None else found.who)
+    raise taken_over_error(bucket.url, "" if found is None else found.opened_by)
 
 
-def taken_over(url: str, who: str) -> StateError:
+def taken_over_error(url: str, who: str) -> StateError:
     """The error for a run that was paused for longer than its lease. `who` may be empty."""
     hint = "this run has not answered for longer than its lease; the other one goes on"
     return StateError(f"the state was taken over by {who or 'another run'}", where=url, hint=hint)

@@ -5,5 +5,5 @@
                 over files of staged rows, which are synced on the driver (and in the object store) before it answers
 
 Who may ask is said by a token, and the driver by its certificate, made for one run; both travel with the tasks. What is
-asked may be asked twice: a connection that breaks is made anew.
+asked may be asked twice: a connection that breaks is recreated.
 """

@@ -126,11 +126,11 @@ class StateServer:
     def _serve(self, connection: socket.socket) -> None:
         """One executor's connection until it ends, which it may at any moment."""
         try:
-            wrapped = self._greeted(connection)
+            wrapped = self._authenticate(connection)
             if wrapped is None:
                 return
             file: Any
-            with wrapped, self._kept_open(wrapped), wrapped.makefile("rwb", buffering=BUFFER) as file:
+            with wrapped, self._track_connection(wrapped), wrapped.makefile("rwb", buffering=BUFFER) as file:
                 self._converse(wrapped, file)
         except (OSError, ValueError, _Broken) as error:
             log.debug("a connection to the state has ended: %s", error)
@@ -138,7 +138,7 @@ class StateServer:
             connection.close()
 
     @contextlib.contextmanager
-    def _kept_open(self, connection: socket.socket) -> Iterator[None]:
+    def _track_connection(self, connection: socket.socket) -> Iterator[None]:
         """While the block runs, `close` ends the connection. Raises _Broken once it was called."""
         with self._lock:
             if self._closed.is_set():
@@ -150,14 +150,14 @@ class StateServer:
             with self._lock:
                 self._open.discard(connection)
 
-    def _greeted(self, connection: socket.socket) -> ssl.SSLSocket | None:
+    def _authenticate(self, connection: socket.socket) -> ssl.SSLSocket | None:
         """The connection, of who has the token; None of others. What they say comes in one record of TLS, so nobody
         takes long, or much memory, before it is known who it is."""
         try:
             connection.settimeout(_GREETING_S)
             wrapped = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
             try:
-                with self._kept_open(wrapped):
+                with self._track_connection(wrapped):
                     wrapped.do_handshake()
                     hello = receive(io.BytesIO(wrapped.recv(_HELLO)))
                 if hello is not None and hmac.compare_digest(str(hello[0].get("token")).encode(), self._token):
@@ -175,10 +175,12 @@ class StateServer:
         enable_keepalive(connection)
         while (message := receive(file)) is not None:
             fields, size = message
-            answer, data = self._keep(fields, file, size) if fields["op"] == "keep" else self._done(fields, file, size)
+            answer, data = (
+                self._keep(fields, file, size) if fields["op"] == "keep" else self._run_operation(fields, file, size)
+            )
             send(file, answer, data)
 
-    def _done(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
+    def _run_operation(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
         data = exactly(file, size)
         try:
             return self._operations[fields["op"]](fields, data)

@@ -46,8 +46,8 @@ class Line:
 
     def _exchange(self, fields: Mapping[str, Any], data: bytes | Path) -> tuple[dict[str, Any], bytes]:
         try:
-            file = self._file = self._file or self._connected()
-            _put(file, fields, data)
+            file = self._file = self._file or self._connect()
+            _send_file(file, fields, data)
             found = receive(file)
             if found is None:
                 raise ConnectionError("the driver has closed the connection")
@@ -65,7 +65,7 @@ class Line:
             raise from_json(answer["error"])
         return answer, body
 
-    def _connected(self) -> IO[bytes]:
+    def _connect(self) -> IO[bytes]:
         door = self._door
         plain = socket.create_connection((door.host, door.port), _CONNECT_S)
         connection = trusting(door.certificate).wrap_socket(plain)
@@ -78,7 +78,7 @@ class Line:
         return file
 
 
-def _put(file: IO[bytes], fields: Mapping[str, Any], data: bytes | Path) -> None:
+def _send_file(file: IO[bytes], fields: Mapping[str, Any], data: bytes | Path) -> None:
     if isinstance(data, bytes):
         send(file, fields, data)
         return
@@ -115,24 +115,24 @@ class ServedStore(Store):
 
     def read(self, name: str) -> bytes | None:
         """A document, as it is now."""
-        answer, data = self._ask("read", name=name)
+        answer, data = self._request("read", name=name)
         return data if answer["there"] else None
 
     def write(self, name: str, data: bytes) -> None:
         """Put a document; on the driver's disk when it returns."""
-        self._ask("write", data, name=name, later=False)
+        self._request("write", data, name=name, later=False)
 
     def write_later(self, name: str, data: bytes) -> None:
         """Put a document that a restart can do without."""
-        self._ask("write", data, name=name, later=True)
+        self._request("write", data, name=name, later=True)
 
     def remove(self, name: str) -> None:
         """Remove a document."""
-        self._ask("remove", name=name)
+        self._request("remove", name=name)
 
     def names(self) -> list[str]:
         """The names of the documents."""
-        return list(self._ask("names")[0]["names"])
+        return list(self._request("names")[0]["names"])
 
     def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
         """A log that is read here, and written on the driver."""
@@ -147,7 +147,7 @@ class ServedStore(Store):
         """Hand a file over: it lasts with the driver when this returns. It is gone here, also when this raises:
         who tries again stages the rows again."""
         try:
-            self._ask("keep", path, path=path.relative_to(self.bulk("")).as_posix())
+            self._request("keep", path, path=path.relative_to(self.bulk("")).as_posix())
         finally:
             path.unlink(missing_ok=True)
         for other in path.parent.parent.iterdir():  # folders of earlier batches: a process has one task at a time
@@ -156,13 +156,13 @@ class ServedStore(Store):
 
     def note(self, path: Path, data: bytes) -> None:
         """Add lines to a file of the driver's."""
-        self._ask("note", data, path=path.relative_to(self.bulk("")).as_posix())
+        self._request("note", data, path=path.relative_to(self.bulk("")).as_posix())
 
     def check(self) -> None:
         """Raise StateUnavailable when the driver cannot be reached."""
-        self._ask("stopping")
+        self._request("stopping")
 
-    def _ask(self, op: str, data: bytes | Path = b"", **fields: Any) -> tuple[dict[str, Any], bytes]:
+    def _request(self, op: str, data: bytes | Path = b"", **fields: Any) -> tuple[dict[str, Any], bytes]:
         return _line(self.door, os.getpid()).request(op, {"folder": self.folder, **fields}, data)
 
 
@@ -190,7 +190,7 @@ class ServedLog(AppendLog):
         return StateError(f"the {self._what} is written by the driver alone", where=str(self.path), hint=hint)
 
     def _refresh(self) -> None:
-        answer, data = self._store._ask(
+        answer, data = self._store._request(
             "log", name=self._name, what=self._what, header=self._first_line, generation=self.generation,
             have=len(self._items),
         )  # fmt: skip

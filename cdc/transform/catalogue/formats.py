@@ -18,15 +18,17 @@ _WRITTEN = {
     "D": "%-j",
     "SSSSSSSSS": "%f000",
 }  # moments have six digits, and the engine's %n is wrong inside a pattern
+_OFFSETS = dict.fromkeys(("Z", *("X" * digits for digits in (1, 2, 3))), "%z")
 _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 
-def engine_format(node: Typed, *, reads: bool = False) -> str:
-    """The engine's pattern for a constant Java pattern that writes text, or `reads` it.
+def engine_format(node: Typed, *, reads: bool = False, offsets: bool = False) -> str:
+    """The engine's pattern for a constant Java pattern that writes text, or `reads` it, with `offsets` such as +08:00.
 
     Raises ExpressionError for letters it cannot express.
     """
-    known, pattern, result, position = _READ if reads else _WRITTEN, str(node.value), "", 0
+    known = {**(_READ if reads else _WRITTEN), **(_OFFSETS if offsets else {})}
+    pattern, result, position = str(node.value), "", 0
     while position < len(pattern):
         match = _PIECE.match(pattern, position)
         if match is None:

@@ -30,6 +30,7 @@ from cdc.transform.types import (
     SqlType,
     is_integer,
     is_number,
+    is_shown,
     is_text,
     kind_of,
 )
@@ -111,7 +112,7 @@ class Function:
         template = self.sql if isinstance(self.sql, str) else self.sql[len(args) - self.arity.least]
         return template.format(*args)
 
-    def named(self, name: str) -> Function:
+    def as_alias(self, name: str) -> Function:
         """The same function under another name."""
         return replace(self, name=name, alias_of=self.name)
 
@@ -147,7 +148,7 @@ _ACCEPTED: dict[str, Callable[[SqlType], bool]] = {
     "COLLECTION": lambda kind: isinstance(kind, Array | Map) or kind_of(kind) is Kind.VECTOR,
     "UNIT": is_text,
     "DATA": lambda kind: is_text(kind) or kind_of(kind) in BINARIES,
-    "SHOWN": lambda kind: is_shown(kind),
+    "SHOWN": is_shown,
     "ANY": lambda kind: True,
 }
 _WORDS = {
@@ -179,11 +180,6 @@ def _fit(name: str, arg: Typed, parameter: Parameter) -> Typed:
     return cast(arg, target)
 
 
-def is_shown(kind: SqlType) -> bool:
-    """True for types that join as text without a CAST: all but bytes and nested ones."""
-    return isinstance(kind, DataType) and kind.kind not in (*BINARIES, Kind.GEOMETRY, Kind.VECTOR)
-
-
 def same_as_first(name: str) -> Callable[[list[Typed], Span], Typed]:
     """A rule: the result has the first argument's type."""
 
@@ -207,4 +203,4 @@ def constant(node: Typed) -> str:
 def aliases(functions: Sequence[Function], names: dict[str, str]) -> tuple[Function, ...]:
     """Other names of functions: alias -> name."""
     known = {function.name: function for function in functions}
-    return tuple(known[name].named(alias) for alias, name in names.items())
+    return tuple(known[name].as_alias(alias) for alias, name in names.items())

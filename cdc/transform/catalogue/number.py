@@ -13,7 +13,7 @@ _G, _C = "Numbers", "Choices"
 _MATHS = "Flink CDC has no such function."
 
 
-def _whole(name: str) -> object:
+def _integral_rule(name: str) -> object:
     def rule(args: list[Typed], span: Span) -> Typed:
         kind = args[0].type
         if kind_of(kind) is Kind.DECIMAL:
@@ -33,7 +33,7 @@ def _round(args: list[Typed], span: Span) -> Typed:
     if kind_of(kind) is Kind.DECIMAL:
         precision, scale = digits(kind)
         kept = min(max(places, 0), scale)
-        kind = decimal(min(precision - scale + kept + 1, 38), kept)
+        kind = decimal(min(precision - scale + kept + (places < scale), 38), kept)
     return call("ROUND", kind, args[:1], span, fails=True, value=places)
 
 
@@ -68,11 +68,11 @@ def _uuid_sql(args: list[str], node: Typed) -> str:
 
 _NUMBERS: tuple[Function, ...] = (
     Function("ABS", _G, "x NUMBER", same_as_first("ABS"), "abs({0})", "The value without its sign.", fails=True),
-    Function("CEIL", _G, "x NUMBER", _whole("CEIL"), _whole_sql("ceil"), "The next whole number up."),  # type: ignore[arg-type]
-    Function("FLOOR", _G, "x NUMBER", _whole("FLOOR"), _whole_sql("floor"), "The next whole number down."),  # type: ignore[arg-type]
+    Function("CEIL", _G, "x NUMBER", _integral_rule("CEIL"), _whole_sql("ceil"), "The next whole number up."),  # type: ignore[arg-type]
+    Function("FLOOR", _G, "x NUMBER", _integral_rule("FLOOR"), _whole_sql("floor"), "The next whole number down."),  # type: ignore[arg-type]
     Function("ROUND", _G, "x NUMBER, [decimals INT]", _round, _round_sql,
              "Rounded to that many decimals (a constant), halves away from zero.",
-             flink="A DOUBLE is rounded as the decimal number that it is written as.",
+             flink="A FLOAT or DOUBLE is rounded as the decimal number that it is written as.",
              example=("ROUND(CAST('1.005' AS DOUBLE), 2)", "1.0", "1.01")),
     Function("MOD", _G, "x NUMBER, y NUMBER", _mod, "", "The remainder of a division; it has the sign of x."),
     Function("SIGN", _G, "x NUMBER", INT, "sign({0})", "-1, 0 or 1.", flink=_MATHS,

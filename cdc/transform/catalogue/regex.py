@@ -52,7 +52,7 @@ def _replacement(args: list[str], node: Typed) -> str:
     return f"regexp_replace({args[0]}, {args[1]}, {text_literal(made)}, 'g')"
 
 
-def _of_group(args: list[str], node: Typed, taken: Callable[[int], str]) -> str:
+def _of_group(args: list[str], node: Typed, extract: Callable[[int], str]) -> str:
     """SQL of what `taken` gives for the group that the third argument says, which the expression has."""
     regex, arg = _constant(node.args[1]), node.args[2]
     there = None if regex is None else groups(regex)
@@ -62,8 +62,8 @@ def _of_group(args: list[str], node: Typed, taken: Callable[[int], str]) -> str:
         if not 0 <= number <= most:
             known = f"'{regex}' has {there}" if there is not None else f"there are at most {_MOST_GROUPS}"
             raise mistake(arg.span, f"there is no group {number}: {known}", "a group is a part in brackets")
-        return taken(number) if there is not None else _checked(args[1], str(number), taken(number))
-    cases = " ".join(f"WHEN {number} THEN {taken(number)}" for number in range(most + 1))
+        return extract(number) if there is not None else _checked(args[1], str(number), extract(number))
+    cases = " ".join(f"WHEN {number} THEN {extract(number)}" for number in range(most + 1))
     otherwise = failing("the regular expression has no such group")
     chosen = f"CASE {args[2]} {cases} ELSE CASE WHEN {args[2]} IS NOT NULL THEN {otherwise} END END"
     return chosen if there is not None else _checked(args[1], args[2], chosen)
@@ -75,23 +75,23 @@ def _checked(regex: str, number: str, sql: str) -> str:
 
 
 def _extract(args: list[str], node: Typed) -> str:
-    def taken(group: int) -> str:
+    def extract(group: int) -> str:
         return f"regexp_extract({args[0]}, {args[1]}, {group})"
 
-    found = taken(0) if len(args) < 3 else _of_group(args, node, taken)
+    found = extract(0) if len(args) < 3 else _of_group(args, node, extract)
     return f"CASE WHEN regexp_matches({args[0]}, {args[1]}) THEN {found} END"
 
 
 def _extract_all(args: list[str], node: Typed) -> str:
-    def taken(group: int) -> str:
+    def extract(group: int) -> str:
         return f"regexp_extract_all({args[0]}, {args[1]}, {group})"
 
     if len(args) > 2:
-        return _of_group(args, node, taken)
+        return _of_group(args, node, extract)
     regex = _constant(node.args[1])
     if regex is not None:
-        return taken(min(groups(regex), 1))
-    return f"CASE WHEN cdc_groups({args[1]}) = 0 THEN {taken(0)} ELSE {taken(1)} END"
+        return extract(min(groups(regex), 1))
+    return f"CASE WHEN cdc_groups({args[1]}) = 0 THEN {extract(0)} ELSE {extract(1)} END"
 
 
 def _instr(args: list[str], node: Typed) -> str:
@@ -105,27 +105,27 @@ def _instr(args: list[str], node: Typed) -> str:
 
 
 FUNCTIONS: tuple[Function, ...] = (
-    Function("REGEXP_REPLACE", _R, "s TEXT, regex TEXT, by TEXT", _rule("REGEXP_REPLACE", STRING), _replacement,
+    Function("REGEXP_REPLACE", _R, "s SHOWN, regex TEXT, by TEXT", _rule("REGEXP_REPLACE", STRING), _replacement,
              "Every match replaced; `$1` stands for a group, `$` before anything but a digit for itself.",
              flink="`$1` is text there, not a group.",
              example=("REGEXP_REPLACE('ab', '(a)', '<$1>')", "<a>b", "<$1>b")),
-    Function("REGEXP_EXTRACT", _R, "s TEXT, regex TEXT, [group INT]",
+    Function("REGEXP_EXTRACT", _R, "s SHOWN, regex TEXT, [group INT]",
              _rule("REGEXP_EXTRACT", STRING, nullable=True), _extract,
              "The first match, or a group of it; NULL when nothing matches, empty where the group takes no part in it.",
              flink="A group that takes no part in the match is NULL.",
              example=("REGEXP_EXTRACT('b', '(a)?b', 1) = ''", "TRUE", "FALSE")),
-    Function("REGEXP_EXTRACT_ALL", _R, "s TEXT, regex TEXT, [group INT]",
+    Function("REGEXP_EXTRACT_ALL", _R, "s SHOWN, regex TEXT, [group INT]",
              _rule("REGEXP_EXTRACT_ALL", Array(STRING), fails=True), _extract_all,
              "All matches, of the first group (where there is one) unless told otherwise.",
              flink="NULL where the group is left out and the expression has none.",
              example=("CARDINALITY(REGEXP_EXTRACT_ALL('aba', 'a'))", "2", "NULL")),
-    Function("REGEXP_COUNT", _R, "s TEXT, regex TEXT", _rule("REGEXP_COUNT", INT),
+    Function("REGEXP_COUNT", _R, "s SHOWN, regex TEXT", _rule("REGEXP_COUNT", INT),
              "len(regexp_extract_all({0}, {1}, 0))", "How many matches."),
-    Function("REGEXP_SUBSTR", _R, "s TEXT, regex TEXT", _rule("REGEXP_SUBSTR", STRING, nullable=True), _extract,
+    Function("REGEXP_SUBSTR", _R, "s SHOWN, regex TEXT", _rule("REGEXP_SUBSTR", STRING, nullable=True), _extract,
              "The first match; NULL when there is none."),
-    Function("REGEXP_INSTR", _R, "s TEXT, regex TEXT", _rule("REGEXP_INSTR", INT), _instr,
+    Function("REGEXP_INSTR", _R, "s SHOWN, regex TEXT", _rule("REGEXP_INSTR", INT), _instr,
              "Where the first match begins, 0 when nothing matches."),
-    Function("REGEXP_LIKE", _R, "s TEXT, regex TEXT", _rule("REGEXP_LIKE", BOOLEAN), "regexp_matches({0}, {1})",
+    Function("REGEXP_LIKE", _R, "s SHOWN, regex TEXT", _rule("REGEXP_LIKE", BOOLEAN), "regexp_matches({0}, {1})",
              "True when some part matches.", flink="Flink CDC has no such function: its LIKE does that.",
              example=("REGEXP_LIKE('abc', 'b+')", "TRUE", "an error")),
 )  # fmt: skip

@@ -59,7 +59,7 @@ def _overlay(args: list[str], node: Typed) -> str:
     )
 
 
-def _alike(name: str, kind: SqlType | None, values: tuple[int, ...]):  # type: ignore[no-untyped-def]
+def _one_kind(name: str, kind: SqlType | None, values: tuple[int, ...]):  # type: ignore[no-untyped-def]
     """The rule of a function of texts or of bytes, but not of both; `kind` None is the kind of its arguments."""
 
     def rule(args: list[Typed], span: Span) -> Typed:
@@ -78,7 +78,7 @@ def _alike(name: str, kind: SqlType | None, values: tuple[int, ...]):  # type: i
     return rule
 
 
-def _found(args: list[str], node: Typed) -> str:
+def _position_sql(args: list[str], node: Typed) -> str:
     """SQL of POSITION: what, where, and from where on."""
     if kind_of(node.args[0].type) in BINARIES:
         return f"cdc_find({args[0]}, {args[1]}, {args[2] if len(args) > 2 else 1})"
@@ -128,56 +128,56 @@ _BASE: tuple[Function, ...] = (
              example=("CONCAT('a', NULL)", "NULL", "anull")),
     Function("CONCAT_WS", _G, "separator TEXT, s SHOWN...", STRING, lambda args, node: f"concat_ws({', '.join(args)})",
              "The texts that are not NULL, with the separator between them.", nulls="always"),
-    Function("CHAR_LENGTH", _G, "s TEXT", INT, "length({0})", "Number of characters.", flink=_NULLS + _UNITS,
+    Function("CHAR_LENGTH", _G, "s SHOWN", INT, "length({0})", "Number of characters.", flink=_NULLS + _UNITS,
              example=("CHAR_LENGTH(NULL)", "NULL", "the job fails")),
-    Function("UPPER", _G, "s TEXT", STRING, "upper({0})", "In capitals, character by character.", flink=_NULLS +
+    Function("UPPER", _G, "s SHOWN", STRING, "upper({0})", "In capitals, character by character.", flink=_NULLS +
              "; `ß` becomes `SS`", example=("UPPER('ß')", "ẞ", "SS")),
-    Function("LOWER", _G, "s TEXT", STRING, "lower({0})", "In small letters.", flink=_NULLS,
+    Function("LOWER", _G, "s SHOWN", STRING, "lower({0})", "In small letters.", flink=_NULLS,
              example=("LOWER(NULL)", "NULL", "the job fails")),
-    Function("TRIM", _G, "s TEXT, [characters TEXT]", STRING, ("trim({0}, ' ')", "trim({0}, {1})"),
+    Function("TRIM", _G, "s SHOWN, [characters TEXT]", STRING, ("trim({0}, ' ')", "trim({0}, {1})"),
              "Without blanks (or those characters) at both ends; also `TRIM(BOTH 'x' FROM s)`.", flink=_NULLS + _TRIMS,
              example=("TRIM(NULL)", "NULL", "the job fails")),
-    Function("LTRIM", _G, "s TEXT, [characters TEXT]", STRING, ("ltrim({0}, ' ')", "ltrim({0}, {1})"),
+    Function("LTRIM", _G, "s SHOWN, [characters TEXT]", STRING, ("ltrim({0}, ' ')", "ltrim({0}, {1})"),
              "Without blanks (or those characters) at the start."),
-    Function("RTRIM", _G, "s TEXT, [characters TEXT]", STRING, ("rtrim({0}, ' ')", "rtrim({0}, {1})"),
+    Function("RTRIM", _G, "s SHOWN, [characters TEXT]", STRING, ("rtrim({0}, ' ')", "rtrim({0}, {1})"),
              "Without blanks (or those characters) at the end."),
-    Function("LPAD", _G, "s TEXT, n INT, pad TEXT", STRING,
+    Function("LPAD", _G, "s SHOWN, n INT, pad TEXT", STRING,
              "CASE WHEN {1} < 0 OR {2} = '' THEN NULL "
              f"ELSE lpad({{0}}, CAST({_FILLED} AS INTEGER), {{2}}) END",
              "Filled at the start to n characters, or cut to them; NULL for a negative n or an empty pad.",
              nulls="always", fails=True),
-    Function("RPAD", _G, "s TEXT, n INT, pad TEXT", STRING,
+    Function("RPAD", _G, "s SHOWN, n INT, pad TEXT", STRING,
              "CASE WHEN {1} < 0 OR {2} = '' THEN NULL "
              f"ELSE rpad({{0}}, CAST({_FILLED} AS INTEGER), {{2}}) END",
              "Filled at the end to n characters, or cut to them; NULL for a negative n or an empty pad.",
              nulls="always", fails=True),
-    Function("REPLACE", _G, "s TEXT, what TEXT, by TEXT", _replace, _replaced,
+    Function("REPLACE", _G, "s SHOWN, what TEXT, by TEXT", _replace, _replaced,
              "Every occurrence replaced; an empty `what` changes nothing."),
-    Function("REPEAT", _G, "s TEXT, n INT", STRING, f"repeat({{0}}, {_TIMES})",
+    Function("REPEAT", _G, "s SHOWN, n INT", STRING, f"repeat({{0}}, {_TIMES})",
              "The text n times; empty for n below 1.", fails=True),
-    Function("REVERSE", _G, "s TEXT", STRING, _reverse, "The characters in reverse.",
+    Function("REVERSE", _G, "s SHOWN", STRING, _reverse, "The characters in reverse.",
              flink="Flink CDC has no such function.", example=("REVERSE('abc')", "cba", "an error")),
-    Function("LEFT", _G, "s TEXT, n INT", STRING, f"left({{0}}, {limited('{1}')})", "The first n characters."),
-    Function("RIGHT", _G, "s TEXT, n INT", STRING, f"right({{0}}, {limited('{1}')})", "The last n characters."),
-    Function("SUBSTRING", _G, "s TEXT, from INT, [length INT]", STRING,
+    Function("LEFT", _G, "s SHOWN, n INT", STRING, f"left({{0}}, {limited('{1}')})", "The first n characters."),
+    Function("RIGHT", _G, "s SHOWN, n INT", STRING, f"right({{0}}, {limited('{1}')})", "The last n characters."),
+    Function("SUBSTRING", _G, "s SHOWN, from INT, [length INT]", STRING,
              (f"CASE {_SHORT}ELSE substring({{0}}, {_FROM}) END",
               f"CASE WHEN {{2}} IS NULL THEN NULL {_NEGATIVE}{_SHORT}"
               f"ELSE substring({{0}}, {_FROM}, {limited('{2}')}) END"),
              "From a position on (0 counts as 1, negative from the end), at most `length` characters; "
              "also `SUBSTRING(s FROM 2 FOR 3)`.", fails=True, flink=_NULLS + _UNITS,
              example=("SUBSTRING('😀a', 2)", "a", "half a character and an a")),
-    Function("POSITION", _G, "what DATA, s DATA, [start INT]", _alike("POSITION", INT, (0, 1)), _found,
+    Function("POSITION", _G, "what DATA, s DATA, [start INT]", _one_kind("POSITION", INT, (0, 1)), _position_sql,
              "Where the text first occurs (from `start` on), 0 when it does not; also `POSITION('a' IN s FROM 2)`."),
-    Function("INSTR", _G, "s DATA, what DATA", _alike("INSTR", INT, (0, 1)),
-             lambda args, node: _found([args[1], args[0]], node),
+    Function("INSTR", _G, "s DATA, what DATA", _one_kind("INSTR", INT, (0, 1)),
+             lambda args, node: _position_sql([args[1], args[0]], node),
              "Where the text first occurs, 0 when it does not."),
-    Function("OVERLAY", _G, "s DATA, by DATA, from INT, [length INT]", _alike("OVERLAY", None, (0, 1)), _overlay,
+    Function("OVERLAY", _G, "s DATA, by DATA, from INT, [length INT]", _one_kind("OVERLAY", None, (0, 1)), _overlay,
              "With a piece replaced; also `OVERLAY(s PLACING 'x' FROM 2 FOR 3)`. Unchanged where `from` is outside."),
-    Function("STARTSWITH", _G, "s DATA, start DATA", _alike("STARTSWITH", BOOLEAN, (0, 1)), _compared("starts_with"),
+    Function("STARTSWITH", _G, "s DATA, start DATA", _one_kind("STARTSWITH", BOOLEAN, (0, 1)), _compared("starts_with"),
              "True when it begins so."),
-    Function("ENDSWITH", _G, "s DATA, end DATA", _alike("ENDSWITH", BOOLEAN, (0, 1)), _compared("ends_with"),
+    Function("ENDSWITH", _G, "s DATA, end DATA", _one_kind("ENDSWITH", BOOLEAN, (0, 1)), _compared("ends_with"),
              "True when it ends so."),
-    Function("SPLIT_INDEX", _G, "s TEXT, separator TEXT, index INT", STRING,
+    Function("SPLIT_INDEX", _G, "s SHOWN, separator TEXT, index INT", STRING,
              "CASE WHEN {1} IS NULL OR {2} < 0 OR {2} >= len(string_split({0}, {1})) THEN NULL "
              "ELSE list_extract(string_split({0}, {1}), {2} + 1) END",
              "The piece of that index, from 0; NULL when there is none.", nulls="always",

@@ -35,7 +35,7 @@ _PARTS = {
 }  # fmt: skip
 
 
-def _now(name: str, kind: SqlType):  # type: ignore[no-untyped-def]
+def _now_rule(name: str, kind: SqlType):  # type: ignore[no-untyped-def]
     def rule(args: list[Typed], span: Span) -> Typed:
         now = Typed("column", DataType(Kind.TIMESTAMP_LTZ, 3), nullable=False, value=NOW, span=span)
         return cast(now, kind) if name != "UNIX_TIMESTAMP" else call(name, BIGINT, [now], span)
@@ -234,8 +234,8 @@ def _from_unix_sql(args: list[str], node: Typed) -> str:
 
 def _unix(args: list[Typed], span: Span) -> Typed:
     if not args:
-        return _now("UNIX_TIMESTAMP", BIGINT)(args, span)  # type: ignore[no-any-return]
-    pattern = engine_format(args[1] if len(args) > 1 else literal(_DEFAULT, span), reads=True)
+        return _now_rule("UNIX_TIMESTAMP", BIGINT)(args, span)  # type: ignore[no-any-return]
+    pattern = engine_format(args[1] if len(args) > 1 else literal(_DEFAULT, span), reads=True, offsets=True)
     return call("UNIX_TIMESTAMP", BIGINT, args[:1], span, fails=True, value=pattern)
 
 
@@ -248,15 +248,15 @@ def _unix_sql(args: list[str], node: Typed) -> str:
 _DATE_TEXT = "Flink CDC gives text `yyyy-MM-dd`"
 _NONE = "Flink CDC has no such function."
 _BASE: tuple[Function, ...] = (
-    Function("CURRENT_TIMESTAMP", _G, "", _now("NOW", DataType(Kind.TIMESTAMP_LTZ, 3)), "",
+    Function("CURRENT_TIMESTAMP", _G, "", _now_rule("NOW", DataType(Kind.TIMESTAMP_LTZ, 3)), "",
              "The batch's moment.",
              flink="One moment for a whole batch, and the same one when it is replayed.",
              example=("CURRENT_TIMESTAMP = NOW()", "TRUE", "FALSE now and then")),
-    Function("LOCALTIMESTAMP", _G, "", _now("LOCALTIMESTAMP", _MILLIS), "",
+    Function("LOCALTIMESTAMP", _G, "", _now_rule("LOCALTIMESTAMP", _MILLIS), "",
              "The batch's moment in the session's zone."),
-    Function("CURRENT_DATE", _G, "", _now("CURRENT_DATE", DATE), "",
+    Function("CURRENT_DATE", _G, "", _now_rule("CURRENT_DATE", DATE), "",
              "The day of the batch's moment in the session's zone."),
-    Function("CURRENT_TIME", _G, "", _now("CURRENT_TIME", DataType(Kind.TIME, 0)), "",
+    Function("CURRENT_TIME", _G, "", _now_rule("CURRENT_TIME", DataType(Kind.TIME, 0)), "",
              "The time of day of the batch's moment."),
     Function("EXTRACT", _P, "unit UNIT, t CLOCK", _extract, _extract_sql,
              "A part of a date or time: YEAR, QUARTER, MONTH, WEEK (ISO), DAY, DOY, DOW (Sunday is 1), HOUR, MINUTE, "
@@ -307,7 +307,8 @@ _BASE: tuple[Function, ...] = (
              _from_unix_sql,
              "Seconds since 1970 as text in the session's zone."),
     Function("UNIX_TIMESTAMP", _T, "[s TEXT], [pattern CONSTANT]", _unix, _unix_sql,
-             "Seconds since 1970: of now, or of text in the session's zone; other text fails.", fails=True,
+             "Seconds since 1970: of now, or of text in the session's zone or with an offset (`X`); other text fails.",
+             fails=True,
              flink="Text that is no time gives -9223372036854775808.",
              example=("UNIX_TIMESTAMP('x')", "an error", "-9223372036854775808")),
 )  # fmt: skip

@@ -126,12 +126,12 @@ class Registry:
         """Ask each server in turn until one answers."""
         for url in self._settings.urls[:-1]:
             try:
-                return self._once(url, path, body)
+                return self._request_url(url, path, body)
             except self._side.unavailable:
                 continue
-        return self._once(self._settings.urls[-1], path, body)
+        return self._request_url(self._settings.urls[-1], path, body)
 
-    def _once(self, url: str, path: str, given: bytes | None) -> Any:
+    def _request_url(self, url: str, path: str, given: bytes | None) -> Any:
         where, own = f"Schema Registry {url}", self._side
         connection = self._connection(url)
         try:

@@ -42,7 +42,7 @@ class AvroUnwrapper:
         self._of_keys: dict[int, int | None] = {}
         self.shapes: list[Shape] = [BARE]
 
-    def opened(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
+    def unwrap(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
         """The messages with their keys as JSON, and the values. A key that is not Avro stays what it is.
 
         Raises the errors of the registry.
@@ -50,7 +50,7 @@ class AvroUnwrapper:
         keys, _, bad_keys = self._texts(messages.keys, others=True)
         values, numbers, bad = self._texts(messages.values, others=False)
         unreadable = {**bad, **{row: f"its key: {reason}" for row, reason in bad_keys.items()}}
-        there = messages.values.there.copy()
+        there = messages.values.present.copy()
         there[list(unreadable)] = False
         rows = np.flatnonzero(there)
         shapes = np.zeros(len(rows), np.int64)
@@ -86,7 +86,7 @@ class AvroUnwrapper:
 
     def _texts(self, texts: Texts, *, others: bool) -> tuple[Texts, Any, dict[int, str]]:
         """The texts as JSON, the numbers of their schemas, and why some cannot be read. `others` stay as they are."""
-        there = texts.there
+        there = texts.present
         data = texts.data
         marked = np.zeros(len(texts), bool)
         marked[there] = (data[texts.begins[there]] == 0) & (texts.ends[there] > texts.begins[there])

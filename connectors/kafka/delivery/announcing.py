@@ -30,12 +30,12 @@ class Announcing:
         self, writer: TransactionWriter, fences: Fences, batch: int, found: Sequence[SchemaMessage], where: str
     ) -> None:
         """Write them unless the fence says that they are there. Raises SinkError."""
-        wanted, before = WrittenBatch(batch), fences.written([DRIVER])[0]
+        wanted, before = WrittenBatch(batch), fences.last_written([DRIVER])[0]
         if is_written(wanted, before, where):
             return
         for message in found:
             topic, partition = self._place(message)
-            writer.send(topic, self._too_large.rest(topic, self._messages(message)), partition)
+            writer.send(topic, self._too_large.without_oversized(topic, self._messages(message)), partition)
         writer.commit(fences, DRIVER, replace(wanted, before=before.batch))
 
     def _place(self, message: SchemaMessage) -> tuple[str, int]:

@@ -63,7 +63,7 @@ class Clients:
             writer.close()
 
     def look_ahead(self, part: str) -> None:
-        """Begin to connect the producer that the next task needs, if it writes the same part; look at topics anew."""
+        """Begin to connect the producer that the next task needs, if it writes the same part; look at topics again."""
         self.topics.forget()
         self._ahead = part, self._writer(part)
 

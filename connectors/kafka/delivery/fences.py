@@ -26,7 +26,7 @@ DRIVER = 0
 PARTITIONS = 32
 """Of a new fence topic; it gets more when a batch has more tasks."""
 
-_KEPT = "fences.json"
+_FENCES = "fences.json"
 
 _ANNOUNCED = "announced.json"
 
@@ -48,25 +48,29 @@ def part_of(task: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """A batch that a part wrote, NEVER for none, `TaskAttempt.rows` of it, and the batch that it had written before.
+    """A batch that a part wrote, NEVER for none, `TaskAttempt.rows` of it, the batch that it had written before, and
+    the id of the attempt's reports (`TaskAttempt.keep_reports`).
 
-    The last two are kept as the metadata of the offset; empty and None when they are not known.
+    The last three are kept as the metadata of the offset; empty and None when they are not known.
     """
 
     batch: int
     rows: str = ""
     before: int | None = None
+    reports: str = ""
 
     @classmethod
     def of(cls, offset: TopicPartition) -> WrittenBatch:
         """The fence in a committed offset."""
-        rows, _, before = (offset.metadata or "").partition("|")
-        return cls(NEVER if offset.offset < 0 else offset.offset - 1, rows, int(before) if before else None)
+        rows, before, reports = [*(offset.metadata or "").split("|"), "", ""][:3]
+        batch = NEVER if offset.offset < 0 else offset.offset - 1
+        return cls(batch, rows, int(before) if before else None, reports)
 
     @property
     def metadata(self) -> str:
         """The metadata beside the offset."""
-        return self.rows if self.before is None else f"{self.rows}|{self.before}"
+        before = "" if self.before is None else str(self.before)
+        return f"{self.rows}|{before}|{self.reports}".rstrip("|")
 
     def lacks(self, batch: int) -> bool:
         """Whether the part has not written a batch that it had told of: its transaction was taken back."""
@@ -85,11 +89,20 @@ class Fences:
         """Give the connection back."""
         self._consumer.close()
 
-    def batches(self, parts: Sequence[int]) -> list[int]:
-        """The last batch that each part wrote, NEVER for none; as `written`."""
-        return [written.batch for written in self.written(parts)]
+    def reach(self) -> None:
+        """Read the driver's fence, without a wait for what an earlier run left open: its next writer ends that.
 
-    def written(self, parts: Sequence[int]) -> list[WrittenBatch]:
+        Raises the sink's errors.
+        """
+        self._topics.ensure(self.topic, PARTITIONS, grow=False)
+        wanted = [TopicPartition(self.topic, DRIVER)]
+        self._cluster.retrying(self._retry, "asking for the fences", lambda: self._committed_or_open(wanted))
+
+    def batches(self, parts: Sequence[int]) -> list[int]:
+        """The last batch that each part wrote, NEVER for none; as `last_written`."""
+        return [written.batch for written in self.last_written(parts)]
+
+    def last_written(self, parts: Sequence[int]) -> list[WrittenBatch]:
         """The last batch that each part wrote, and which rows of the log those were.
 
         What another transaction is committing at this moment may not be seen yet; what this producer's predecessor
@@ -108,21 +121,23 @@ class Fences:
             if error.args[0].code() == KafkaError._TIMED_OUT and self._answers_at_once(wanted):
                 raise SinkUnavailable(_OPEN, where=self._cluster.where, hint=_OPEN_HINT) from error
             raise
-        for partition in found:
-            if partition.error is not None:
-                raise KafkaException(partition.error)
+        _check_each(found)
         return found
 
     def _answers_at_once(self, wanted: Sequence[TopicPartition]) -> bool:
         """Whether who does not mind open transactions is told where the fences are."""
+        try:
+            self._committed_or_open(wanted)
+        except KafkaException:
+            return False
+        return True
+
+    def _committed_or_open(self, wanted: Sequence[TopicPartition]) -> None:
+        """Ask where the fences are, without a wait for open transactions. Raises KafkaException."""
         group = {"group_id": self._group, "enable_auto_commit": False, "isolation_level": "read_uncommitted"}
         consumer = self._cluster.consumer(**group)
         try:
-            consumer.committed(list(wanted), timeout=ANSWER_S)
-        except KafkaException:
-            return False
-        else:
-            return True
+            _check_each(consumer.committed(list(wanted), timeout=ANSWER_S))
         finally:
             consumer.close()
 
@@ -139,6 +154,12 @@ class Fences:
             self._consumer.commit(offsets=offsets, asynchronous=False)
 
         self._cluster.retrying(self._retry, "noting a written batch", commit)
+
+
+def _check_each(found: Sequence[TopicPartition]) -> None:
+    for partition in found:
+        if partition.error is not None:
+            raise KafkaException(partition.error)
 
 
 class CommittedFences:
@@ -162,8 +183,8 @@ class CommittedFences:
 
     def note(self, batch: int) -> None:
         """The tasks of a batch have written theirs. Driver."""
-        if not self._noted and self._store.read_json(_KEPT) is None:
-            self._store.write_json(_KEPT, {"since": batch})
+        if not self._noted and self._store.read_json(_FENCES) is None:
+            self._store.write_json(_FENCES, {"since": batch})
         self._noted = True
 
     def aborted_parts(self, batch: int, parts: Sequence[int], found: Sequence[WrittenBatch]) -> set[int]:
@@ -172,7 +193,7 @@ class CommittedFences:
         A transaction is committed when its coordinator has it so; a broker that crashes may lose that on its way to the
         fence, and an administrator may then abort it there. Fences that are all gone were forgotten: nothing is known.
         """
-        if all(each.batch == NEVER for each in found) and self._store.read_json(_KEPT) is not None:
+        if all(each.batch == NEVER for each in found) and self._store.read_json(_FENCES) is not None:
             return set()
         return {part for part, each in zip(parts, found, strict=True) if each.lacks(batch)}
 
@@ -183,14 +204,14 @@ class CommittedFences:
         """
         if not task.again or task.partition != 0 or found.batch != NEVER:
             return
-        noted = self._store.read_json(_KEPT)
+        noted = self._store.read_json(_FENCES)
         if noted is not None and noted["since"] < task.batch:
             raise SinkError(
                 f"an earlier run has begun with batch {task.batch}, and the fences that told how far it came are gone: "
                 "the fence topic or the group was deleted, or offsets.retention.minutes is over",
                 where=where,
                 hint="see in the topics whether its rows are there; to write the whole batch (again), remove "
-                f"{self._store.where(_KEPT)}, or start anew with another --state-dir and empty topics",
+                f"{self._store.where(_FENCES)}, or start over with another --state-dir and empty topics",
             )
 
 
@@ -204,7 +225,7 @@ def is_written(wanted: WrittenBatch, found: WrittenBatch, where: str) -> bool:
             f"batch {found.batch} of this pipeline was written already, and the state directory is at batch "
             f"{wanted.batch}: it is an older copy, or another run goes on beside this one",
             where=where,
-            hint="stop the other run and restore the newest state directory, or start anew with another --state-dir "
+            hint="stop the other run and restore the newest state directory, or start over with another --state-dir "
             "and empty topics",
         )
     if found.batch == wanted.batch and found.rows and wanted.rows and found.rows != wanted.rows:

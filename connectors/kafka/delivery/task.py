@@ -78,7 +78,7 @@ class Outgoing:
 
     def _send(self, messages: EncodedMessages) -> None:
         topic = self._names.topic(messages.table)
-        left = self._too_large.rest(topic, messages)
+        left = self._too_large.without_oversized(topic, messages)
         self._writer.send(topic, left, self._partition(topic, left))
 
     def _partition(self, topic: str, messages: EncodedMessages) -> int:
@@ -111,7 +111,7 @@ def murmur2(data: bytes) -> int:
     return found ^ found >> 15
 
 
-def wrapped(block: ChangeBlock) -> int:
+def count_wrapped(block: ChangeBlock) -> int:
     """How many values of a block's BIGINT UNSIGNED columns are beyond what is read as a signed number."""
     columns = (block.rows.column(name) for name in block.rows.schema.names)
     most = pa.scalar(_MOST_SIGNED, pa.uint64())
@@ -132,7 +132,7 @@ class Tally:
         """Count the rows of a block."""
         kinds = np.bincount(np.asarray(block.kinds.to_numpy(zero_copy_only=False)), minlength=len(RowKind))
         self._counts.setdefault(block.table, Counter()).update(dict(enumerate(kinds.tolist())))
-        if self._wraps and (found := wrapped(block)):
+        if self._wraps and (found := count_wrapped(block)):
             self._wrapped[block.table] += found
 
     def prepared(self, too_large: Mapping[TableId, int] | None = None) -> list[Prepared]:

@@ -39,7 +39,7 @@ class OversizedRecords:
         for file in self._files.values():
             file.close() if kind is None else file.discard()
 
-    def rest(self, topic: str, messages: EncodedMessages) -> EncodedMessages:
+    def without_oversized(self, topic: str, messages: EncodedMessages) -> EncodedMessages:
         """The messages without those that are too large. Raises SinkError for one, or when it cannot be kept."""
         found = np.flatnonzero(messages.sizes + _OVERHEAD > self._most).tolist()
         if not found:

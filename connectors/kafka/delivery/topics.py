@@ -45,7 +45,7 @@ class Topics:
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; it is made when it is missing and that was asked for. Raises SinkError."""
         if topic not in self._known:
-            self._known[topic] = self._look(topic) or self._made(topic)
+            self._known[topic] = self._look(topic) or self._create_missing(topic)
         return self._known[topic]
 
     def ensure(self, topic: str, partitions: int, *, grow: bool) -> None:
@@ -58,16 +58,18 @@ class Topics:
             self._create(NewTopic(topic, partitions, self._new.replication or _BROKERS_CHOICE))
             have = self._wait(topic, 1)  # somebody else may have made it smaller meanwhile
         if have < partitions:
-            self._ask("adding partitions", lambda: self._client().create_partitions([NewPartitions(topic, partitions)]))
+            self._call_admin(
+                "adding partitions", lambda: self._client().create_partitions([NewPartitions(topic, partitions)])
+            )
             have = self._wait(topic, partitions)
         self._own[topic] = have
 
     def forget(self) -> None:
-        """Look at the topics of rows anew: they may have got partitions, or be gone."""
+        """Look at the topics of rows again: they may have got partitions, or be gone."""
         self._known.clear()
         self.missing.clear()
 
-    def _made(self, topic: str) -> int:
+    def _create_missing(self, topic: str) -> int:
         if not self._new.create:
             hint = "create it, or leave topic.create at its default"
             raise SinkError(f"there is no topic {topic}", where=self._cluster.where, hint=hint)
@@ -78,9 +80,9 @@ class Topics:
         return self._wait(topic, 1)
 
     def _create(self, topic: NewTopic) -> None:
-        self._ask(f"creating topic {topic.topic}", lambda: self._client().create_topics([topic]))
+        self._call_admin(f"creating topic {topic.topic}", lambda: self._client().create_topics([topic]))
 
-    def _ask(self, doing: str, ask: object) -> None:
+    def _call_admin(self, doing: str, ask: object) -> None:
         def call() -> None:
             for future in ask().values():  # type: ignore[operator]
                 try:
@@ -101,7 +103,7 @@ class Topics:
         """How many partitions a topic has, 0 when it is not there."""
         client = self._client()
         asking = f"asking for topic {topic}"
-        found = self._cluster.retrying(self._retry, asking, lambda: self._cluster.listed(client, topic), client)
+        found = self._cluster.retrying(self._retry, asking, lambda: self._cluster.topic_metadata(client, topic), client)
         data = found.topics[topic]
         if data.error is None:
             return len(data.partitions)

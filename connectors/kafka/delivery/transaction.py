@@ -79,7 +79,7 @@ class TransactionWriter:
         doing, producer = "taking over the transactional id", self._producer
         # Told to begin before a broker is connected, librdkafka looks again half a second later. The answer to a
         # question about any topic, such as this one, says that one is.
-        self._cluster.retrying(self._retry, doing, lambda: self._cluster.listed(producer, topic), producer)
+        self._cluster.retrying(self._retry, doing, lambda: self._cluster.topic_metadata(producer, topic), producer)
         self._call(doing, lambda: producer.init_transactions(ANSWER_S))
 
     def _settings(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class TransactionWriter:
             "linger_ms": min(_LINGER_MS, self._limit_ms // 2), "batch_size": 1 << 20, "partitioner": "murmur2_random",
             "queue_buffering_max_messages": 10_000_000, "queue_buffering_max_kbytes": 2_097_151,
             "message_max_bytes": self._delivery.largest, "delivery_report_only_error": True,
-            "on_delivery": self._delivered,
+            "on_delivery": self._on_delivery,
         }  # fmt: skip
         if not self._delivery.transactional:
             chosen |= {"message_timeout_ms": 0}
@@ -152,7 +152,7 @@ class TransactionWriter:
     def _send_plain(self, topic: str, messages: EncodedMessages, start: int, stop: int, partition: int) -> None:
         for first in range(start, stop, _AT_ONCE):
             records = messages.records[first : min(first + _AT_ONCE, stop)]
-            self._drain(self._room())
+            self._drain(self._queue_limit())
             put = partial(self._producer.produce_batch, topic, records, partition)
             taken = self._at_once(f"writing to {topic}", put)
             if taken != len(records):
@@ -160,14 +160,14 @@ class TransactionWriter:
                 raise self._error(errors[0], f"writing to {topic}", f"{messages.table}")
 
     def _send_one(self, topic: str, messages: EncodedMessages, index: int, partition: int) -> None:
-        self._drain(self._room())
+        self._drain(self._queue_limit())
         record, headers = messages.records[index], list[Any](messages.headers[index])
         key, value = record.get("key"), record.get("value")
         self._at_once(
             f"writing to {topic}", lambda: self._producer.produce(topic, value, key, partition, headers=headers)
         )
 
-    def _room(self) -> int:
+    def _queue_limit(self) -> int:
         """How many records may wait when more are added."""
         return min(_MOST_IN_QUEUE, max(1_000, int(_IN_QUEUE_BYTES / self._size)))
 
@@ -218,7 +218,7 @@ class TransactionWriter:
         except KafkaException as error:
             raise self._error(error.args[0], doing, "") from error
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         # A broker refuses a whole batch of records; the largest is the one to name.
         if error is None:
             return

@@ -26,7 +26,7 @@ class FailedTasks:
         """This task will not write."""
         self._store.write_json(f"failed-{batch}-{task}.json", {"task": task})
 
-    def noted(self, batch: int, task: int) -> bool:
+    def has_failed(self, batch: int, task: int) -> bool:
         """Whether that task, or one before it, has stopped."""
         names = set(self._store.names())
         return any(f"failed-{batch}-{number}.json" in names for number in range(task + 1))
@@ -58,7 +58,7 @@ class Turn:
         pauses = Backoff(policy, f"task {self._task} of batch {self._batch}")
         before = f"task {self._task - 1} of batch {self._batch}, which writes before,"
         while not self.came():
-            if self._failed.noted(self._batch, self._task - 1):
+            if self._failed.has_failed(self._batch, self._task - 1):
                 raise SinkUnavailable(f"{before} has stopped")
             if not pauses.pause("the task before writes first"):
                 raise SinkUnavailable(f"{before} does not end")

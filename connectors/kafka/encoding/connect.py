@@ -63,7 +63,7 @@ def encoded(column: Column, modes: EncodingModes) -> EncodedColumn:
         return _binary(column, modes)
     if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
         return _with_values(column, _temporal(name, column.type, modes))
-    return _with_values(column, _other(column, modes))
+    return _with_values(column, _encode_other_kind(column, modes))
 
 
 def _integer(column: Column) -> EncodedColumn:
@@ -72,7 +72,7 @@ def _integer(column: Column) -> EncodedColumn:
     if column.source_type.lower().startswith("mediumint"):
         name = "int32"
     return EncodedColumn(
-        FieldEncoding(column.name, op), _named("int32", "io.debezium.time.Year") if year else {"type": name}
+        FieldEncoding(column.name, op), _named_schema("int32", "io.debezium.time.Year") if year else {"type": name}
     )
 
 
@@ -100,7 +100,7 @@ def _decimal(name: str, kind: DataType, modes: EncodingModes) -> EncodedColumn:
 def _binary(column: Column, modes: EncodingModes) -> EncodedColumn:
     bits = re.match(r"bit\s*\(\s*(\d+)\s*\)", column.source_type, re.IGNORECASE)
     if bits is not None:
-        schema = _named("bytes", "io.debezium.data.Bits", length=bits[1])
+        schema = _named_schema("bytes", "io.debezium.data.Bits", length=bits[1])
         return EncodedColumn(FieldEncoding(column.name, values.BACKWARDS, quoted=True, room=8), schema)
     op = values.HEX if modes.binary == "hex" else values.BASE64
     kind = "bytes" if modes.binary == "bytes" else "string"
@@ -123,19 +123,19 @@ def _temporal(name: str, kind: DataType, modes: EncodingModes) -> EncodedColumn:
     micros = FieldEncoding(name, values.INT64)
     if kind.kind is Kind.TIMESTAMP_LTZ:
         field = FieldEncoding(name, values.INSTANT, digits, quoted=True, room=40)
-        return EncodedColumn(field, _named("string", "io.debezium.time.ZonedTimestamp"))
+        return EncodedColumn(field, _named_schema("string", "io.debezium.time.ZonedTimestamp"))
     if kind.kind is Kind.TIME:
         if connect:
-            return EncodedColumn(millis, _named("int32", "org.apache.kafka.connect.data.Time"))
-        return EncodedColumn(micros, _named("int64", "io.debezium.time.MicroTime"))
+            return EncodedColumn(millis, _named_schema("int32", "org.apache.kafka.connect.data.Time"))
+        return EncodedColumn(micros, _named_schema("int64", "io.debezium.time.MicroTime"))
     if connect:
-        return EncodedColumn(millis, _named("int64", "org.apache.kafka.connect.data.Timestamp"))
+        return EncodedColumn(millis, _named_schema("int64", "org.apache.kafka.connect.data.Timestamp"))
     if digits <= _MILLI_DIGITS:
-        return EncodedColumn(millis, _named("int64", "io.debezium.time.Timestamp"))
-    return EncodedColumn(micros, _named("int64", "io.debezium.time.MicroTimestamp"))
+        return EncodedColumn(millis, _named_schema("int64", "io.debezium.time.Timestamp"))
+    return EncodedColumn(micros, _named_schema("int64", "io.debezium.time.MicroTimestamp"))
 
 
-def _other(column: Column, modes: EncodingModes) -> EncodedColumn:
+def _encode_other_kind(column: Column, modes: EncodingModes) -> EncodedColumn:
     kind, name = column.type.kind, column.name
     if kind is Kind.BOOLEAN:
         return EncodedColumn(FieldEncoding(name, values.BOOL), {"type": "boolean"})
@@ -145,10 +145,10 @@ def _other(column: Column, modes: EncodingModes) -> EncodedColumn:
         return EncodedColumn(FieldEncoding(name, values.FLOAT64, room=32), {"type": "double"})
     if kind is Kind.DATE:
         date = "org.apache.kafka.connect.data.Date" if modes.time == "connect" else "io.debezium.time.Date"
-        return EncodedColumn(FieldEncoding(name, values.INT32), _named("int32", date))
+        return EncodedColumn(FieldEncoding(name, values.INT32), _named_schema("int32", date))
     if kind is Kind.JSON:
         return EncodedColumn(
-            FieldEncoding(name, values.TEXT, quoted=True, room=2), _named("string", "io.debezium.data.Json")
+            FieldEncoding(name, values.TEXT, quoted=True, room=2), _named_schema("string", "io.debezium.data.Json")
         )
     if kind is Kind.VECTOR:
         schema = {"type": "array", "items": {"type": "float", "optional": False}}
@@ -177,7 +177,7 @@ def _text_schema(column: Column) -> Schema:
     if not found.labels:
         return {"type": "string"}
     name = "io.debezium.data.Enum" if found.name == "enum" else "io.debezium.data.EnumSet"
-    return _named("string", name, allowed=",".join(label.replace(",", "\\,") for label in found.labels))
+    return _named_schema("string", name, allowed=",".join(label.replace(",", "\\,") for label in found.labels))
 
 
 def _decimal_schema(digits: int, scale: int) -> Schema:
@@ -185,7 +185,7 @@ def _decimal_schema(digits: int, scale: int) -> Schema:
     return {"type": "bytes", **_version("org.apache.kafka.connect.data.Decimal"), "parameters": parameters}
 
 
-def _named(kind: str, name: str, **parameters: str) -> Schema:
+def _named_schema(kind: str, name: str, **parameters: str) -> Schema:
     return {"type": kind, **_version(name), **({"parameters": parameters} if parameters else {})}
 
 

@@ -87,11 +87,11 @@ def _envelope(table: TableId, naming: Naming, fields: tuple[FieldEncoding, ...])
     return (
         b'{"before":', RowPart(BEFORE, fields), b',"after":', RowPart(AFTER, fields), b',"source":{',
         *_source(table, naming), b'},"transaction":null,"op":', Value(FieldEncoding("op", values.CHAR, quoted=True)),
-        *_now("ms"), *_now("us"), *_now("ns"), b"}",
+        *_now_field("ms"), *_now_field("us"), *_now_field("ns"), b"}",
     )  # fmt: skip
 
 
-def _now(unit: str) -> tuple[Part, ...]:
+def _now_field(unit: str) -> tuple[Part, ...]:
     return f',"ts_{unit}":'.encode(), Value(FieldEncoding(f"now_{unit}", values.INT64))
 
 

@@ -25,7 +25,7 @@ _TYPES = {"CREATE": "CREATE", "ALTER": "ALTER", "RENAME": "ALTER", "DROP": "DROP
 
 def key(change: TableChange, *, with_schema: bool) -> dict[str, Any]:
     """The key: the database."""
-    return _whole({"databaseName": change.table.database}, _KEY, with_schema=with_schema)
+    return _with_schema({"databaseName": change.table.database}, _KEY, with_schema=with_schema)
 
 
 def message(change: TableChange, naming: Naming, now_ms: int, *, with_schema: bool) -> dict[str, Any] | None:
@@ -40,7 +40,7 @@ def message(change: TableChange, naming: Naming, now_ms: int, *, with_schema: bo
             {"type": _TYPES[change.kind], "id": name, "table": table}
         ],
     }  # fmt: skip
-    return _whole(message, _VALUE, with_schema=with_schema)
+    return _with_schema(message, _VALUE, with_schema=with_schema)
 
 
 def truncated(change: TableChange, naming: Naming, now_ms: int, modes: EncodingModes | None) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def truncated(change: TableChange, naming: Naming, now_ms: int, modes: EncodingM
     if modes is None or change.after is None:
         return message
     full = f"{naming.name}.{change.table}"
-    return _whole(message, envelope_schema(full, column_schemas(change.after, modes)), with_schema=True)
+    return _with_schema(message, envelope_schema(full, column_schemas(change.after, modes)), with_schema=True)
 
 
 def _source(change: TableChange, naming: Naming, now_ms: int) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _length(found: MySqlType) -> int | None:
     return found.numbers[0] if found.numbers else None
 
 
-def _whole(payload: dict[str, Any], schema: Schema, *, with_schema: bool) -> dict[str, Any]:
+def _with_schema(payload: dict[str, Any], schema: Schema, *, with_schema: bool) -> dict[str, Any]:
     return {"schema": schema, "payload": payload} if with_schema else payload
 
 

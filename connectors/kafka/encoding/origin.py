@@ -76,7 +76,7 @@ class Origin:
     def _times(self, factor: int) -> Column:
         return pa.array((self.events.ts_ms * factor)[self.events.of])
 
-    def _now(self, factor: int) -> Column:
+    def _now_column(self, factor: int) -> Column:
         return str(self._now_ms * factor).encode()
 
     def _places(self) -> None:
@@ -97,13 +97,13 @@ class Origin:
         """The file's own name where the source gives rows this metadata, else what its positions begin with."""
         if self._block.metadata is None:
             return self.column("place")
-        return self._known("binlog_file", b"")
+        return self._metadata_column("binlog_file", b"")
 
     def _begin(self) -> Column:
         """Where the row's event begins, where the source knows it, else where it ends."""
-        return self.column("pos") if self._block.metadata is None else self._known("binlog_begin", b"")
+        return self.column("pos") if self._block.metadata is None else self._metadata_column("binlog_begin", b"")
 
-    def _known(self, name: str, otherwise: bytes) -> Column:
+    def _metadata_column(self, name: str, otherwise: bytes) -> Column:
         if self._block.metadata is None:
             return otherwise
         return self._each(self._block.metadata(name, pa.array(self.events.sequence)))
@@ -124,15 +124,15 @@ _COLUMNS: dict[str, Callable[[Origin], Column]] = {
     "ts_ms": lambda origin: origin._times(1),
     "ts_us": lambda origin: origin._times(1000),
     "ts_ns": lambda origin: origin._times(1_000_000),
-    "now_ms": lambda origin: origin._now(1),
-    "now_us": lambda origin: origin._now(1000),
-    "now_ns": lambda origin: origin._now(1_000_000),
+    "now_ms": lambda origin: origin._now_column(1),
+    "now_us": lambda origin: origin._now_column(1000),
+    "now_ns": lambda origin: origin._now_column(1_000_000),
     "place": lambda origin: origin._placed("place"),
     "pos": lambda origin: origin._placed("pos"),
     "begin": Origin._begin,
     "file": Origin._file,
-    "server_id": lambda origin: origin._known("server_id", b"0"),
-    "gtid": lambda origin: origin._known("gtid", b"null"),
+    "server_id": lambda origin: origin._metadata_column("server_id", b"0"),
+    "gtid": lambda origin: origin._metadata_column("gtid", b"null"),
     "row": Origin._rows,
     "thread": lambda _: b"null",
 }

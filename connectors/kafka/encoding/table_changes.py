@@ -77,7 +77,7 @@ def _of_statement(statement: SourceStatement | None, tables: dict[TableId, list[
 
 
 def _of_copy(change: SchemaChange) -> bool:
-    """Whether nothing happened to the source's table: its rows are only read anew."""
+    """Whether nothing happened to the source's table: its rows are only read again."""
     if isinstance(change, TruncateTable):
         return change.copied
     return isinstance(change, CreateShadow) or (isinstance(change, SwapShadow) and change.schema is None)

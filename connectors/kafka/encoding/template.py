@@ -109,7 +109,7 @@ class Description:
     def add(self, parts: Sequence[Part]) -> int:
         """Describe these parts behind those before; returns how many that makes."""
         before = len(self._lines)
-        for part in _joined(self._with_texts(parts)):
+        for part in _merge_literals(self._with_texts(parts)):
             if isinstance(part, Shared):
                 line = len(self._lines)
                 self._lines.append((messages.SHARED, 0, 0, 0))
@@ -131,7 +131,7 @@ class Description:
             if isinstance(part, Value) and isinstance(text := self._beside[part.field.name], bytes):
                 yield part.text(text)
             elif isinstance(part, Shared):
-                inside = _joined(self._with_texts(part.parts))
+                inside = _merge_literals(self._with_texts(part.parts))
                 if len(inside) == 1 and isinstance(inside[0], bytes):
                     yield inside[0]
                 else:
@@ -198,7 +198,7 @@ def json_text(found: object) -> bytes:
     return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _joined(parts: Iterable[Part]) -> tuple[Part, ...]:
+def _merge_literals(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Literals that stand side by side as one."""
     found: list[Part] = []
     for part in parts:

@@ -102,7 +102,7 @@ class Fetcher:
             pointers = self._found[:count]
             first = 0
             while first < count:
-                first += self._take(pointers, first, found)
+                first += self._copy_to_buffer(pointers, first, found)
         return found
 
     def marks(self, topic: str, partition: int) -> tuple[int, int] | None:
@@ -116,7 +116,7 @@ class Fetcher:
             )
         return None if code or high.value < 0 else (low.value, high.value)
 
-    def rest(self) -> None:
+    def release_memory(self) -> None:
         """Nothing is fetched for a while: what much reading has left behind is given back to the system."""
         if self._taken >= MUCH:
             self._taken = 0
@@ -130,7 +130,7 @@ class Fetcher:
                 self._library.consumer_close(client)
                 self._library.queue_destroy(self._queue)
                 self._library.destroy(client)
-        self.rest()
+        self.release_memory()
 
     def _consume(self, at: int, most: int, wait_s: float) -> int:
         """Let the client put addresses of messages behind the first `at`; how many came."""
@@ -142,7 +142,7 @@ class Fetcher:
             raise KafkaException(KafkaError(self._library.last_error()))
         return count
 
-    def _take(self, pointers: Any, first: int, found: Fetched) -> int:
+    def _copy_to_buffer(self, pointers: Any, first: int, found: Fetched) -> int:
         """Take what fits one buffer; how many messages."""
         sizes = np.zeros(1, np.int64)
         count: int = taking.fitting(pointers, first, _MOST, sizes)
@@ -171,7 +171,7 @@ class Fetcher:
 
     def _learn(self, values: Texts, headed: Any) -> None:
         """The schema that the last value has around it, when it is a new one: the next are copied without it."""
-        whole = np.flatnonzero((headed < 0) & values.there)
+        whole = np.flatnonzero((headed < 0) & values.present)
         if not len(whole) or len(self._heads) == _MOST_HEADS:
             return
         last = values.part(values.begins[whole[-1:]], values.ends[whole[-1:]])

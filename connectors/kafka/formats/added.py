@@ -44,7 +44,7 @@ class Added:
     if_new: bool = False
 
 
-def added(clause: AddColumnClause) -> Added:
+def added_column(clause: AddColumnClause) -> Added:
     """The column that a clause adds, with the value of rows that are there or why it is not certain."""
     column, default = clause.column, clause.column.default
     null = column.nullable is not False if default is None else default.kind is DefaultKind.NULL

@@ -153,7 +153,7 @@ def _check_columns(group: TableGroup, schema: TableSchema, columns: Columns) -> 
         raise SchemaUnknown(
             f"the column {unknown[0]} was not there when the batch was planned",
             where=str(group.table),
-            hint="the topic has changed since: start anew with an empty state directory",
+            hint="the topic has changed since: start over with an empty state directory",
         )
 
 

@@ -67,15 +67,15 @@ class CanalFormat:
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
         """Read messages, as in `Format`."""
         reading = Reading()
-        numbers = np.flatnonzero(messages.values.there)
+        numbers = np.flatnonzero(messages.values.present)
         if not len(numbers):
             return reading
-        scan = _TREE.scan(messages.values.whole().take(numbers))
+        scan = _TREE.scan(messages.values.inline_heads().take(numbers))
         kinds = scan.cells("type")
         ops = np.array([_op(kinds, row) for row in range(len(numbers))], np.uint8)
         rows = (scan.faults == 0) & (ops != 0) & (scan.cells("data").kinds == ARRAY)
         for place in np.flatnonzero(~rows):
-            _other(reading, scan, int(place), int(numbers[place]))
+            _read_other(reading, scan, int(place), int(numbers[place]))
         places = np.flatnonzero(rows)
         if len(places):
             self._sort(messages, reading, scan, numbers, ops, places)
@@ -127,7 +127,7 @@ def _op(kinds: Cells, row: int) -> int:
     return text[0] if text in (_INSERT, _UPDATE, _DELETE, _COPIED) else 0
 
 
-def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
+def _read_other(reading: Reading, scan: Scan, place: int, number: int) -> None:
     if scan.faults[place]:
         reading.unreadable[number] = scan.fault(place)
     elif scan.cells("isDdl").kinds[place] == TRUE or scan.cells("type").raw(place) in _STATEMENTS:

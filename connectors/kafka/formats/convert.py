@@ -63,11 +63,11 @@ def integers(cells: Cells) -> pa.Array:
     values = np.empty(len(cells), np.int64)
     bad = spans.integers(cells.texts.address, cells.starts, cells.stops, cells.kinds, values)
     if bad >= 0:
-        raise BadValue(bad, f"{_shown(cells, bad)} is no whole number of 64 bits")
+        raise BadValue(bad, f"{_excerpt(cells, bad)} is no whole number of 64 bits")
     return _from_buffers(pa.int64(), nulls(cells), [pa.py_buffer(values)])
 
 
-def whole(cells: Cells, target: pa.DataType) -> pa.Array:
+def whole_numbers(cells: Cells, target: pa.DataType) -> pa.Array:
     """Integers of any width; true and false are 1 and 0."""
     flags = (cells.kinds == TRUE) | (cells.kinds == FALSE)
     if flags.any():
@@ -98,7 +98,7 @@ def numbers(cells: Cells, target: pa.DataType) -> pa.Array:
         beyond = np.asarray(pc.is_inf(found).fill_null(False)) & ((cells.kinds == INTEGER) | (cells.kinds == FRACTION))
         if beyond.any():
             bad = int(np.argmax(beyond))
-            raise BadValue(bad, f"{_shown(cells, bad)} is beyond a {target}")
+            raise BadValue(bad, f"{_excerpt(cells, bad)} is beyond a {target}")
     return found
 
 
@@ -106,7 +106,7 @@ def digits_beyond_a_double(cells: Cells) -> int:
     """How many numbers have more digits than a double tells apart."""
     long = cells.stops - cells.starts >= _DOUBLE_DIGITS - 1
     whole_numbers = np.flatnonzero(long & (cells.kinds == INTEGER))
-    lost = sum(map(_rounded, map(cells.raw, whole_numbers.tolist())))
+    lost = sum(map(_is_rounded, map(cells.raw, whole_numbers.tolist())))
     fractions = np.flatnonzero(long & (cells.kinds == FRACTION))
     if len(fractions):
         # The pattern leaves few, and zeros at the end are no digits.
@@ -132,7 +132,7 @@ _LONG_TIME = len("12:34:56.1234567")
 _DOUBLE_DIGITS = 17
 
 
-def _rounded(raw: bytes) -> bool:
+def _is_rounded(raw: bytes) -> bool:
     """Whether a double is another number than this whole one; one beyond all doubles is refused elsewhere."""
     number = float(raw)
     return math.isfinite(number) and int(number) != int(raw)
@@ -154,7 +154,7 @@ def from_base64(cells: Cells) -> pa.Array:
     out, out_offsets = np.empty(max(len(texts) * 3 // 4 + 3, 1), np.uint8), np.zeros(len(written) + 1, np.int32)
     bad = spans.base64(texts, offsets, out, out_offsets)
     if bad >= 0:
-        raise BadValue(bad, f"{_shown(cells, bad)} is no base64")
+        raise BadValue(bad, f"{_excerpt(cells, bad)} is no base64")
     return _from_buffers(pa.binary(), nulls(cells), [pa.py_buffer(out_offsets), pa.py_buffer(out)])
 
 
@@ -218,7 +218,7 @@ def _parsed(cells: Cells, kernel: Callable[..., None], what: str) -> tuple[Any, 
     unreadable = verdicts == moments.UNREADABLE
     if unreadable.any():
         bad = int(np.argmax(unreadable))
-        raise BadValue(bad, f"{_shown(cells, bad)} is {what}")
+        raise BadValue(bad, f"{_excerpt(cells, bad)} is {what}")
     return values, empty, verdicts
 
 
@@ -283,6 +283,6 @@ def _bytes_of(array: pa.Array) -> tuple[Any, Any]:
     return np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int32)[: len(array) + 1]
 
 
-def _shown(cells: Cells, row: int) -> str:
+def _excerpt(cells: Cells, row: int) -> str:
     raw = cells.raw(row).decode("utf-8", "replace")
     return repr(raw if len(raw) <= 60 else raw[:57] + "...")

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
-from connectors.kafka.formats.added import COMPUTED, Added, added
+from connectors.kafka.formats.added import COMPUTED, Added, added_column
 from connectors.shared.ddl import statements as ddl
 from connectors.shared.ddl.cursor import Cursor
 from connectors.shared.ddl.dialect import DdlDialect
@@ -91,10 +91,10 @@ Changes = tuple[Change, ...]
 
 def tables_of(changes: Changes) -> list[TableId]:
     """The tables that a statement is about."""
-    return [table for change in changes for table in _named(change)]
+    return [table for change in changes for table in _tables_of(change)]
 
 
-def _named(change: Change) -> list[TableId]:
+def _tables_of(change: Change) -> list[TableId]:
     return [change.table, change.new_table] if isinstance(change, RenameTable) else [change.table]
 
 
@@ -141,15 +141,15 @@ def _read(sql: str, database: str, dialect: DdlDialect) -> Changes | None:
     match parse(sql, database=database, dialect=dialect):
         case (ddl.Unparsed(),):
             return None
-        case (ddl.Truncate(table),):
+        case (ddl.TruncateStatement(table),):
             return (TruncateTable(table),)
-        case (ddl.DropTable(tables),):
+        case (ddl.DropTableStatement(tables),):
             return tuple(map(DropTable, tables))
-        case (ddl.RenameTable(pairs),):
+        case (ddl.RenameTableStatement(pairs),):
             return tuple(RenameTable(*pair) for pair in pairs)
-        case (ddl.AlterTable(table, (ddl.RenameToClause(new_table),)),):
+        case (ddl.AlterTableStatement(table, (ddl.RenameToClause(new_table),)),):
             return (RenameTable(table, new_table),)
-        case (ddl.AlterTable(table, clauses),):
+        case (ddl.AlterTableStatement(table, clauses),):
             return _altered(table, clauses)
     return ()
 
@@ -168,7 +168,7 @@ def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
                 not_null += [column.name] if column.nullable is False else []
                 computed += [column.name] if column.generated else []
             case ddl.AddColumnClause():
-                new.append(added(clause))
+                new.append(added_column(clause))
             case ddl.RenameToClause() | ddl.MoveRowsClause() | ddl.VersioningClause():
                 return ()
     renamed = [(old, name) for old, name in renamed if old != name]

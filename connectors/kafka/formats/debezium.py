@@ -62,14 +62,14 @@ class DebeziumFormat:
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
         """Read messages, as in `Format`."""
         reading, given = Reading(), messages
-        messages, found = self._wrapped.opened(messages)
+        messages, found = self._wrapped.unwrap(messages)
         reading.unreadable.update(found.unreadable)
         lone = _lone_tombstones(messages, found)
         if len(lone) and table is None:
             reading.count(f"tombstones-left-out {messages.topic}", len(lone))
         elif len(lone) and table is not None:
             shapes = [self._wrapped.shape_of_key(given.key(number)) for number in lone.tolist()]
-            text = json.dumps({"op": "d", "source": {"db": table.database, "table": table.table}}).encode()
+            text = json.dumps({"op": "d", "source": {"schema": table.database, "table": table.table}}).encode()
             found = found.with_added(lone.tolist(), [text] * len(lone), shapes)
         if len(found.texts):
             self._sort(messages, reading, _ENVELOPE.scan(found.texts), found.numbers, found.shapes)
@@ -81,7 +81,7 @@ class DebeziumFormat:
 
     def places(self, messages: Messages) -> LogPositions:
         """Where the messages stand in the server's log."""
-        _, payloads = self._wrapped.opened(messages)
+        _, payloads = self._wrapped.unwrap(messages)
         found = places_of(PLACES.scan(payloads.texts))
         at = np.full(len(messages), NOWHERE, np.int64)
         at[payloads.numbers] = found.at
@@ -91,7 +91,7 @@ class DebeziumFormat:
         op = scan.cells("op")
         rows = (scan.faults == 0) & (op.kinds == STRING) & (scan.cells("source", "table").kinds >= STRING)
         for place in np.flatnonzero(~rows):
-            self._other(reading, scan, int(place), int(numbers[place]), messages.topic)
+            self._read_other(reading, scan, int(place), int(numbers[place]), messages.topic)
         places = np.flatnonzero(rows)
         if not len(places):
             return
@@ -100,13 +100,16 @@ class DebeziumFormat:
         ops = scan.texts.data[op.starts]
         marks = run.astype(np.int64) * len(self._wrapped.shapes) + shapes[places]
         parts = []
+        databases: dict[TableId, str] = {}
         for first, last in consecutive(marks):
             try:
                 table, database = _table(names, first)
             except ValueError as error:
                 reading.unreadable.update(dict.fromkeys(numbers[places[first:last]].tolist(), str(error)))
             else:
-                parts.append((table, (int(shapes[places[first]]), database), places[first:last]))
+                if database is not None:
+                    databases[table] = database
+                parts.append((table, (int(shapes[places[first]]), databases.get(table)), places[first:last]))
         for table, (shape, database), rows_of_table in gathered(parts):
             for members in by_key(messages, numbers, rows_of_table):
                 key = key_names(messages, numbers[members])
@@ -123,7 +126,7 @@ class DebeziumFormat:
         if notes:
             reading.count(f"logical-messages-left-out {messages.topic}", notes)
 
-    def _other(self, reading: Reading, scan: Scan, place: int, number: int, topic: str) -> None:
+    def _read_other(self, reading: Reading, scan: Scan, place: int, number: int, topic: str) -> None:
         """The messages without rows: statements, transaction marks, heartbeats."""
         if scan.faults[place]:
             reading.unreadable[number] = scan.fault(place)
@@ -147,7 +150,7 @@ def _lone_tombstones(messages: Messages, rows: WrappedPayloads) -> Any:
 
     `rows` are the values there are.
     """
-    tombstones = np.flatnonzero(~messages.values.there & messages.keys.there)
+    tombstones = np.flatnonzero(~messages.values.present & messages.keys.present)
     if not len(tombstones) or not len(rows.numbers):
         return tombstones
     places = np.minimum(np.searchsorted(rows.numbers, tombstones - 1), len(rows.numbers) - 1)
@@ -165,8 +168,9 @@ def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
     return None if rows is None else connect.fields_of(rows)
 
 
-def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str]:
-    """The table, and the database that has its schema; empty without one, as MySQL's. Raises ValueError.
+def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str | None]:
+    """The table, and the database that has its schema: empty without one, as MySQL's, None where a message does not
+    tell it, as a tombstone. Raises ValueError.
 
     The schema stands in place of the database, where there is one (PostgreSQL, SQL Server).
     """
@@ -174,12 +178,12 @@ def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str]:
         convert.name_of(item, row, what, needed=False)
         for item, what in zip(names[:2], ("database", "schema"), strict=True)
     )
-    return TableId(schema or database, convert.name_of(names[2], row, "table")), database if schema else ""
+    return TableId(schema or database, convert.name_of(names[2], row, "table")), (database or None) if schema else ""
 
 
 def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:
     """The columns in the key of the first message that has one; empty without any, None when the key is no object."""
-    there = messages.keys.there[numbers]
+    there = messages.keys.present[numbers]
     if not there.any():
         return ()
     fields = key_object(messages.key(int(numbers[np.argmax(there)])))

@@ -130,7 +130,7 @@ _FINE = frozenset({Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
 def _natural(field: Field, cells: Cells, count: Count) -> pa.Array:
     kind, arrow = field.type.kind, arrow_type(field.type)
     if kind in INTEGERS:
-        return _unsigned(cells) if kind is Kind.BIGINT_UNSIGNED else convert.whole(cells, arrow)
+        return _unsigned(cells) if kind is Kind.BIGINT_UNSIGNED else convert.whole_numbers(cells, arrow)
     if kind in _NUMBERS:
         lost = convert.digits_beyond_a_double(cells) if kind is Kind.DOUBLE else 0
         if lost:

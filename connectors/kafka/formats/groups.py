@@ -47,12 +47,12 @@ class Messages:
         return cls(topic, partition, offsets, np.zeros(len(values), np.int64), Texts.of(keys), Texts.of(values))
 
     @classmethod
-    def joined(cls, parts: Sequence[Messages]) -> Messages:
+    def concat(cls, parts: Sequence[Messages]) -> Messages:
         """Messages of one partition that stand one behind the other."""
         if len(parts) == 1:
             return parts[0]
         offsets, times = (np.concatenate([getattr(part, name) for part in parts]) for name in ("offsets", "times_ms"))
-        keys, values = Texts.joined([part.keys for part in parts]), Texts.joined([part.values for part in parts])
+        keys, values = Texts.concat([part.keys for part in parts]), Texts.concat([part.values for part in parts])
         return cls(parts[0].topic, parts[0].partition, offsets, times, keys, values)
 
     def __len__(self) -> int:
@@ -128,6 +128,7 @@ class TableGroup:
         key: the names of the key columns, empty for none; None when the messages do not tell.
         upserts: a row stands for its key, new or changed; without a key it is new.
         database: what has the schema that `table` names in place of a database (PostgreSQL, SQL Server); else empty.
+            None where it is not told.
     """
 
     table: TableId
@@ -135,7 +136,7 @@ class TableGroup:
     key: tuple[str, ...] | None
     images: MessageImages
     upserts: bool = False
-    database: str = ""
+    database: str | None = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _judge_long(cells: Cells, verdicts: Any) -> None:
             verdicts[row] = _NEEDS
 
 
-def inferred(images: MessageImages, known: TableSchema | None) -> tuple[Field, ...]:
+def infer_fields(images: MessageImages, known: TableSchema | None) -> tuple[Field, ...]:
     """Fields for all members that the images have, in the order in which they stand; known types are widened."""
     names = list(known.names) if known is not None else []
     passed = np.zeros(len(images), bool)

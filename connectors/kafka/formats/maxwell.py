@@ -57,15 +57,15 @@ class MaxwellFormat:
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
         """Read messages, as in `Format`."""
         reading = Reading()
-        numbers = np.flatnonzero(messages.values.there)
+        numbers = np.flatnonzero(messages.values.present)
         if not len(numbers):
             return reading
-        scan = _TREE.scan(messages.values.whole().take(numbers))
+        scan = _TREE.scan(messages.values.inline_heads().take(numbers))
         types = scan.cells("type")
         ops = np.array([_OPS.get(types.raw(row), _NO_OP) for row in range(len(numbers))], np.uint8)
         rows = (scan.faults == 0) & (ops != _NO_OP) & (scan.cells("data").kinds == OBJECT)
         for place in np.flatnonzero(~rows):
-            _other(reading, scan, int(place), int(numbers[place]))
+            _read_other(reading, scan, int(place), int(numbers[place]))
         places = np.flatnonzero(rows)
         names = [scan.cells(name).take(places) for name in ("database", "table", "primary_key_columns")]
         parts = []
@@ -117,7 +117,7 @@ def _key_of_list(key: bytes | None) -> tuple[str, ...] | None:
     return None
 
 
-def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
+def _read_other(reading: Reading, scan: Scan, place: int, number: int) -> None:
     kind = scan.cells("type").raw(place)
     if scan.faults[place]:
         reading.unreadable[number] = scan.fault(place)
@@ -138,13 +138,13 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
 def _changes(message: Mapping[str, Any], sql: str) -> Changes:
     """The changes of a statement: Maxwell writes one message for each table that is dropped or renamed."""
     if message["type"] == "table-drop" and not _TEMPORARY.search(sql):
-        return (DropTable(_named(message)),)
+        return (DropTable(_table_of(message)),)
     old, new = message.get("old"), message.get("def")
     if message["type"] != "table-alter" or not isinstance(old, dict) or not isinstance(new, dict):
         return ()
-    if _named(old) != _named(new):
-        return (RenameTable(_named(old), _named(new)),) if old.get("columns") == new.get("columns") else ()
-    table = _named(new)
+    if _table_of(old) != _table_of(new):
+        return (RenameTable(_table_of(old), _table_of(new)),) if old.get("columns") == new.get("columns") else ()
+    table = _table_of(new)
     match changes_of(sql, str(message.get("database") or "")):
         case (AlteredColumns() as change,) if change.agrees(table, _columns(new)):
             return (replace(change, table=table),)
@@ -157,7 +157,7 @@ def _columns(definition: Mapping[str, Any]) -> list[str]:
     return [str(column.get("name")) for column in found if isinstance(column, dict)]
 
 
-def _named(fields: Mapping[str, Any]) -> TableId:
+def _table_of(fields: Mapping[str, Any]) -> TableId:
     return TableId(str(fields.get("database", "")), str(fields.get("table", "")))
 
 

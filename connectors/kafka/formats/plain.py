@@ -46,10 +46,10 @@ class PlainFormat:
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
         """Read messages, as in `Format`. Rows of a table without a key can only be added."""
         reading = Reading()
-        messages, found = self._wrapped.opened(messages)
+        messages, found = self._wrapped.unwrap(messages)
         reading.unreadable.update(found.unreadable)
-        there = messages.values.there.copy()
-        gone = _says(found.texts, b"null")
+        there = messages.values.present.copy()
+        gone = _equals(found.texts, b"null")
         there[found.numbers[gone]] = False
         rows = found.part(~gone)
         if not there.all():
@@ -74,7 +74,7 @@ class PlainFormat:
                     texts.part(texts.begins[members], texts.ends[members]), None, numbers[members],
                     np.zeros(len(members), np.int32), kinds[members], messages.times_ms[numbers[members]],
                 )  # fmt: skip
-                keyed = messages.keys.there[numbers[members]]
+                keyed = messages.keys.present[numbers[members]]
                 key = key_object(messages.key(int(numbers[members[np.argmax(keyed)]])))
                 names = None if key is None else tuple(key)
                 reading.groups.append(
@@ -85,11 +85,11 @@ class PlainFormat:
 def _says_true(cells: Cells) -> Any:
     """bool[n] values that are true, or "true" as a text."""
     return (cells.kinds == TRUE) | (
-        (cells.kinds == STRING) & _says(cells.texts.part(cells.starts, cells.stops), b"true")
+        (cells.kinds == STRING) & _equals(cells.texts.part(cells.starts, cells.stops), b"true")
     )
 
 
-def _says(texts: Texts, word: bytes) -> Any:
+def _equals(texts: Texts, word: bytes) -> Any:
     """bool[n] texts that are this word."""
     found = texts.ends - texts.begins == len(word)
     for place, letter in enumerate(word):

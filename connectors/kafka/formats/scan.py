@@ -90,7 +90,7 @@ class Heads:
 class Texts:
     """JSON texts in one buffer, int32[n] each: text i is begins[i] to ends[i]; none when those are -1.
 
-    With `heads` that is the rest of a text, behind its head: who looks at bytes takes `whole` first.
+    With `heads` that is the rest of a text, behind its head: who looks at bytes takes `inline_heads` first.
     """
 
     data: npt.NDArray[np.uint8]
@@ -109,20 +109,20 @@ class Texts:
         return cls(np.frombuffer(b"".join([*filter(None, texts), _PADDING]), np.uint8), begins, ends)
 
     @classmethod
-    def joined(cls, parts: Sequence[Texts]) -> Texts:
+    def concat(cls, parts: Sequence[Texts]) -> Texts:
         """The texts of several buffers in one, which holds nothing else; less than 2 GiB of them."""
         heads = [part.heads for part in parts if part.heads is not None]
         if any(found.known is not heads[0].known for found in heads):
-            return cls.joined([part.whole() for part in parts])
+            return cls.concat([part.inline_heads() for part in parts])
         rooms = [int((part.ends - part.begins).sum()) for part in parts]
         data = np.empty(sum(rooms) + len(_PADDING), np.uint8)
         places: list[Ints] = []
         at = 0
         for part, room in zip(parts, rooms, strict=True):
             offsets = np.empty(len(part) + 1, np.int32)
-            kinds = np.where(part.there, STRING, NULL).astype(np.uint8)
+            kinds = np.where(part.present, STRING, NULL).astype(np.uint8)
             spans.gather(part.address, part.begins, part.ends, kinds, data.ctypes.data + at, offsets)
-            places.append(np.where(part.there, (offsets[:-1] + at, offsets[1:] + at), -1).astype(np.int32))
+            places.append(np.where(part.present, (offsets[:-1] + at, offsets[1:] + at), -1).astype(np.int32))
             at += room
         begins, ends = np.concatenate(places, axis=1)
         if not heads:
@@ -143,7 +143,7 @@ class Texts:
         return Texts(self.data, begins, ends)
 
     @property
-    def there(self) -> Any:
+    def present(self) -> Any:
         """bool[n] which are not none."""
         return self.begins >= 0
 
@@ -152,13 +152,13 @@ class Texts:
         heads = None if self.heads is None else self.heads.take(rows)
         return Texts(self.data, self.begins[rows], self.ends[rows], heads)
 
-    def whole(self) -> Texts:
+    def inline_heads(self) -> Texts:
         """The same texts with their heads in the buffer; less than 2 GiB."""
         if self.heads is None:
             return self
         if (self.heads.of < 0).all():
             return self.part(self.begins, self.ends)
-        there = self.there
+        there = self.present
         return Texts.of([self.bytes_of(index) if there[index] else None for index in range(len(self))])
 
     def with_more(self, texts: Sequence[bytes]) -> Texts:

@@ -82,7 +82,7 @@ class Opener(Protocol):
 
     shapes: list[Shape]
 
-    def opened(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
+    def unwrap(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
         """The messages with keys that are JSON, as far as they can be, and the payloads of the values there are."""
 
     def shape_of_key(self, key: bytes | None) -> int | None:
@@ -115,21 +115,23 @@ class Unwrapper:
             return None
         return self._of_keys[text]
 
-    def opened(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
+    def unwrap(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
         """The payloads, as in `Opener`; values that follow one of the same schema are taken in one go."""
         return messages, self._payloads(messages.values)
 
     def _payloads(self, values: Texts) -> WrappedPayloads:
-        numbers = np.flatnonzero(values.there)
+        numbers = np.flatnonzero(values.present)
         texts = values.take(numbers)
         of = self._of_heads(texts)
         if of is None:
-            texts, of = texts.whole(), np.full(len(texts), -1, np.int64)
+            texts, of = texts.inline_heads(), np.full(len(texts), -1, np.int64)
         begins, ends, shapes = texts.begins.copy(), texts.ends - (of >= 0).astype(np.int32), of
         unreadable: dict[int, str] = {}
         whole = np.flatnonzero(of < 0)
         if len(whole):
-            begins[whole], ends[whole], shapes[whole] = self._found(texts.take(whole), numbers[whole], unreadable)
+            begins[whole], ends[whole], shapes[whole] = self._payload_places(
+                texts.take(whole), numbers[whole], unreadable
+            )
         return WrappedPayloads(numbers, texts.part(begins, ends), shapes, unreadable).part(shapes >= 0)
 
     def _of_heads(self, texts: Texts) -> Any:
@@ -150,12 +152,12 @@ class Unwrapper:
         """The shape of values with a head, of which one is given; None when it cannot be read."""
         if head not in self._met:
             try:
-                self._parsed(text.whole(), 0)
+                self._parsed(text.inline_heads(), 0)
             except ValueError:
                 return None
         return self._met.get(head)
 
-    def _found(self, texts: Texts, numbers: Any, unreadable: dict[int, str]) -> tuple[Ints, Ints, Any]:
+    def _payload_places(self, texts: Texts, numbers: Any, unreadable: dict[int, str]) -> tuple[Ints, Ints, Any]:
         """Where the payloads of texts begin and end, and their shapes, -1 for what is added to `unreadable`."""
         begins, ends, shapes = texts.begins.copy(), texts.ends.copy(), np.zeros(len(numbers), np.int64)
         at = 0
@@ -254,18 +256,20 @@ def key_object(key: bytes | None) -> dict[str, Any] | None:
 def by_key(messages: Messages, numbers: Any, members: Any) -> Iterator[Any]:
     """The members in parts of which the keys have the same columns; one without a key goes with those before it."""
     while len(members):
-        there = messages.keys.there[numbers[members]]
+        there = messages.keys.present[numbers[members]]
         if not there.any():
             yield members
             return
         alike = ~there
         first = numbers[members[np.argmax(there)]]
-        alike[there] = _alike(messages.keys.take(numbers[members[there]]).whole(), key_object(messages.key(int(first))))
+        alike[there] = _have_columns(
+            messages.keys.take(numbers[members[there]]).inline_heads(), key_object(messages.key(int(first)))
+        )
         yield members[alike]
         members = members[~alike]
 
 
-def _alike(keys: Texts, columns: Mapping[str, Any] | None) -> Any:
+def _have_columns(keys: Texts, columns: Mapping[str, Any] | None) -> Any:
     """bool[n], keys that are objects with these columns; None for those that are no objects. The first one always is.
 
     A schema around them is passed over, and so are other members without a value.

@@ -32,7 +32,7 @@ class _Plan:
     def _run(self) -> None:
         planner, start, limits, wait_s = self._arguments
         try:
-            self.end = planner.ahead(start, limits, wait_s)
+            self.end = planner.plan_ahead(start, limits, wait_s)
         except Exception as error:  # noqa: BLE001 - kept, and raised to who asks for this batch
             self.error = error
 
@@ -46,7 +46,7 @@ class Ahead:
 
     def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
         """The next batch of `TopicPlanner.next`; errors of the planning ahead are raised here."""
-        plan = self._settled()
+        plan = self._await_plan()
         end = start
         if plan is not None and (plan.start, plan.limits) == (start, limits):
             if plan.error is not None:
@@ -61,7 +61,7 @@ class Ahead:
 
     def bound(self) -> None:
         """Bound the run as `TopicPlanner.bound`; it counts from the batch on that is asked for next."""
-        self._settled()
+        self._await_plan()
         self._planner.bound()
 
     def lag(self) -> int:
@@ -72,7 +72,7 @@ class Ahead:
         """Close the connection; what is being planned ends without a batch."""
         self._planner.stop()
 
-    def _settled(self) -> _Plan | None:
+    def _await_plan(self) -> _Plan | None:
         """The batch that is planned ahead, once nobody works with the planner."""
         plan, self._plan = self._plan, None
         if plan is not None:

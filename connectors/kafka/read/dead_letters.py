@@ -31,7 +31,7 @@ class DeadLetterTopic:
         value, key = messages.value(number), messages.key(number)
         while True:
             try:
-                self._producer.produce(self._topic, value, key, headers=headers, on_delivery=self._delivered)
+                self._producer.produce(self._topic, value, key, headers=headers, on_delivery=self._on_delivery)
                 break
             except BufferError:  # there is room once some are confirmed
                 self._producer.poll(ANSWER_S)
@@ -58,6 +58,6 @@ class DeadLetterTopic:
                 hint="the next run reads and writes them again",
             )
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append(error)

@@ -53,16 +53,16 @@ class Formats:
         """The format of a topic. Raises UnsupportedChange when its messages are of none."""
         found = self._by_topic.get(topic)
         if found is None:
-            name = detected(messages) if self._options.value_format == "auto" else self._options.value_format
+            name = detect_format(messages) if self._options.value_format == "auto" else self._options.value_format
             if name == DEBEZIUM_AVRO and self._registry is None:
                 hint = "name the Schema Registry that it is of in schema-registry.url, or leave the topic out"
                 raise UnsupportedChange("messages begin with a zero byte, as Avro does", where=topic, hint=hint)
-            found = self._made(name or DEBEZIUM)
-            if name and messages.values.there.any():
+            found = self._create_format(name or DEBEZIUM)
+            if name and messages.values.present.any():
                 self._by_topic[topic] = found
         return found
 
-    def _made(self, name: str) -> Format:
+    def _create_format(self, name: str) -> Format:
         if self._registry is not None and AVRO in name:
             from connectors.kafka.avro.unwrapper import AvroUnwrapper
 
@@ -76,25 +76,25 @@ class Formats:
         return PlainFormat(self._options.zone) if name == PLAIN else DebeziumFormat(self._options.modes)
 
 
-def detected(messages: Messages) -> str | None:
+def detect_format(messages: Messages) -> str | None:
     """The name of the format that the first message with a value has; None without any but Debezium's heartbeats.
 
     Raises UnsupportedChange when it has none.
     """
     values = messages.values
-    numbers = np.flatnonzero(values.there)
+    numbers = np.flatnonzero(values.present)
     if not len(numbers):
         return None
     first = 0
     if values.bytes_of(int(numbers[0])).startswith(b"\0"):
         return DEBEZIUM_AVRO
-    if _heartbeats(_MARKS.scan(values.take(numbers[:1]).whole()))[0]:
-        others = np.flatnonzero(~_heartbeats(_MARKS.scan(values.take(numbers).whole())))
+    if _heartbeats(_MARKS.scan(values.take(numbers[:1]).inline_heads()))[0]:
+        others = np.flatnonzero(~_heartbeats(_MARKS.scan(values.take(numbers).inline_heads())))
         if not len(others):
             return None
         first = int(others[0])
     number = int(numbers[first])
-    found = _MARKS.scan(values.take([number]).whole())
+    found = _MARKS.scan(values.take([number]).inline_heads())
     there = {name for name in _NAMES if found.cells(name).kinds[0] != ABSENT}
     for name, signs in _SIGNS:
         if not found.faults[0] and signs <= there and (name != DEBEZIUM or _is_envelope(values.take([number]))):
@@ -108,7 +108,7 @@ def detected(messages: Messages) -> str | None:
 
 def _is_envelope(value: Texts) -> bool:
     """Whether the payload of a value, where it has one, is one of Debezium's."""
-    found = _PAYLOAD.scan(value.whole())
+    found = _PAYLOAD.scan(value.inline_heads())
     cells = [found.cells("payload", name).kinds[0] for name in _ENVELOPE]
     return found.cells("payload").kinds[0] != OBJECT or any(kind != ABSENT for kind in cells)
 

@@ -23,7 +23,7 @@ Entry = dict[str, Any]
 def partition_entry(name: str) -> Entry:
     """A partition has been found; its number is how many were found before it.
 
-    One whose topic was made anew is found again, so the sequence of its messages goes on.
+    One whose topic was recreated is found again, so the sequence of its messages goes on.
     """
     return {"partition": name}
 
@@ -103,7 +103,7 @@ class HistoryState:
             self.carried.add((partition, offset))
         if "partition" in entry:
             name = entry["partition"]
-            if name in self.partitions:  # its topic was made anew: the same offsets are other messages
+            if name in self.partitions:  # its topic was recreated: the same offsets are other messages
                 self.carried = {at for at in self.carried if at[0] != name}
             self.partitions[name] = len(self.names)
             self.names.append(name)

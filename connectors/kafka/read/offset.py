@@ -66,12 +66,17 @@ class KafkaOffset:
         if not topics:
             return self
 
-        def left(found: Mapping[str, T]) -> dict[str, T]:
+        def without_topics(found: Mapping[str, T]) -> dict[str, T]:
             return {name: item for name, item in found.items() if topic_partition(name)[0] not in topics}
 
         ids = {topic: id_ for topic, id_ in self.ids.items() if topic not in topics}
         return KafkaOffset(
-            self.schemas, left(self.partitions), left(self.reached), left(self.watched), ids, left(self.begins)
+            self.schemas,
+            without_topics(self.partitions),
+            without_topics(self.reached),
+            without_topics(self.watched),
+            ids,
+            without_topics(self.begins),
         )
 
 

@@ -86,7 +86,7 @@ class ReadOrder:
         """Whether a statement waits for rows."""
         return bool(self._waiting)
 
-    def assigned(self, parts: Parts) -> None:
+    def assign(self, parts: Parts) -> None:
         """Take the partitions from now on. A lead is a topic whose name others begin with."""
         topics = {topic for topic, _ in parts}
         begins = {topic[:at] for topic in topics for at, sign in enumerate(topic) if sign == "."}
@@ -121,7 +121,7 @@ class ReadOrder:
     def _statements(self, topic: str, messages: Messages) -> Sequence[DdlMessage]:
         if not self._leads[topic]:
             first = messages.part(0, _AT_ONCE)
-            there = first.values.there
+            there = first.values.present
             if not there.any():
                 return ()
             one = messages.part(int(np.argmax(there)), int(np.argmax(there)) + 1)
@@ -166,7 +166,7 @@ class ReadOrder:
         self._held[part.name] = [item for item, first in zip(holding, firsts, strict=True) if first == count]
         return count
 
-    def passed(self, part: Pending) -> None:
+    def note_planned(self, part: Pending) -> None:
         """Note that messages before the limit of a partition are planned, and more are there."""
         for waiting in self._held[part.name]:
             waiting.passed.add(part.name)
@@ -182,7 +182,7 @@ class ReadOrder:
             raise CorruptLog(
                 f"a row from before the statement at {place}, which was carried out before it arrived",
                 where=messages.where(int(np.argmax(early))),
-                hint="the connector's producer has written out of order: start anew with an empty state directory and "
+                hint="the connector's producer has written out of order: start over with an empty state directory and "
                 "empty sink tables",
             )
         if there.any():
@@ -205,7 +205,7 @@ class ReadOrder:
     def waits_for_rows(self, statement: DdlMessage, at: tuple[str, int], known: HistoryState, parts: Parts) -> bool:
         """Whether partitions with rows of its table may still have some from before a statement."""
         waiting = self._waiting.get(at)
-        if waiting is None or not statement.changes or self.refused(statement, at, known, parts):
+        if waiting is None or not statement.changes or self.refusal_reason(statement, at, known, parts):
             return False
         return not all(self._is_past(waiting, part) for part in self._with_rows(waiting, known, parts))
 
@@ -220,7 +220,7 @@ class ReadOrder:
         topics = waiting.topics(known, [change.table for change in waiting.statement.changes])
         return [part for part in parts.values() if part.topic in topics]
 
-    def refused(self, statement: DdlMessage, at: tuple[str, int], known: HistoryState, parts: Parts) -> str:
+    def refusal_reason(self, statement: DdlMessage, at: tuple[str, int], known: HistoryState, parts: Parts) -> str:
         """Why the places give no order; empty when they do."""
         waiting = self._waiting.get(at)
         if waiting is None:
@@ -237,7 +237,7 @@ class ReadOrder:
                 return f"rows behind it were read before it, from {part.topic}-{part.partition}"
         return ""
 
-    def carried(self, entry_at: tuple[str, int], known: HistoryState, parts: Parts) -> None:
+    def note_carried_out(self, entry_at: tuple[str, int], known: HistoryState, parts: Parts) -> None:
         """A statement is carried out: partitions that were at their end must have nothing more from before it."""
         waiting = self._waiting.get(entry_at)
         if waiting is not None:

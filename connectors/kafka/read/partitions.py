@@ -42,7 +42,7 @@ class Partitions:
         parts: what was read of each partition and no batch has taken, by topic and number.
         ends: where reading ends in a bounded run, by name; None where it goes on.
         behind: names of partitions that wait for others, and are not read meanwhile.
-        anew: what became of topics that turned out to have another log while they were fetched, as in `changed`.
+        recreated: what became of topics that turned out to have another log while they were fetched, as in `changed`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Partitions:
         self.parts: dict[tuple[str, int], Pending] = {}
         self.ends: Mapping[str, int] | None = None
         self.behind = set[str]()
-        self.anew: Mapping[str, str] = {}
+        self.recreated: Mapping[str, str] = {}
         self._all_ids: Mapping[str, str] = {}
         self._looked_s = self._retried_s = 0.0
         self._bytes = self._messages = 1
@@ -71,12 +71,12 @@ class Partitions:
         names = startup.find_partitions(self._cluster, self._policy, self._options)
         self.ends = self.ends_of(names)
 
-    def changed(self, ids: Mapping[str, str]) -> Mapping[str, str]:
+    def changed_topics(self, ids: Mapping[str, str]) -> Mapping[str, str]:
         """The topics that have other ids now; all that was read before is of the old ones.
 
         Raises PositionLost when the options say so, SourceError.
         """
-        changed = self._ids.changed(ids)
+        changed = self._ids.changed_topics(ids)
         if changed and self._options.on_lost == "fail":
             raise lost(changed)
         return changed
@@ -93,7 +93,7 @@ class Partitions:
             self._looked_s = 0.0
         if changed and self.ends is not None:
             self.bound()
-        self.parts, self.behind, self.anew, self._all_ids = {}, set(), {}, at.ids
+        self.parts, self.behind, self.recreated, self._all_ids = {}, set(), {}, at.ids
         self._add(at.partitions)
         return at
 
@@ -113,7 +113,7 @@ class Partitions:
             return FoundPartitions(at, {})
         ids = {**self._ids.fetch({topic_partition(name)[0] for name in new}), **at.ids}
         found = self._offsets(startup.beginnings_of, new)
-        # Assigned anew from each partition's position: what was read and is not planned yet stays.
+        # Assigned again from each partition's position: what was read and is not planned yet stays.
         self._add(found)
         return FoundPartitions(KafkaOffset(at.schemas, {**at.partitions, **found}, at.reached, at.watched, ids), found)
 
@@ -157,16 +157,16 @@ class Partitions:
         self._messages += found.count
         if self.ends is not None:
             for part in self.parts.values():
-                part.cut(self.ends.get(part.name, 0))
+                part.drop_from(self.ends.get(part.name, 0))
         return size
 
     def _jump(self, error: OffsetLost) -> None:
         """Go on at the first message that is there, when the options say so; raises `error` else.
 
-        Nothing is done about a topic that has another log: see `anew`.
+        Nothing is done about a topic that has another log: see `recreated`.
         """
-        self.anew = self.changed(self._all_ids)
-        if self.anew:
+        self.recreated = self.changed_topics(self._all_ids)
+        if self.recreated:
             return
         if self._options.on_lost == "fail":
             raise error
@@ -179,13 +179,13 @@ class Partitions:
         part.position = low
         self.assign()
 
-    def put_behind(self, part: Pending) -> None:
+    def postpone(self, part: Pending) -> None:
         """Put messages behind that wait for other partitions: they take no room from them, and are read again later."""
         self.behind.add(part.name)
         part.forget()
         self.assign()
 
-    def let_go_on(self) -> None:
+    def stop_waiting(self) -> None:
         """Nothing waits for other partitions any more."""
         if self.behind:
             self.behind.clear()
@@ -221,11 +221,11 @@ class Partitions:
             self._reader = records.fetcher(self._cluster, self._pipeline)
         return self._reader
 
-    def rest(self) -> None:
+    def release_memory(self) -> None:
         """Nothing is fetched for a while."""
         reader = self._reader
         if reader is not None:
-            reader.rest()
+            reader.release_memory()
 
     def lag(self, taken: int) -> int:
         """Bytes that no batch has, roughly: messages times what one has had so far; `taken` messages count besides."""

@@ -18,7 +18,7 @@ _MESSAGES = 100
 _WAIT_S = 5.0
 
 
-def peeked(
+def peek_schemas(
     cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions, pipeline: str
 ) -> dict[TableId, TableSchema]:
     """Tables with the schemas that the first messages need. Raises SourceError."""
@@ -32,7 +32,7 @@ def peeked(
             part = Pending(topic, number, first)
             records.assign(reader, [part])
             while len(part) < _MESSAGES and not part.at_end:
-                if not records_taken(cluster, reader, part):
+                if not read_more(cluster, reader, part):
                     break
             if not part.parts:
                 continue
@@ -52,7 +52,7 @@ def peeked(
     return found
 
 
-def records_taken(cluster: KafkaCluster, reader: Fetcher, part: Pending) -> bool:
+def read_more(cluster: KafkaCluster, reader: Fetcher, part: Pending) -> bool:
     """Read some more of a partition; False when nothing came in time."""
     found = reader.fetch(_MESSAGES, _WAIT_S)
     records.collect(cluster, found, {(part.topic, part.partition): part})

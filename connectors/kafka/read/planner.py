@@ -121,21 +121,21 @@ class TopicPlanner:
         """The end of the next batch, `start` when there is nothing. Raises SourceError."""
         self._begin(start)
         while True:
-            end = self._next(start, limits, wait_s)
+            end = self._plan_batch(start, limits, wait_s)
             # A bounded run ends with `start`: not while partitions are put behind others.
             partitions = self._partitions
             done = partitions.all_read(0) and not partitions.behind
             if end != start or partitions.ends is None or self.stopped or done:
-                partitions.rest()
+                partitions.release_memory()
                 return end
 
-    def ahead(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
+    def plan_ahead(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
         """The end of the batch behind the last one, which ends at `start`, before it is asked for.
 
         Nothing is written: `start` where the history would need another entry; what was read is there for `next` then.
         """
-        end = self._next(start, limits, wait_s, writes=False)
-        self._partitions.rest()
+        end = self._plan_batch(start, limits, wait_s, writes=False)
+        self._partitions.release_memory()
         return end
 
     @property
@@ -146,7 +146,7 @@ class TopicPlanner:
     def _begin(self, start: KafkaOffset) -> None:
         """Read on where the last batch ended; anywhere else, such as at the start of a run, is gone to."""
         if self._at != start:
-            self._go_to(start, self._partitions.changed(start.ids))
+            self._go_to(start, self._partitions.changed_topics(start.ids))
 
     def _go_to(self, start: KafkaOffset, changed: Mapping[str, str]) -> None:
         """Read from `start` on. `changed` are topics that have another log by now."""
@@ -155,31 +155,37 @@ class TopicPlanner:
         self._noticed = {name: at for name, at in self._noticed.items() if name in self._base.partitions}
         idle_s = 0.0 if self._partitions.ends is not None else IDLE_S
         self._order = ReadOrder(self._formats, self._partitions.ends_of, idle_s, self._base)
-        self._order.assigned(self._parts)
+        self._order.assign(self._parts)
 
-    def _next(self, start: KafkaOffset, limits: Limits | None, wait_s: float, *, writes: bool = True) -> KafkaOffset:
-        found = self._found(start) if writes and self.looks and not self.stopped else FoundPartitions(self._base, {})
+    def _plan_batch(
+        self, start: KafkaOffset, limits: Limits | None, wait_s: float, *, writes: bool = True
+    ) -> KafkaOffset:
+        found = (
+            self._find_partitions(start)
+            if writes and self.looks and not self.stopped
+            else FoundPartitions(self._base, {})
+        )
         batch = self._fitting(len(self._history))
         if writes:  # what the last batch left because it did not fit is not held up again by what others have meanwhile
-            batch = self._resolved(batch)
+            batch = self._resolve(batch)
         self._gather(batch, limits, wait_s)
         if self._order.waits and not batch.ends:
             batch = self._fitting(batch.known.count)  # what a statement waits for may have come meanwhile
-        resolved = self._resolved(batch) if writes else batch
+        resolved = self._resolve(batch) if writes else batch
         if resolved is not batch:
             batch = resolved
             self._gather(batch, limits, 0.0)
-        changed = self._partitions.anew
+        changed = self._partitions.recreated
         if not changed and not batch.ends and not found.new:
             return start
         ids = self._partitions.known_ids(found.at)
-        changed = changed or self._partitions.changed(ids)
+        changed = changed or self._partitions.changed_topics(ids)
         if changed:  # while it was read: nothing that was read counts, as it may be of either topic
             if not writes:
-                self._at = None  # `next` begins anew
+                self._at = None  # `next` starts over
                 return start
             self._go_to(start, changed)
-            return self._next(start, limits, wait_s)
+            return self._plan_batch(start, limits, wait_s)
         self.full = limits is not None and (batch.rows >= limits.max_rows or batch.bytes >= limits.max_bytes)
         ends = {**found.at.partitions, **batch.ends}
         places = dict(self._order.reached), dict(self._order.watched)
@@ -187,30 +193,30 @@ class TopicPlanner:
         self._at = self._base = KafkaOffset(batch.known.count, ends, *places, ids, found.new)
         return self._at
 
-    def _found(self, start: KafkaOffset) -> FoundPartitions:
+    def _find_partitions(self, start: KafkaOffset) -> FoundPartitions:
         """New partitions, which are in the history then."""
-        changed = self._partitions.changed(self._base.ids)
+        changed = self._partitions.changed_topics(self._base.ids)
         if changed:
             self._go_to(start, changed)
         found = self._partitions.find(self._base)
         if found.new:
-            self._order.assigned(self._parts)
+            self._order.assign(self._parts)
             self._history.append([partition_entry(name) for name in found.new])
         return found
 
     def _fitting(self, count: int) -> _Batch:
         """The waiting messages that fit the first `count` entries of the history."""
         batch = self._making = _Batch(self._history.at(count))
-        self._take(batch)
+        self._plan_fitting(batch)
         return batch
 
-    def _resolved(self, batch: _Batch) -> _Batch:
+    def _resolve(self, batch: _Batch) -> _Batch:
         """The batch; one that begins with what the first messages need, when nothing fits without."""
         needs = [] if batch.ends else batch.needs()
         if not needs:
             return batch
         if carries_out(needs[0]):
-            self._order.carried(tuple(needs[0]["at"]), batch.known, self._parts)
+            self._order.note_carried_out(tuple(needs[0]["at"]), batch.known, self._parts)
         self._notices += statements.not_filled(needs, batch.known)
         found = self._fitting(self._history.append(needs))
         if not found.ends:
@@ -232,13 +238,13 @@ class TopicPlanner:
         read = batch.rows + sum(map(len, there))
         bounded = self._partitions.ends is not None
         began, wait = time.monotonic(), 0.0 if read else wait_s
-        while read < rows and size < room and not self._done(read):
+        while read < rows and size < room and not self._has_enough(read):
             if batch.waits and size >= _LOOK_BYTES:
                 break
             found, came = self._partitions.fetch(min(_AT_ONCE, rows - read), wait)
             size += came
             read += found.count
-            self._take(batch)
+            self._plan_fitting(batch)
             now = time.monotonic()
             if not bounded and (now - began > wait_s + _DRAIN_S or (not found and read)):
                 break
@@ -248,18 +254,18 @@ class TopicPlanner:
                 raise SourceUnavailable("no answer while reading", where=self._cluster.where)
             wait = 0.02 if read else max(0.0, wait_s - (now - began)) if not bounded else 0.1
 
-    def _done(self, read: int) -> bool:
+    def _has_enough(self, read: int) -> bool:
         """Whether nothing more is fetched for a batch, of which `read` messages are here."""
-        return self.stopped or bool(self._partitions.anew) or self._partitions.all_read(read)
+        return self.stopped or bool(self._partitions.recreated) or self._partitions.all_read(read)
 
-    def _take(self, batch: _Batch) -> None:
+    def _plan_fitting(self, batch: _Batch) -> None:
         """Plan what fits of each partition, up to the first message that does not."""
         if self._order.look(self._parts, batch.known, self._tables.captures):
-            self._partitions.let_go_on()
+            self._partitions.stop_waiting()
         for part in self._parts.values():
             while part.parts and part.name not in batch.held:
                 if not self._order.open(part, self._parts):
-                    self._partitions.put_behind(part)
+                    self._partitions.postpone(part)
                     break
                 messages = part.messages(_LOOK_BYTES)
                 fit = self._fit(part, messages, batch.known)
@@ -271,8 +277,8 @@ class TopicPlanner:
                 if fit.count < len(messages):
                     batch.held[part.name] = fit
                     if fit.behind:
-                        self._order.passed(part)
-                        self._partitions.put_behind(part)
+                        self._order.note_planned(part)
+                        self._partitions.postpone(part)
 
     def _fit(self, part: Pending, messages: Messages, known: HistoryState) -> _Fit:
         limit = self._order.limit(part, messages, known)
@@ -288,7 +294,7 @@ class TopicPlanner:
             if not self._tables.captures(group.table):
                 continue
             self._tables.check_database(group)
-            refused = self._tables.refused(group, known)
+            refused = self._tables.refusal_of(group, known)
             if refused is not None and self._skips:
                 continue  # the task leaves its messages out
             at = int(group.images.messages[0])
@@ -309,11 +315,13 @@ class TopicPlanner:
         if first is None:
             return _Fit(0, due[1] if due else [])
         group = statements.up_to_statement(first, reading)
-        refused = self._tables.refused(first, known)
+        refused = self._tables.refusal_of(first, known)
         if refused is not None:
             text = f"{group.table}: {refused.message}"
             raise SchemaUnknown(text, where=messages.where(int(first.images.messages[0])), hint=refused.hint)
         schema = self._tables.needed(group, known.schemas.get(group.table))
+        if group.table not in known.schemas and not schema.primary_key:
+            self._notices += self._tables.unread_keys(group, messages)
         return _Fit(0, [known.entry(group.table, schema, part.topic)])
 
     def lag(self, *, last: bool = False) -> int:

@@ -17,7 +17,7 @@ def ranges_of(begin: KafkaOffset, stop: KafkaOffset, numbers: Mapping[str, int])
     """The ranges between two offsets, by the numbers of the partitions."""
     found = []
     for name in sorted(stop.partitions, key=numbers.__getitem__):
-        # A partition of a topic that was made anew has its name in both offsets, and begins where its new log does.
+        # A partition of a topic that was recreated has its name in both offsets, and begins where its new log does.
         first, last = stop.begins.get(name, begin.partitions.get(name, 0)), stop.partitions[name]
         if last > first:
             found.append([numbers[name], *topic_partition(name), first, last])

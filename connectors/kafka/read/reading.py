@@ -58,7 +58,7 @@ class TopicReader:
     def blocks(self, ranges: Sequence[Range], ids: Mapping[str, str]) -> Iterator[ChangeBlock]:
         """The changes of the ranges in their order. `ids` identify the topics' logs. Raises SourceError."""
         topics = TopicIds(self._cluster, self._policy)
-        gone = self._gone(topics, ranges, ids)
+        gone = self._recreated_topics(topics, ranges, ids)
         reader = records.fetcher(self._cluster, self._pipeline)
         try:
             for number, topic, partition, first, last in ranges:
@@ -70,13 +70,13 @@ class TopicReader:
         finally:
             reader.close()
             self._letters.finish()
-        anew = topics.changed({topic: id_ for topic, id_ in ids.items() if topic not in gone})
-        if anew:
-            raise SourceUnavailable("the topic was made anew while it was read", where=f"topic {min(anew)}")
+        recreated = topics.changed_topics({topic: id_ for topic, id_ in ids.items() if topic not in gone})
+        if recreated:
+            raise SourceUnavailable("the topic was recreated while it was read", where=f"topic {min(recreated)}")
 
-    def _gone(self, topics: TopicIds, ranges: Sequence[Range], ids: Mapping[str, str]) -> Collection[str]:
+    def _recreated_topics(self, topics: TopicIds, ranges: Sequence[Range], ids: Mapping[str, str]) -> Collection[str]:
         """The topics that are not those whose messages were planned. Raises PositionLost, when the options say so."""
-        gone = topics.changed(ids)
+        gone = topics.changed_topics(ids)
         if gone and self._options.on_lost == "fail":
             raise lost(gone)
         for _, topic, _, first, last in ranges:
@@ -89,12 +89,12 @@ class TopicReader:
 
         So a delete counts once, wherever ranges and answers of the broker are cut.
         """
-        if messages.values.there[0] or not messages.keys.there[0]:
+        if messages.values.present[0] or not messages.keys.present[0]:
             return messages
         before = self._before(part, messages.place(0)) if last is None else last
         if before is None:
             return messages
-        pair = Messages.joined([before, messages.part(0, 1)])
+        pair = Messages.concat([before, messages.part(0, 1)])
         reading = self._formats.of(part.topic, messages).read(pair, self._known.table_of(part.topic))
         counted = not reading.counts and not any((group.images.messages == 1).any() for group in reading.groups)
         return messages.part(1) if counted else messages
@@ -115,7 +115,7 @@ class TopicReader:
             return None
         finally:
             reader.close()
-        before.cut(first)
+        before.drop_from(first)
         return before.messages().part(len(before) - 1) if before.parts else None
 
     def _messages(self, reader: Fetcher, part: Pending, last: int) -> Iterator[Messages]:
@@ -150,11 +150,11 @@ class TopicReader:
                 continue
             backoff = Backoff(self._policy, f"{self._cluster.where}: reading {place}")
             if len(part) >= _AT_ONCE or part.bytes >= _MOST_BYTES:
-                yield from self._taken(part, last)
-        yield from self._taken(part, last)
+                yield from self._read_up_to(part, last)
+        yield from self._read_up_to(part, last)
 
     def _check_end(self, part: Pending, last: int) -> None:
-        """Raise PositionLost when the topic ends before what was planned, as one that was made anew may."""
+        """Raise PositionLost when the topic ends before what was planned, as one that was recreated may."""
         if not part.at_end:
             return
         high = self._offset(startup.ends_of, part)
@@ -162,7 +162,7 @@ class TopicReader:
             raise PositionLost(
                 f"the topic ends at offset {high}, and held messages up to {last} when the batch was planned",
                 where=f"{part.topic}-{part.partition}",
-                hint="it was made anew, or its broker has lost messages: start anew with an empty state directory",
+                hint="it was recreated, or its broker has lost messages: start over with an empty state directory",
             )
 
     def _offset(self, ask: Callable[..., dict[str, int]], part: Pending) -> int:
@@ -172,8 +172,8 @@ class TopicReader:
         finally:
             asker.close()
 
-    def _taken(self, part: Pending, last: int) -> Iterator[Messages]:
-        part.cut(last)
+    def _read_up_to(self, part: Pending, last: int) -> Iterator[Messages]:
+        part.drop_from(last)
         if part.parts:
             yield part.messages()
             part.parts, part.bytes = [], 0
@@ -209,7 +209,7 @@ class TopicReader:
     def _block(
         self, messages: Messages, group: TableGroup, written: Format, sequenced: Sequenced
     ) -> ChangeBlock | None:
-        refused = self._tables.refused(group, self._known)
+        refused = self._tables.refusal_of(group, self._known)
         if refused is not None:
             self._refuse(messages, dict.fromkeys(group.images.messages.tolist(), f"{group.table}: {refused.message}"))
             return None
@@ -225,7 +225,7 @@ class TopicReader:
             raise SchemaUnknown(
                 f"the schema of {group.table} was not known when the batch was planned",
                 where=messages.where(int(group.images.messages[0])),
-                hint="the topic has changed since: start anew with an empty state directory",
+                hint="the topic has changed since: start over with an empty state directory",
             )
         return schema
 

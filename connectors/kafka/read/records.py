@@ -20,7 +20,7 @@ _OUT_OF_RANGE = frozenset({
     KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION,
 })  # fmt: skip
 _LOST_HINT = (
-    "the topic's retention has removed messages that were not read yet, or it was made anew: start anew with an empty "
+    "the topic's retention has removed messages that were not read yet, or it was recreated: start over with an empty "
     "state directory, or set scan.on-lost: earliest to go on with what there is"
 )
 
@@ -114,10 +114,10 @@ class Pending:
         self.position = messages.place(-1) + 1
         self.at_end = False
         self.bytes += size
-        self.answered()
+        self.note_answer()
         return size
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """An answer has come that is no failure."""
         self.was_read, self.failed = True, None
 
@@ -127,7 +127,7 @@ class Pending:
 
     def messages(self, most: int | None = None) -> Messages:
         """All of them, or the first ones that have about `most` bytes; there has to be one."""
-        self.parts = [Messages.joined(self.parts)]
+        self.parts = [Messages.concat(self.parts)]
         found = self.parts[0]
         if most is None or self.bytes <= most:
             return found
@@ -146,7 +146,7 @@ class Pending:
         self.position = self.messages().place(0)
         self.parts, self.bytes, self.at_end = [], 0, False
 
-    def cut(self, end: int) -> None:
+    def drop_from(self, end: int) -> None:
         """Leave out what comes at or after an offset."""
         while self.parts and self.parts[-1].place(-1) >= end:
             last = self.parts.pop()
@@ -176,7 +176,7 @@ def _take_failure(cluster: KafkaCluster, failure: Failure, part: Pending | None)
             # What came before and what comes after arrive in their order, but may be one answer of the client.
             part.at_end = part.position <= failure.offset
             part.position = max(part.position, failure.offset)
-            part.answered()
+            part.note_answer()
         return
     if code in _OUT_OF_RANGE and part is not None:
         raise OffsetLost(

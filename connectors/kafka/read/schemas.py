@@ -27,7 +27,7 @@ def fits(schema: TableSchema, fields: Iterable[Field]) -> bool:
     )
 
 
-def merged(
+def merge_fields(
     table: TableId, schema: TableSchema | None, fields: tuple[Field, ...], key: tuple[str, ...] | None
 ) -> TableSchema:
     """The table's schema with what these fields need besides; `key` is that of the messages or the declared one.
@@ -59,7 +59,7 @@ def check_key(table: TableId, schema: TableSchema, key: tuple[str, ...] | None) 
             f"the key columns of the messages are ({', '.join(key)}), the table's are "
             f"({', '.join(schema.primary_key)})",
             where=str(table),
-            hint="say which in primary-keys, or start anew with an empty state directory and an empty sink table",
+            hint="say which in primary-keys, or start over with an empty state directory and an empty sink table",
         )
 
 

@@ -19,12 +19,12 @@ _STARTING_S = 3.0
 
 def find_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
     """The partitions to read, as `topic/partition`, by topic and number. Raises SourceError for a missing topic."""
-    return _partitions(_there(cluster, policy), options)
+    return _partitions(_await_partitions(cluster, policy), options)
 
 
 def first_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
     """The same for a pipeline that begins. Raises SourceError for a `topic-pattern` that matches nothing, too."""
-    there = _there(cluster, policy)
+    there = _await_partitions(cluster, policy)
     found = _partitions(there, options)
     if options.topic_pattern is not None and not found:
         raise SourceError(
@@ -37,7 +37,7 @@ def first_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaS
     return found
 
 
-def _there(cluster: KafkaCluster, policy: RetryPolicy) -> Mapping[str, int]:
+def _await_partitions(cluster: KafkaCluster, policy: RetryPolicy) -> Mapping[str, int]:
     there = cluster.partitions(policy)
     starting = Backoff(replace(policy, timeout_s=min(policy.timeout_s, _STARTING_S)), cluster.where)
     while not there and starting.pause("there are no topics"):
@@ -76,10 +76,10 @@ def beginnings_of(
 def _watermarks(
     cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]
 ) -> dict[str, tuple[int, int]]:
-    def ask(name: str) -> Callable[[], tuple[int, int]]:
+    def ask_watermarks(name: str) -> Callable[[], tuple[int, int]]:
         return lambda: consumer.get_watermark_offsets(TopicPartition(*topic_partition(name)), timeout=ANSWER_S)
 
-    return {name: cluster.retrying(policy, f"asking where {name} ends", ask(name)) for name in names}
+    return {name: cluster.retrying(policy, f"asking where {name} ends", ask_watermarks(name)) for name in names}
 
 
 def start_offsets(

@@ -59,7 +59,7 @@ def first_due(messages: Messages, reading: Reading, around: Around) -> tuple[int
             return statement.message, [early]
         steps = (statement_entries(change, around.known, *place) for change in statement.changes)
         entries = [entry for step in steps for entry in step]
-        if entries and not _refused(messages, statement, around):
+        if entries and not _refusal_reason(messages, statement, around):
             return statement.message, entries
     return None
 
@@ -72,7 +72,7 @@ def left_out(messages: Messages, reading: Reading, around: Around, count: int) -
             continue
         if not statement.changes and not _LEAVES_BEHIND.match(statement.sql):
             continue
-        why = "" if place in around.known.carried else _refused(messages, statement, around)
+        why = "" if place in around.known.carried else _refusal_reason(messages, statement, around)
         text = f"the sink is not changed by this statement ({why})" if why else _unsure(statement, around.known)
         if text:
             yield place[1], f"{messages.where(statement.message)}: {text}: {statement.sql[:120]}"
@@ -106,7 +106,7 @@ def _early(messages: Messages, statement: DdlMessage, around: Around) -> Entry |
     """The entry of a statement that adds columns to a table of which no row was read; None for others."""
     match statement.changes:
         case (AlteredColumns(table) as change,) if change.added and table not in around.known.schemas:
-            if not _refused(messages, statement, around):
+            if not _refusal_reason(messages, statement, around):
                 return early_entry(table, change.added, *place_of(messages, statement))
     return None
 
@@ -125,7 +125,7 @@ def _unsure_values(change: AlteredColumns, key: Sequence[str]) -> Iterator[str]:
         yield f"rows that are there get NULL in {change.table}, column {names} ({change.unsure[0].unsure})"
     if change.computed:
         names = ", ".join(change.computed)
-        yield f"rows that are there keep their values in {change.table}, column {names}, which the source computed anew"
+        yield f"rows that are there keep their values in {change.table}, column {names}, which the source recomputed"
     if names := ", ".join(name for name in change.not_null if name not in key):
         yield (
             f"NULLs that are there stay NULL in {change.table}, column {names}: the source has other values for them "
@@ -143,7 +143,7 @@ def concerns(statement: DdlMessage, tables: TopicTables) -> bool:
     return not statement.changes or any(map(tables.captures, tables_of(statement.changes)))
 
 
-def _refused(messages: Messages, statement: DdlMessage, around: Around) -> str:
+def _refusal_reason(messages: Messages, statement: DdlMessage, around: Around) -> str:
     """Why a statement cannot be carried out; empty when it can, or when it does nothing but what the rows tell."""
     changes, known = statement.changes, around.known
     if not changes:
@@ -180,7 +180,7 @@ def _refused_tables(statement: DdlMessage, known: HistoryState) -> str:
 
 def _refused_place(messages: Messages, statement: DdlMessage, around: Around) -> str:
     if statement.place is not None:
-        return around.order.refused(statement, place_of(messages, statement), around.known, around.parts)
+        return around.order.refusal_reason(statement, place_of(messages, statement), around.known, around.parts)
     partitions = around.partitions(messages.topic)
     if partitions > 1:
         return f"the topic has {partitions} partitions, so it has no order with the rows"

@@ -14,7 +14,7 @@ from cdc.types.kinds import BLOBS
 from connectors.kafka.formats import infer
 from connectors.kafka.formats.blocks import Columns, Judge
 from connectors.kafka.formats.fields import Field
-from connectors.kafka.formats.groups import Format, MessageImages, TableGroup
+from connectors.kafka.formats.groups import Format, MessageImages, Messages, TableGroup
 from connectors.kafka.read import schemas
 from connectors.kafka.read.history import HistoryState
 from connectors.kafka.source_options import KafkaSourceOptions
@@ -29,6 +29,7 @@ class TopicTables:
         self._columns = [(TablePattern(pattern), options.types_of(pattern)) for pattern in options.columns]
         self._taken: dict[TableId, bool] = {}
         self._databases: dict[TableId, str] = {}
+        self._unkeyed: set[TableId] = set()
 
     def captures(self, table: TableId) -> bool:
         """Whether a table is wanted."""
@@ -40,6 +41,8 @@ class TopicTables:
     def check_database(self, group: TableGroup) -> None:
         """Raises UnsupportedChange when rows of two databases would be rows of one table: they have the same schema
         and name there."""
+        if group.database is None:
+            return
         known = self._databases.setdefault(group.table, group.database)
         if known != group.database:
             raise UnsupportedChange(
@@ -58,7 +61,7 @@ class TopicTables:
             return group
         return replace(group, fields=tuple(_declared(item, types.get(item.name), found) for item in group.fields))
 
-    def refused(self, group: TableGroup, known: HistoryState) -> SchemaUnknown | None:
+    def refusal_of(self, group: TableGroup, known: HistoryState) -> SchemaUnknown | None:
         """Why no row of a group can be a row of its table, whatever is changed; None when one may be."""
         schema = known.schemas.get(group.table)
         try:
@@ -100,14 +103,25 @@ class TopicTables:
             if schema is not None:
                 hopeless = list(self._judged(images, schema, group.table).hopeless)
                 images = images.part(~np.isin(np.arange(len(images)), hopeless)) if hopeless else images
-            found = infer.inferred(images, schema)
+            found = infer.infer_fields(images, schema)
             if schema is None and not found and Columns(images, ()).faults.all():
                 hint = "set unreadable-messages to skip or dead-letter to go on without such messages"
                 raise SchemaUnknown("a row that is no JSON object", where=str(group.table), hint=hint)
             fields = tuple(Field(item.name, types.get(item.name, item.type)) for item in found)
             names = {item.name for item in fields}
             fields += tuple(Field(name, data_type) for name, data_type in types.items() if name not in names)
-        return schemas.merged(group.table, schema, fields, schemas.key_of(group, self.declared_key))
+        return schemas.merge_fields(group.table, schema, fields, schemas.key_of(group, self.declared_key))
+
+    def unread_keys(self, group: TableGroup, messages: Messages) -> list[str]:
+        """A notice, once, of a table without a key whose first message has one that names no columns."""
+        first = int(group.images.messages[0])
+        if group.table in self._unkeyed or group.key is not None or not messages.key(first):
+            return []
+        self._unkeyed.add(group.table)
+        return [
+            f"{group.table}: the keys of its messages are no JSON objects and name no columns, so the table has "
+            f"none; where it has one, say which columns are the key (primary-keys: {{{group.table}: [id]}})"
+        ]
 
     def _declared(self, table: TableId) -> Mapping[str, DataType]:
         return next((types for pattern, types in self._columns if pattern.matches(table)), {})

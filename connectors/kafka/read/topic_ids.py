@@ -1,6 +1,6 @@
 """The identity of a topic's log: the id that Kafka gives it when it is created (KIP-516, brokers since 2.8).
 
-A topic that is deleted and made anew has another id. Offsets of the old one say nothing about the new one, even where
+A topic that is deleted and recreated has another id. Offsets of the old one say nothing about the new one, even where
 it has as many messages.
 """
 
@@ -33,7 +33,7 @@ class TopicIds:
             self._policy, "asking for the ids of topics", lambda: self._cluster.topic_ids(admin, topics), admin
         )
 
-    def changed(self, ids: Mapping[str, str]) -> dict[str, str]:
+    def changed_topics(self, ids: Mapping[str, str]) -> dict[str, str]:
         """The topics that have other ids now, in words. Raises SourceError.
 
         A topic that is missing is waited for, as the policy has it: a broker that starts does not know it yet.
@@ -45,8 +45,8 @@ class TopicIds:
         missing = sorted(ids.keys() - found.keys())
         if missing and self._policy.stopping():
             raise SourceUnavailable("there is no such topic", where=f"topic {missing[0]}")
-        anew = [topic for topic, id_ in ids.items() if id_ and found.get(topic) and found[topic] != id_]
-        return dict.fromkeys(missing, "was deleted") | dict.fromkeys(anew, "was deleted and made anew")
+        recreated = [topic for topic, id_ in ids.items() if id_ and found.get(topic) and found[topic] != id_]
+        return dict.fromkeys(missing, "was deleted") | dict.fromkeys(recreated, "was deleted and recreated")
 
 
 def lost(changed: Mapping[str, str]) -> PositionLost:
@@ -55,6 +55,6 @@ def lost(changed: Mapping[str, str]) -> PositionLost:
     return PositionLost(
         f"the topic {what}, and its messages may not all have been read",
         where=f"topic {topic}",
-        hint="start anew with an empty state directory and empty sink tables, or set scan.on-lost: earliest to go on "
+        hint="start over with an empty state directory and empty sink tables, or set scan.on-lost: earliest to go on "
         "with what there is, the new topic from its beginning",
     )

@@ -25,7 +25,7 @@ _COLUMNS = tuple(
 def warm_kernels() -> int:
     """Read and decode; returns the rows seen, two. Executor; a repeat costs nothing."""
     warm_fetching()
-    messages = Messages.joined([Messages.of("warm", 0, (None,), (_MESSAGE,)) for _ in range(2)])
+    messages = Messages.concat([Messages.of("warm", 0, (None,), (_MESSAGE,)) for _ in range(2)])
     written = DebeziumFormat()
     written.read(Messages.of("warm", 0, (None, None), (_WRAPPED, _WRAPPED)))
     reading = written.read(messages)

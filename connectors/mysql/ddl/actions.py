@@ -5,25 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
-from cdc.schema import DropTable as DropTableChange
-from cdc.schema import TableId, TruncateTable
+from cdc.schema import DropTable, TableId, TruncateTable
 from connectors.mysql.ddl.definition import altered, created
 from connectors.mysql.ddl.renames import rename_tables
 from connectors.mysql.ddl.work import COPY_IT, StatementWork
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.statements import (
-    AlterDatabase,
-    AlterTable,
-    CreateDatabase,
-    CreateSequence,
-    CreateTable,
-    DropDatabase,
-    DropTable,
+    AlterDatabaseStatement,
+    AlterTableStatement,
+    CreateDatabaseStatement,
+    CreateSequenceStatement,
+    CreateTableStatement,
+    DropDatabaseStatement,
+    DropTableStatement,
     MoveRowsClause,
-    RenameTable,
+    RenameTableStatement,
     RenameToClause,
     Statement,
-    Truncate,
+    TruncateStatement,
     VersioningClause,
     renamed,
 )
@@ -36,44 +35,44 @@ _MISSING_HINT = (
 def carry_out(statement: Statement, work: StatementWork) -> None:
     """Do what the statement says. Raises UnsupportedChange or SchemaUnknown; kinds without effect do nothing."""
     match statement:
-        case CreateTable():
+        case CreateTableStatement():
             _create_table(statement, work)
-        case AlterTable():
+        case AlterTableStatement():
             _alter_table(statement, work)
-        case RenameTable(pairs=pairs):
+        case RenameTableStatement(pairs=pairs):
             rename_tables([(work.known.known_name(old), work.known.known_name(new)) for old, new in pairs], work)
-        case DropTable(tables=tables):
+        case DropTableStatement(tables=tables):
             for table in tables:
                 _drop_table(work.known.known_name(table), work)
-        case Truncate(table=table):
+        case TruncateStatement(table=table):
             table = work.known.known_name(table)
-            if work.wanted(table) and work.table(table) is not None:
+            if work.captures(table) and work.table(table) is not None:
                 work.changes.append(TruncateTable(table))
-        case CreateSequence(table=table):
+        case CreateSequenceStatement(table=table):
             work.put_mark(work.known.known_name(table), "sequence")
-        case CreateDatabase():
+        case CreateDatabaseStatement():
             _create_database(statement, work)
-        case AlterDatabase(database=database, charset=charset):
+        case AlterDatabaseStatement(database=database, charset=charset):
             if charset is not None:
                 work.databases[_database(database, work)] = charset
-        case DropDatabase(database=database):
+        case DropDatabaseStatement(database=database):
             _drop_database(_database(database, work), work)
         case _:
             pass
 
 
-def _create_table(statement: CreateTable, work: StatementWork) -> None:
+def _create_table(statement: CreateTableStatement, work: StatementWork) -> None:
     table = work.known.known_name(statement.table)
     old = work.table(table)
     # A table that is not captured may have been there all along without being known.
-    if statement.if_not_exists and (old is not None or not work.wanted(table)):
+    if statement.if_not_exists and (old is not None or not work.captures(table)):
         return
     if statement.options.sequence:
         work.put_mark(table, "sequence")
         return
     new = _created(replace(statement, table=table), work)
     work.put(table, new)
-    if not work.wanted(table):
+    if not work.captures(table):
         return
     work.free_name(table)
     if old is not None and statement.or_replace:
@@ -82,11 +81,11 @@ def _create_table(statement: CreateTable, work: StatementWork) -> None:
     work.emit(old, new)
 
 
-def _created(statement: CreateTable, work: StatementWork) -> MySqlTable | None:
+def _created(statement: CreateTableStatement, work: StatementWork) -> MySqlTable | None:
     """The new definition; None when it cannot be told and nobody asks for it."""
     if statement.like is not None:
         source = work.table(work.known.known_name(statement.like))
-        if source is None and work.wanted(statement.table):
+        if source is None and work.captures(statement.table):
             raise SchemaUnknown(
                 f"it was created like {statement.like}, whose definition is not known",
                 where=str(statement.table),
@@ -94,7 +93,7 @@ def _created(statement: CreateTable, work: StatementWork) -> MySqlTable | None:
             )
         return None if source is None else replace(source, id=statement.table)
     if statement.select:
-        if work.wanted(statement.table):
+        if work.captures(statement.table):
             raise SchemaUnknown(
                 "it was created from a query, and the log does not tell all of its columns",
                 where=str(statement.table),
@@ -105,7 +104,7 @@ def _created(statement: CreateTable, work: StatementWork) -> MySqlTable | None:
     return created(statement, database_charset=charset, dialect=work.dialect)
 
 
-def _alter_table(statement: AlterTable, work: StatementWork) -> None:
+def _alter_table(statement: AlterTableStatement, work: StatementWork) -> None:
     table = work.known.known_name(statement.table)
     old = work.table(table)
     _rows_moved(table, statement, work)
@@ -124,7 +123,7 @@ def _alter_table(statement: AlterTable, work: StatementWork) -> None:
         )
         if outcome.table != old:
             work.put(table, outcome.table)
-        if work.wanted(table):
+        if work.captures(table):
             work.emit(old, outcome.table, outcome.origins, outcome.fills)
             reason = "; ".join(values.reason for values in outcome.uncertain)
             if reason and not work.leave_uncertain(table, reason, same_rows=not outcome.uncertain_key):
@@ -136,9 +135,9 @@ def _alter_table(statement: AlterTable, work: StatementWork) -> None:
         rename_tables([(table, work.known.known_name(target))], work)
 
 
-def _check_versioning(table: TableId, statement: AlterTable, work: StatementWork) -> None:
+def _check_versioning(table: TableId, statement: AlterTableStatement, work: StatementWork) -> None:
     turned = any(isinstance(clause, VersioningClause) for clause in statement.clauses)
-    if turned and work.wanted(table) and not work.known.copied_when_uncertain(table):
+    if turned and work.captures(table) and not work.known.copied_when_uncertain(table):
         raise UnsupportedChange(
             "turning system versioning on or off adds or removes rows that the log does not hold",
             where=str(table),
@@ -146,13 +145,13 @@ def _check_versioning(table: TableId, statement: AlterTable, work: StatementWork
         )
 
 
-def _alter_unknown(table: TableId, statement: AlterTable, work: StatementWork) -> None:
+def _alter_unknown(table: TableId, statement: AlterTableStatement, work: StatementWork) -> None:
     changing = [clause for clause in statement.clauses if not isinstance(clause, (RenameToClause, MoveRowsClause))]
-    if changing and work.wanted(table) and not statement.if_exists and work.mark(table) != "sequence":
+    if changing and work.captures(table) and not statement.if_exists and work.mark(table) != "sequence":
         raise SchemaUnknown("the log alters it, but its definition is not known", where=str(table), hint=_MISSING_HINT)
 
 
-def _rows_moved(table: TableId, statement: AlterTable, work: StatementWork) -> None:
+def _rows_moved(table: TableId, statement: AlterTableStatement, work: StatementWork) -> None:
     for clause in statement.clauses:
         if not isinstance(clause, MoveRowsClause):
             continue
@@ -163,40 +162,40 @@ def _rows_moved(table: TableId, statement: AlterTable, work: StatementWork) -> N
         if other is not None and clause.makes:
             _made_from_rows(table, other, clause.what, work)
             other = None
-        brings = clause.brings and work.wanted(table)
+        brings = clause.brings and work.captures(table)
         concerned = [name for name, moved in ((table, brings), (other, True)) if name is not None and moved]
-        left = [name for name in concerned if work.wanted(name) and not _copied(name, clause.what, work)]
+        left = [name for name in concerned if work.captures(name) and not _is_copied(name, clause.what, work)]
         if left:
             raise UnsupportedChange(
                 f"{clause.what} brings rows into a captured table that the log does not hold",
                 where=", ".join(map(str, left)),
                 hint=COPY_IT,
             )
-        if work.wanted(table) and not brings and not _copied(table, clause.what, work):
+        if work.captures(table) and not brings and not _is_copied(table, clause.what, work):
             work.notices.append(f"{table}: {clause.what} removed rows that the log does not name; the sink keeps them")
 
 
 def _made_from_rows(table: TableId, other: TableId, what: str, work: StatementWork) -> None:
     """A new table with the columns of this one and rows that it had."""
-    _create_table(CreateTable(other, like=table), work)
-    if work.wanted(other) and not _copied(other, what, work):
+    _create_table(CreateTableStatement(other, like=table), work)
+    if work.captures(other) and not _is_copied(other, what, work):
         work.notices.append(f"{other}: {what} made it with rows that the log does not hold; the sink has none of them")
 
 
-def _copied(table: TableId, what: str, work: StatementWork) -> bool:
+def _is_copied(table: TableId, what: str, work: StatementWork) -> bool:
     """The table is re-snapshotted, with rows that the log does not hold."""
     return work.leave_uncertain(table, f"{what} brought or removed rows that the log does not hold", same_rows=False)
 
 
 def _drop_table(table: TableId, work: StatementWork) -> None:
-    if work.table(table) is not None and work.wanted(table):
-        work.changes.append(DropTableChange(table))
+    if work.table(table) is not None and work.captures(table):
+        work.changes.append(DropTable(table))
     work.put(table, None)
     if work.mark(table) == "sequence":
         work.put_mark(table, None)
 
 
-def _create_database(statement: CreateDatabase, work: StatementWork) -> None:
+def _create_database(statement: CreateDatabaseStatement, work: StatementWork) -> None:
     database = _database(statement.database, work)
     if statement.or_replace:
         _drop_database(database, work)

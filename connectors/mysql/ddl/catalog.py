@@ -20,6 +20,7 @@ from cdc.errors import SchemaUnknown
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.calls import called
+from connectors.mysql.ddl.cascades import cascade_notices, cascades_in
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
@@ -27,7 +28,14 @@ from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
-from connectors.shared.ddl.statements import AlterTable, CreateTable, Statement, StatementDml, Unparsed, renamed
+from connectors.shared.ddl.statements import (
+    AlterTableStatement,
+    CreateTableStatement,
+    Statement,
+    StatementDml,
+    Unparsed,
+    renamed,
+)
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -45,7 +53,7 @@ class DdlResult:
         notices: what the user should see; each a sentence.
         dml: row changes in statement format that may concern captured tables, as a view or by a trigger too, where not
             all captured ones are re-snapshotted: they are not followed.
-        unparsed: statements not understood that may concern captured tables: read the definitions anew, or stop.
+        unparsed: statements not understood that may concern captured tables: read the definitions again, or stop.
     """
 
     changes: tuple[SchemaChange, ...] = ()
@@ -65,30 +73,33 @@ class TableDefinitions:
     """Definitions at one point of the log. Mutable; not for use by two threads.
 
     Args:
-        wanted: whether a table is captured.
+        captures: whether a table is captured.
         dialect: the server's flavor and version.
         lower_case_table_names: the server's variable: 1 folds names, 2 compares them folded.
         tinyint1_as_boolean: as in `table_schema`.
         online_schema_changes: understand gh-ost's and pt-osc's swaps as ALTERs of the table.
         copied: whether the rows of a table that is renamed in can be copied.
         copied_when_uncertain: whether a table is re-snapshotted when the log does not tell what became of its rows.
+        warns_of_cascades: tell the user of foreign keys that change rows unlogged.
     """
 
     def __init__(
         self,
         *,
-        wanted: Callable[[TableId], bool],
+        captures: Callable[[TableId], bool],
         dialect: DdlDialect | None = None,
         lower_case_table_names: int = 0,
         tinyint1_as_boolean: bool = False,
         online_schema_changes: bool = False,
         copied: Callable[[TableId], bool] = lambda table: False,
         copied_when_uncertain: Callable[[TableId], bool] = lambda table: False,
+        warns_of_cascades: bool = False,
     ) -> None:
-        self.wanted, self.dialect = wanted, dialect or DdlDialect()
+        self.captures, self.dialect = captures, dialect or DdlDialect()
         self.lower_case_table_names = lower_case_table_names
         self.tinyint1_as_boolean, self.online_schema_changes = tinyint1_as_boolean, online_schema_changes
         self.copied, self.copied_when_uncertain = copied, copied_when_uncertain
+        self._warns_of_cascades = warns_of_cascades
         self.tables: dict[TableId, MySqlTable] = {}
         self.databases: dict[str, str] = {}
         self.marks: dict[TableId, Mark] = {}
@@ -96,7 +107,7 @@ class TableDefinitions:
     @property
     def captured(self) -> dict[TableId, MySqlTable]:
         """The captured tables."""
-        return {table: definition for table, definition in self.tables.items() if self.wanted(table)}
+        return {table: definition for table, definition in self.tables.items() if self.captures(table)}
 
     @property
     def sequences(self) -> frozenset[TableId]:
@@ -138,12 +149,12 @@ class TableDefinitions:
         unparsed: list[Unparsed] = []
         for statement in parse(sql, database=database, dialect=dialect, failed=failed):
             if isinstance(statement, StatementDml):
-                written = self._written(statement, sql, dialect)
+                written = self._maybe_written(statement, sql, dialect)
                 if written and all(map(self.copied_when_uncertain, written)):
                     reason = f"a {statement.kind} was logged as a statement, so the rows it changed are not in the log"
                     for table in sorted(written):
                         work.leave_uncertain(table, reason, same_rows=False)
-                elif written or self._concerned(statement.tables):
+                elif written or self._is_concerned(statement.tables):
                     dml.append(statement)
                 continue
             if not isinstance(statement, Unparsed):
@@ -154,9 +165,14 @@ class TableDefinitions:
                 except SchemaUnknown as error:
                     statement = self._unexplained(statement, error)
                     work = StatementWork(self, dialect, charset, executed_at)
-            if self._concerned(statement.tables) or names_in(sql, database, self.captured):
+            if self._is_concerned(statement.tables) or names_in(sql, database, self.captured):
                 unparsed.append(statement)
             work.forget((*statement.tables, *names_in(sql, database, self.tables)))
+        actions = cascades_in(sql, dialect) if self._warns_of_cascades else ()
+        if actions:
+            work.notices += cascade_notices(
+                actions, sql, database, {*self.captured, *filter(self.captures, work.tables)}
+            )
         return self._result(work, tuple(dml), tuple(unparsed))
 
     def define(self, tables: Iterable[MySqlTable], *, databases: Mapping[str, str] | None = None) -> DdlResult:
@@ -167,7 +183,7 @@ class TableDefinitions:
             old = work.table(table.id)
             if old != table:
                 work.put(table.id, table)
-                if self.wanted(table.id):
+                if self.captures(table.id):
                     work.emit(old, table)
         return self._result(work, (), ())
 
@@ -195,20 +211,20 @@ class TableDefinitions:
         """The name by which the server knows a table that a statement writes so."""
         return known_name(table, self.lower_case_table_names, self.tables)
 
-    def _concerned(self, tables: tuple[TableId, ...]) -> bool:
-        return not tables or any(self.wanted(self.known_name(table)) for table in tables)
+    def _is_concerned(self, tables: tuple[TableId, ...]) -> bool:
+        return not tables or any(self.captures(self.known_name(table)) for table in tables)
 
     def _unexplained(self, statement: Statement, error: SchemaUnknown) -> Unparsed:
         """A statement about a table that is re-snapshotted when nothing here tells what it made, or about one that is
         not captured, which is known no more. Raises the error."""
-        if isinstance(statement, CreateTable | AlterTable):
+        if isinstance(statement, CreateTableStatement | AlterTableStatement):
             table = self.known_name(statement.table)
-            renamed_in = any(self.wanted(self.known_name(new)) for _, new in renamed(statement))
-            if self.copied_when_uncertain(table) if self.wanted(table) else not renamed_in:
+            renamed_in = any(self.captures(self.known_name(new)) for _, new in renamed(statement))
+            if self.copied_when_uncertain(table) if self.captures(table) else not renamed_in:
                 return Unparsed(error.message, (statement.table,))
         raise error
 
-    def _written(self, dml: StatementDml, sql: str, dialect: DdlDialect) -> frozenset[TableId]:
+    def _maybe_written(self, dml: StatementDml, sql: str, dialect: DdlDialect) -> frozenset[TableId]:
         """The captured tables whose rows a statement may have changed: all, as a name may be a view, and a trigger or a
         function may write to tables of any database. None when it names tables, and neither they nor a function that
         it calls are in a database with captured tables."""
@@ -221,10 +237,10 @@ class TableDefinitions:
     def _result(self, work: StatementWork, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
         delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain))
         touched = frozenset(
-            table for table, new in delta.tables.items() if self.wanted(table) and new != self.tables.get(table)
+            table for table, new in delta.tables.items() if self.captures(table) and new != self.tables.get(table)
         ) | frozenset(
             table for table, new in delta.marks.items()
-            if self.wanted(table) and (new == "sequence") != (self.marks.get(table) == "sequence")
+            if self.captures(table) and (new == "sequence") != (self.marks.get(table) == "sequence")
         )  # fmt: skip
         self.update(delta)
         return DdlResult(tuple(work.changes), touched, delta, tuple(work.notices), dml, unparsed)

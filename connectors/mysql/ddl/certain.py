@@ -28,7 +28,8 @@ from connectors.mysql.ddl.resolve import LOB_BYTES
 from connectors.mysql.ddl.rewritten import rewritten_text
 from connectors.mysql.table import MySqlColumn, data_type
 from connectors.shared.ddl.charsets import max_bytes
-from connectors.shared.ddl.statements import Default
+from connectors.shared.ddl.statements import Default, DefaultKind
+from connectors.shared.ddl.types import STORED_TEXT
 
 _OTHER_NUMBERS = {
     (Kind.BIGINT_UNSIGNED, Kind.DOUBLE),
@@ -37,11 +38,13 @@ _OTHER_NUMBERS = {
 }
 _REFUSED_WHEN_STRICT = OutsideOf | LongerText | LongerBytes
 _SPATIAL = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon")
-_OTHERS = dict.fromkeys(("json", "geometrycollection", "vector", *_SPATIAL), 2**32 - 1)
-_DATE = r"\d{4}-\d\d-\d\d"
-_CLOCK = r"\d\d:\d\d:\d\d(\.\d{1,6})?"
-_STORED = {"date": _DATE, "datetime": f"{_DATE} {_CLOCK}", "timestamp": f"{_DATE} {_CLOCK}", "time": rf"-?\d?{_CLOCK}"}
+_GEOMETRIES = ("geometrycollection", *_SPATIAL)
+_OTHERS = dict.fromkeys(("json", "vector", *_GEOMETRIES), 2**32 - 1)
 _MOMENTS = ("datetime", "timestamp", "time")
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
+_DIGITS = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)")
+_REAL = re.compile(rf"{_DIGITS.pattern}(?:[eE][-+]?\d+)?")
+_EXACT = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
 _FRACTION = re.compile(r"\.(\d+)$")
 
 
@@ -135,14 +138,17 @@ def uncertain_fill(column: MySqlColumn, default: Default | None, fill: str | Non
         fill: the value it comes to, None for NULL.
     """
     if fill is None:
-        return ""
+        empty = column.type in _GEOMETRIES and not (column.nullable or column.generated)
+        return f"rows already there have an empty value of column {column.name}" if empty and default is None else ""
     if column.type == "timestamp" and default is not None and not fill.startswith("0000-00-00"):
         return f"the default of column {column.name} is a time in the session's time zone"
-    if column.type in _STORED and not re.fullmatch(_STORED[column.type], fill):
+    if column.type in STORED_TEXT and not STORED_TEXT[column.type].fullmatch(fill):
         return f"the default of column {column.name} is a time in a spelling of its own"
     written = "" if default is None else default.text.strip()
-    if column.type in _STORED and _loses(written, column):
+    if column.type in STORED_TEXT and _loses(written, column):
         return f"the default of column {column.name} has more digits than its type, which servers round or cut"
+    if default is not None and _is_odd_number(default, column):
+        return f"the default of column {column.name} is a number in a spelling of its own"
     if column.type == "float" and column.scale is None and written and not _same_single(written, fill):
         return f"the default of column {column.name} is shown with fewer digits than it has"
     return ""
@@ -170,6 +176,23 @@ def _loses(written: str, column: MySqlColumn) -> bool:
         return clock is not None and any(digit in "123456789" for digit in clock[1])
     found = _FRACTION.search(written)
     return found is not None and bool(found[1][column.length or 0 :].strip("0"))
+
+
+def _is_odd_number(default: Default, column: MySqlColumn) -> bool:
+    """Whether a default is a number that servers read, or spell, otherwise than it is written: by way of a DOUBLE, as
+    a year of the century, without zeros in front."""
+    if default.kind not in (DefaultKind.NUMBER, DefaultKind.STRING):
+        return False
+    text = default.text.strip()
+    if column.type.endswith(("char", "text")):
+        return default.kind is DefaultKind.NUMBER and (not _PLAIN_NUMBER.fullmatch(text) or text == "-0")
+    if column.type == "year":
+        return not text.isdigit() or len(text) == 3
+    if column.type == "bit":
+        return default.kind is DefaultKind.NUMBER and not text.isdigit()
+    if column.type in ("float", "double"):
+        return not _REAL.fullmatch(text)
+    return column.type in _EXACT and not _DIGITS.fullmatch(text)
 
 
 def _same_single(written: str, shown: str) -> bool:

@@ -1,6 +1,6 @@
 """Columns that the server computes or numbers: what an ALTER does to their values without a row in the log. Pure.
 
-A definition has no expression, as servers keep it in a spelling of their own: a column that is defined anew as a
+A definition has no expression, as servers keep it in a spelling of their own: a column that is redefined as a
 computed one may have another. A stored or virtual value also changes with the type of a column that it is computed
 from (`CONCAT(price)`, `LENGTH(name)`, `name = 'x'`), and with its default (`DEFAULT(price)`).
 """
@@ -18,7 +18,7 @@ _TEXTS = frozenset({"char", "varchar", *(name for name in LOB_BYTES if name.ends
 _BYTES = frozenset({"varbinary", *(name for name in LOB_BYTES if name.endswith("blob"))})
 
 
-def defined_anew(old: MySqlColumn, new: MySqlColumn) -> str:
+def redefinition(old: MySqlColumn, new: MySqlColumn) -> str:
     """Why a column that was there and got this definition may have other values; empty for a plain one."""
     if new.generated:
         return f"the server computed column {new.name} of rows already there"
@@ -28,7 +28,7 @@ def defined_anew(old: MySqlColumn, new: MySqlColumn) -> str:
 
 
 def computed_from(columns: Iterable[MySqlColumn], retyped: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The names of computed columns with the reason why their values may be others, as columns were defined anew."""
+    """The names of computed columns with the reason why their values may be others, as columns were redefined."""
     names = ", ".join(retyped)
     if names:
         for column in columns:

@@ -8,6 +8,7 @@ when the column is added.
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
@@ -31,6 +32,8 @@ _FAMILIES = {"inet4": AF_INET, "inet6": AF_INET6}
 _DATE = re.compile(r"(\d{4}|\d{2})\D?(\d{1,2})\D?(\d{1,2})(?:[T\s]+(.*))?")
 _COMPACT = re.compile(r"(\d{4}|\d{2})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})(\.\d*)?)?")
 _CLOCK = re.compile(r"(\d{1,3})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?")
+_SPAN = re.compile(r"(?:(\d{1,2})\s+)?(\d{1,3})((?::\d{1,2}(?::\d{1,2}(?:\.\d*)?)?)?)")
+"""A TIME as it may be written: days, hours, and the rest."""
 
 
 def default_text(default: Default | None, column: MySqlColumn, dialect: DdlDialect) -> str | None:
@@ -148,7 +151,19 @@ def _number(text: str, column: MySqlColumn) -> str:
         number = f"{float(value):.6g}" if column.type == "float" else repr(float(value))
         return number.removesuffix(".0")
     scale = column.scale or 0
+    if column.type in ("float", "double") and math.isfinite(float(value)):
+        return f"{_rounded_double(float(value), scale):.{scale}f}"
     return f"{value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _DIGITS):f}"
+
+
+def _rounded_double(value: float, scale: int) -> float:
+    """A number rounded to FLOAT(M, D) or DOUBLE(M, D) as servers do: of the binary value, halves to even.
+
+    Source: `Field_real::truncate_double` in sql/field.cc.
+    """
+    whole = math.floor(value)
+    factor = 10.0**scale
+    return whole + round((value - whole) * factor) / factor
 
 
 def _year(text: str) -> str:
@@ -175,13 +190,17 @@ def _date(text: str, column: MySqlColumn) -> str:
 
 def _time(text: str, digits: int) -> str:
     sign = "-" if text.startswith("-") else ""
-    text = text.removeprefix("-")
+    written, text = text, text.removeprefix("-")
     if text.partition(".")[0].isdigit() and ":" not in text:
         # A bare number is HHMMSS read from the right.
         whole, dot, fraction = text.partition(".")
         whole = whole.zfill(6)
         text = f"{whole[:-4]}:{whole[-4:-2]}:{whole[-2:]}{dot}{fraction}"
-    return sign + _clock(text, digits)
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        return written
+    days, hours, rest = match.groups()
+    return sign + _clock(f"{24 * int(days or 0) + int(hours)}{rest}", digits)
 
 
 def _clock(text: str, digits: int) -> str:

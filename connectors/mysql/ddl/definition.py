@@ -15,7 +15,7 @@ from typing import TypeVar
 from cdc.errors import SchemaUnknown
 from cdc.schema import Position, TableId
 from connectors.mysql.ddl.certain import uncertain_column, uncertain_fill, unseen_in_sinks, unsure_in_sinks
-from connectors.mysql.ddl.computed import computed_from, defined_anew, is_collated, is_retyped
+from connectors.mysql.ddl.computed import computed_from, is_collated, is_retyped, redefinition
 from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
 from connectors.mysql.ddl.rewritten import rewritten_text
@@ -27,12 +27,12 @@ from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import (
     AddColumnClause,
     AddPrimaryKeyClause,
-    AlterTable,
+    AlterTableStatement,
     ChangeColumnClause,
     Clause,
     ColumnDefinition,
     ConvertClause,
-    CreateTable,
+    CreateTableStatement,
     Default,
     DefaultKind,
     DropColumnClause,
@@ -82,7 +82,7 @@ class AlteredTable:
     uncertain_key: bool = False
 
 
-def created(statement: CreateTable, *, database_charset: str, dialect: DdlDialect) -> MySqlTable:
+def created(statement: CreateTableStatement, *, database_charset: str, dialect: DdlDialect) -> MySqlTable:
     """The table that CREATE TABLE with written columns makes."""
     options = statement.options
     charset = _option_charset(options, database_charset) or database_charset
@@ -99,7 +99,7 @@ def created(statement: CreateTable, *, database_charset: str, dialect: DdlDialec
 
 def altered(
     table: MySqlTable,
-    statement: AlterTable,
+    statement: AlterTableStatement,
     *,
     database_charset: str,
     dialect: DdlDialect,
@@ -141,7 +141,7 @@ class _Alteration:
 
     def result(self) -> AlteredTable:
         self._in_place()
-        self._placed()
+        self._place_columns()
         key = self._primary_key()
         fixed = {name.lower() for name in key}
         for clause in self._of(NotNullClause):
@@ -205,7 +205,7 @@ class _Alteration:
                 new = self._resolved(written)
                 if name in defaults:
                     new = replace(new, default=default_text(defaults[name].default, new, self.dialect))
-                self._note_uncertain(column.name, defined_anew(column, new), unseen=True)
+                self._note_uncertain(column.name, redefinition(column, new), unseen=True)
                 self._note_rewritten(column, new)
                 collated = is_collated(written) or bool(self.convert_to)
                 if new.generated or new.default != column.default or is_retyped(column, new, collated=collated):
@@ -224,7 +224,7 @@ class _Alteration:
         for name, reason in computed_from(self.columns, retyped):
             self._note_uncertain(name, reason, unseen=True)
 
-    def _placed(self) -> None:
+    def _place_columns(self) -> None:
         """Second round: added and moved columns."""
         for clause in self.clauses:
             if isinstance(clause, ChangeColumnClause) and clause.position is not None:

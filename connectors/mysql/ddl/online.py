@@ -16,21 +16,21 @@ from dataclasses import replace
 from cdc.schema import TableId
 from cdc.types.kinds import RANGES
 from connectors.mysql.ddl.certain import uncertain_column
-from connectors.mysql.ddl.computed import computed_from, defined_anew, is_retyped
+from connectors.mysql.ddl.computed import computed_from, is_retyped, redefinition
 from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlColumn, MySqlTable, data_type
 from connectors.shared.ddl.statements import (
     AddColumnClause,
-    AlterTable,
+    AlterTableStatement,
     ChangeColumnClause,
     Clause,
-    CreateTable,
+    CreateTableStatement,
     DefaultKind,
-    DropTable,
+    DropTableStatement,
     Irrelevant,
-    RenameTable,
+    RenameTableStatement,
     Statement,
-    Truncate,
+    TruncateStatement,
 )
 
 # gh-ost names its copy _<table>_gho, pt-online-schema-change _<table>_new (with more underscores when that is taken).
@@ -61,21 +61,21 @@ def follow_copies(statement: Statement, sql: str, work: StatementWork) -> None:
     if not work.known.online_schema_changes:
         return
     match statement:
-        case CreateTable(table=table):
-            _made(work.known.known_name(table), statement, sql, work)
-        case AlterTable(table=table):
+        case CreateTableStatement(table=table):
+            _note_created(work.known.known_name(table), statement, sql, work)
+        case AlterTableStatement(table=table):
             table = work.known.known_name(table)
             if not _is_certain(statement, sql):
                 _unmark(table, work)
             _moved_on(table, work)
-        case Truncate(table=table):
+        case TruncateStatement(table=table):
             _moved_on(work.known.known_name(table), work)
-        case RenameTable(pairs=pairs):
+        case RenameTableStatement(pairs=pairs):
             for pair in pairs:
                 for table in map(work.known.known_name, pair):
                     _unmark(table, work)
                     _moved_on(table, work)
-        case DropTable(tables=tables):
+        case DropTableStatement(tables=tables):
             for table in map(work.known.known_name, tables):
                 _unmark(table, work)
                 _moved_on(table, work)
@@ -122,20 +122,20 @@ def _originals(copy: TableId) -> Iterator[TableId]:
         yield TableId(copy.database, name)
 
 
-def _made(table: TableId, statement: CreateTable, sql: str, work: StatementWork) -> None:
+def _note_created(table: TableId, statement: CreateTableStatement, sql: str, work: StatementWork) -> None:
     _unmark(table, work)
     _moved_on(table, work)
     copy = work.table(table)
-    if copy is None or work.wanted(table) or statement.if_not_exists:
+    if copy is None or work.captures(table) or statement.if_not_exists:
         return
     for original in _originals(table):
-        found = work.table(original) if work.wanted(original) else None
+        found = work.table(original) if work.captures(original) else None
         like = None if statement.like is None else work.known.known_name(statement.like)
         if found is not None and like in (None, original) and replace(copy, id=original) == found:
             work.put_mark(table, "filled" if _GH_OST.search(sql) else "copy")
 
 
-def _is_certain(statement: AlterTable, sql: str) -> bool:
+def _is_certain(statement: AlterTableStatement, sql: str) -> bool:
     """Whether the definition tells all that the statement does to the rows that a tool writes into the copy."""
     return not _MAY_LOSE_ROWS.search(sql) and all(map(_certain_clause, statement.clauses))
 
@@ -155,7 +155,7 @@ def _certain_clause(clause: Clause) -> bool:
 
 def _moved_on(table: TableId, work: StatementWork) -> None:
     """The table was changed in a way that the tool does not carry over to its copy."""
-    if work.wanted(table):
+    if work.captures(table):
         for copy in _copy_names(table):
             _unmark(copy, work)
 
@@ -183,5 +183,5 @@ def _why_converted(old: MySqlColumn, new: MySqlColumn, work: StatementWork) -> s
     if not (same_kind or integers) or old.generated != new.generated:
         return f"values of column {old.name} are converted to {after}"
     if new.auto_increment and not old.auto_increment:
-        return defined_anew(old, new)
+        return redefinition(old, new)
     return uncertain_column(old, new, strict=False, tinyint1_as_boolean=boolean)

@@ -56,9 +56,9 @@ def _finals(pairs: Sequence[Pair]) -> dict[TableId, TableId]:
 
 def _judge(origin: TableId, target: TableId, replaced: bool, work: StatementWork) -> None:
     """A table that leaves, or enters, the captured ones."""
-    if origin == target or work.wanted(origin) == work.wanted(target):
+    if origin == target or work.captures(origin) == work.captures(target):
         return
-    if work.wanted(target):
+    if work.captures(target):
         _check_known(origin, target, work)
     elif work.table(target) is not None and not replaced:
         work.put_mark(origin, "left")
@@ -69,7 +69,7 @@ def _judge(origin: TableId, target: TableId, replaced: bool, work: StatementWork
 
 
 def _comes_in(origin: TableId, target: TableId, work: StatementWork) -> bool:
-    return work.wanted(target) and not work.wanted(origin)
+    return work.captures(target) and not work.captures(origin)
 
 
 def _check_known(origin: TableId, target: TableId, work: StatementWork) -> None:
@@ -99,10 +99,10 @@ def _online_copy(
     work: StatementWork,
 ) -> MySqlTable | None:
     """The copy that takes a captured table's place at the end of an online schema change; None when it is no such."""
-    if not work.known.online_schema_changes or not work.wanted(target) or definitions.get(target) is None:
+    if not work.known.online_schema_changes or not work.captures(target) or definitions.get(target) is None:
         return None
     for origin, final in finals.items():
-        if final == target and is_copy(origin, target) and not work.wanted(origin):
+        if final == target and is_copy(origin, target) and not work.captures(origin):
             return definitions[origin]
     return None
 
@@ -137,7 +137,7 @@ def _emit_steps(
     staying = {
         origin
         for origin, target in finals.items()
-        if work.wanted(origin) and work.wanted(target) and definitions[origin] is not None
+        if work.captures(origin) and work.captures(target) and definitions[origin] is not None
     }
     if all(finals[origin] == origin for origin in staying):
         return

@@ -20,7 +20,7 @@ class DefinitionsBefore(Protocol):
     tables: dict[TableId, MySqlTable]
     databases: dict[str, str]
     marks: dict[TableId, Mark]
-    wanted: Callable[[TableId], bool]
+    captures: Callable[[TableId], bool]
     tinyint1_as_boolean: bool
     online_schema_changes: bool
     copied: Callable[[TableId], bool]
@@ -57,17 +57,15 @@ class StatementWork:
 
     def leave_uncertain(self, table: TableId, reason: str, *, same_rows: bool = True) -> bool:
         """The log does not tell what rows of the table are; False when it is not re-snapshotted for that."""
-        if not (self.wanted(table) and self.known.copied_when_uncertain(table)):
+        if not (self.captures(table) and self.known.copied_when_uncertain(table)):
             return False
-        before = self.uncertain.get(table)
-        if before is not None:
-            reason, same_rows = f"{before.reason}; {reason}", before.same_rows and same_rows
-        self.uncertain[table] = Uncertain(reason, same_rows)
+        before, why = self.uncertain.get(table), Uncertain(reason, same_rows)
+        self.uncertain[table] = why if before is None else before.followed_by(why)
         return True
 
-    def wanted(self, table: TableId) -> bool:
+    def captures(self, table: TableId) -> bool:
         """The table is captured."""
-        return self.known.wanted(table)
+        return self.known.captures(table)
 
     def table(self, table: TableId) -> MySqlTable | None:
         """The definition as of now, None when there is no such table or it is not known."""
@@ -90,7 +88,7 @@ class StatementWork:
     def forget(self, tables: Iterable[TableId]) -> None:
         """Forget tables of others that were changed in a way that is not understood."""
         for table in (self.known.known_name(table) for table in tables):
-            if not self.wanted(table):
+            if not self.captures(table):
                 self.put(table, None)
 
     def emit(

@@ -18,7 +18,7 @@ from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.event_bodies import parse_gtid_list, parse_previous_gtids
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import ANONYMOUS
-from connectors.mysql.server.connection_errors import COPY_ANEW
+from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.positions import file_number
 
 _MOST_RUNS = 10_000
@@ -34,10 +34,10 @@ class Continuity:
 
     def __init__(self, done: str | None) -> None:
         self._done, self._runs = done, list[Any]()
-        self.opened: dict[str, int] = {}
+        self.opened_files: dict[str, int] = {}
 
     @property
-    def done(self) -> str | None:
+    def executed_gtids(self) -> str | None:
         """The transactions that are done by now; None when that is not known."""
         self._gather()
         return self._done
@@ -56,16 +56,16 @@ class Continuity:
                 f"the log goes on in {buffer.file} behind {before}: the name of the server's log files was changed "
                 "(log_bin), and files are put in order by their numbers",
                 where=buffer.where(0),
-                hint=COPY_ANEW,
+                hint=LOST_LOG_HINT,
             )
         if int(buffer.type[0]) == events.FORMAT_DESCRIPTION:
-            self.opened[buffer.file] = int(buffer.commit_ms[0]) // 1000
+            self.opened_files[buffer.file] = int(buffer.commit_ms[0]) // 1000
 
     def check(self, buffer: ReceiveBuffer) -> None:
         """Look for what the buffer's file begins with, ahead of its transactions. Raises PositionLost, CorruptLog."""
         lists = np.flatnonzero((buffer.type == events.PREVIOUS_GTIDS) | (buffer.type == events.MARIADB_GTID_LIST))
         for index in map(int, lists):
-            if self.done is None:
+            if self.executed_gtids is None:
                 return
             mariadb = int(buffer.type[index]) == events.MARIADB_GTID_LIST
             missing = self._missing_mariadb(buffer, index) if mariadb else self._missing(buffer, index)
@@ -74,7 +74,7 @@ class Continuity:
                     f"{buffer.file} goes on behind the transactions {missing}, which are in no file that the server "
                     "has: a log file was taken from it, or transactions were counted as done (gtid_purged)",
                     where=buffer.where(index),
-                    hint=COPY_ANEW,
+                    hint=LOST_LOG_HINT,
                 )
 
     def _missing(self, buffer: ReceiveBuffer, index: int) -> GtidSet:
@@ -84,7 +84,7 @@ class Continuity:
     def _missing_mariadb(self, buffer: ReceiveBuffer, index: int) -> MariaDbGtid:
         """The list's last transaction of each domain is the one that came last."""
         before = MariaDbGtid().add_all(parse_gtid_list(buffer, index))
-        return MariaDbGtid.parse(self._done or "").behind(before)
+        return MariaDbGtid.parse(self._done or "").lacking(before)
 
     def _gather(self) -> None:
         if ANONYMOUS in self._runs:

@@ -147,9 +147,9 @@ def behind_delivered(
     rest = rest_of(read(begin, end), sequence_of(begin.position.file, found.last), inside)
     if not rest.missing:
         return end, f", behind its last transaction ({name}), which is delivered"
-    again = "" if not rest.delivered else f"; it comes again, as a whole: {_counted(rest.delivered)}"
-    return begin, f"; of the transaction {name} are not delivered: {_counted(rest.missing)}{again}"
+    again = "" if not rest.delivered else f"; it comes again, as a whole: {_row_counts_text(rest.delivered)}"
+    return begin, f"; of the transaction {name} are not delivered: {_row_counts_text(rest.missing)}{again}"
 
 
-def _counted(rows: Counter[TableId]) -> str:
+def _row_counts_text(rows: Counter[TableId]) -> str:
     return ", ".join(f"{number:,} rows of {table}" for table, number in sorted(rows.items()))

@@ -19,7 +19,7 @@ from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sieve import Sieve, begin_of, transaction_begins
-from connectors.mysql.server.connection_errors import COPY_ANEW
+from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.gtid_range import GtidRange, Gtids, lacking
 from connectors.mysql.server.positions import LogPosition, check_gtid_position, file_number
 from connectors.mysql.server.same_server import check_has, needed_gtids
@@ -39,7 +39,7 @@ class ResumePoint:
     gtids: str
 
 
-def offset_on_new_server(start: MySqlOffset, streams: Streams, wanted: Callable[[TableId], bool]) -> MySqlOffset:
+def offset_on_new_server(start: MySqlOffset, streams: Streams, captures: Callable[[TableId], bool]) -> MySqlOffset:
     """The offset on the server that is there now, for an offset on another one. Stream reader; repeatable.
 
     Raises:
@@ -50,12 +50,12 @@ def offset_on_new_server(start: MySqlOffset, streams: Streams, wanted: Callable[
         SourceError: there are no GTIDs to find the place by, or the server cannot be captured from.
     """
     with streams.session() as connection:
-        info, where = check_server(connection, wanted), where_of(connection)
+        info, where = check_server(connection, captures), where_of(connection)
         done = needed_gtids(start.gtids, where, old=start.server, new=info.identity)
         check_has(info, done, where, old=start.server)
         check_gtid_position(connection, info, done)
     open_stream = partial(streams.at, server=info.identity)
-    place = find_resume_point(info, done, where, open_stream, partial(streams.after, server=info.identity), wanted)
+    place = find_resume_point(info, done, where, open_stream, partial(streams.after, server=info.identity), captures)
     ahead = start.files_ahead + file_number(start.position.file) + 1 - file_number(place.position.file)
     least = start.files_ahead + 1 if info.identity == start.server else 0  # a move is known by the one or the other
     return replace(
@@ -69,7 +69,7 @@ def find_resume_point(
     where: str,
     open_stream: OpenStream,
     open_after: Callable[[str], BinlogStream],
-    wanted: Callable[[TableId], bool],
+    captures: Callable[[TableId], bool],
 ) -> ResumePoint:
     """Where the log goes on behind the transactions in `done`, all of which the server has.
 
@@ -83,30 +83,30 @@ def find_resume_point(
     if late.complete:
         return ResumePoint(first, done)
     position, mixed = _behind_the_last(late, first, where, open_stream)
-    concerned = _concerned(mixed, first, position, info, open_stream, wanted)
+    concerned = _concerned(mixed, first, position, info, open_stream, captures)
     if concerned:
         raise UnsupportedChange(
             f"this server ({info.identity}) logged transactions on {', '.join(sorted(map(str, concerned)))} that the "
             f"pipeline has not read before ones that it has: {', '.join(map(str, mixed[:5]))}",
             where=where,
-            hint="go on with a server that logs in the old order (replica_preserve_commit_order), or start anew",
+            hint="go on with a server that logs in the old order (replica_preserve_commit_order), or start over",
         )
     return ResumePoint(position, _with(done, mixed, mariadb=info.mariadb))
 
 
 def _with_purged(before: str, info: ServerInfo) -> str:
-    """A log that was begun anew under another name does not say what the old one had."""
+    """A log that was started over under another name does not say what the old one had."""
     return before if info.mariadb else str(GtidSet.parse(before).union(GtidSet.parse(info.purged)))
 
 
 def _check_nothing_is_missing(done: str, before: str, at: LogPosition, where: str, *, mariadb: bool) -> None:
     """Raises PositionLost for transactions that count as done at a place of the log, and are not in it before that."""
     missing: Gtids = (
-        MariaDbGtid.parse(done).behind(MariaDbGtid.parse(before)) if mariadb else lacking(done, before, mariadb=False)
+        MariaDbGtid.parse(done).lacking(MariaDbGtid.parse(before)) if mariadb else lacking(done, before, mariadb=False)
     )
     if missing:
         reason = f"the transactions {missing}, which are before {at}, are in no file that the server has"
-        raise PositionLost(reason, where=where, hint=COPY_ANEW)
+        raise PositionLost(reason, where=where, hint=LOST_LOG_HINT)
 
 
 def _behind_the_last(
@@ -134,7 +134,7 @@ def _concerned(
     end: LogPosition,
     info: ServerInfo,
     open_stream: OpenStream,
-    wanted: Callable[[TableId], bool],
+    captures: Callable[[TableId], bool],
 ) -> set[TableId]:
     """Captured tables that the transactions `mixed` between two positions write to or change."""
     from connectors.mysql.follow.segmenter import Segmenter
@@ -142,8 +142,8 @@ def _concerned(
     chosen = frozenset(mixed)
     found: set[TableId] = set()
     sieve = Sieve(lambda gtid: gtid in chosen)
-    changes = ChangedTables(wanted, (), info.dialect, info.lower_case_table_names)
-    segmenter = Segmenter(changes, wanted, file=first.file, position=first.position)
+    changes = ChangedTables(captures, (), info.dialect, info.lower_case_table_names)
+    segmenter = Segmenter(changes, captures, file=first.file, position=first.position)
     for buffer in whole_log(open_stream(first, True)):
         last = buffer.file == end.file
         for part in sieve.parts(buffer.until(end.position) if last else buffer):

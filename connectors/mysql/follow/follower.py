@@ -66,20 +66,20 @@ class Follower(threading.Thread):
         self.note = ""
 
     @property
-    def opened(self) -> dict[str, int]:
+    def opened_files(self) -> dict[str, int]:
         """Files that began since the start, with the second in which the server opened them; what is noted is taken out
         by whoever notes it."""
-        return self._segmenter.opened
+        return self._segmenter.opened_files
 
     @property
-    def here(self) -> LogPosition:
+    def position_read(self) -> LogPosition:
         """How far the log was read."""
-        return self._segmenter.here
+        return self._segmenter.position_read
 
     @property
-    def done(self) -> str | None:
+    def executed_gtids(self) -> str | None:
         """The GTIDs that were read; None when they are not known."""
-        return self._segmenter.done
+        return self._segmenter.executed_gtids
 
     @property
     def prepared(self) -> bool:
@@ -93,9 +93,9 @@ class Follower(threading.Thread):
             return self._queue.relevant
 
     @property
-    def looked(self) -> Looked:
+    def progress(self) -> Looked:
         """How far the log was read behind the last batch that was taken."""
-        return Looked(self.here, self.relevant or self._segmenter.holds_rows)
+        return Looked(self.position_read, self.relevant or self._segmenter.holds_rows)
 
     @property
     def waiting_bytes(self) -> int:
@@ -161,7 +161,7 @@ class Follower(threading.Thread):
     def _follow(self) -> None:
         while not self._stopped:
             try:
-                self._read(self._open_stream(self._segmenter.here, self._until is not None))
+                self._read(self._open_stream(self._segmenter.position_read, self._until is not None))
                 return
             except SourceUnavailable as error:
                 self.note = f"waiting for the server: {error.message}"
@@ -172,7 +172,7 @@ class Follower(threading.Thread):
         """Read until stopped or behind `until`. Raises as BinlogStream.read."""
         self.note = ""
         try:
-            while not self._stopped and not self._reached():
+            while not self._stopped and not self._has_reached_end():
                 buffer = stream.read(READ_S)
                 self.at_end = buffer is None
                 self._backoff = Backoff(self._retry, "following the log")
@@ -180,29 +180,29 @@ class Follower(threading.Thread):
                     continue
                 self._look()
                 for segment in self._segmenter.feed(buffer):
-                    self._put(segment)
+                    self._enqueue(segment)
         except EndOfLog:
             self.at_end = True
             self._check_end(LogPosition(stream.file, stream.position))
         finally:
             stream.close()
 
-    def _put(self, segment: Segment) -> None:
+    def _enqueue(self, segment: Segment) -> None:
         with self._changed:
             self._queue.put(segment)
             self._changed.notify_all()
-        while not self._room():
+        while not self._wait_for_room():
             self._look()
 
-    def _room(self) -> bool:
+    def _wait_for_room(self) -> bool:
         """Whether the queue has room, after a moment's wait for it."""
         with self._changed:
             return self._changed.wait_for(lambda: self._stopped or self._queue.bytes <= self._ahead_bytes, READ_S)
 
     def _look(self) -> None:
-        self._behind(self._segmenter.here)
+        self._behind(self._segmenter.position_read)
 
-    def _reached(self) -> bool:
+    def _has_reached_end(self) -> bool:
         return self._until is not None and self._segmenter.has_read(self._until)
 
     def _check_end(self, sent: LogPosition) -> None:
@@ -210,5 +210,5 @@ class Follower(threading.Thread):
 
         `sent`: how far it came. It may pass over events for us, so the last that was read need not be at the end.
         """
-        if self._until is not None and not self._reached() and sent < self._until:
+        if self._until is not None and not self._has_reached_end() and sent < self._until:
             raise SourceUnavailable(f"the server ended its log at {sent}, before its end at {self._until}")

@@ -107,9 +107,9 @@ def _position(fields: Mapping[str, Any]) -> ForeignPosition | None:
         reason = "the tool was still copying tables: what it has not copied would be missing"
         raise SourceError(reason, where="cdc import", hint="let it finish, or run the pipeline with a copy of its own")
     file, position = _FIELDS[tool]
-    gtids = next((str(fields[name]) for name in ("gtids", "gtid_set", "gtid") if _given(fields.get(name))), "")
+    gtids = next((str(fields[name]) for name in ("gtids", "gtid_set", "gtid") if _is_given(fields.get(name))), "")
     try:
-        at = LogPosition(str(fields[file]), _whole(fields[position])) if _given(fields.get(file)) else None
+        at = LogPosition(str(fields[file]), _parse_integer(fields[position])) if _is_given(fields.get(file)) else None
     except (KeyError, ValueError) as error:
         raise SourceError(f"a position of {tool} lacks a number: {error}", where="cdc import", hint=_HINT) from None
     named = "Flink CDC" if tool == "Debezium" and "kind" in fields else tool
@@ -123,7 +123,7 @@ def _of_message(source: Mapping[str, Any]) -> ForeignPosition | None:
     snapshot = str(source.get("snapshot", "false")).lower()
     if not source.get("table") or snapshot not in ("false", "null", "none", ""):
         return None
-    gtid = str(source["gtid"]) if _given(source.get("gtid")) else ""
+    gtid = str(source["gtid"]) if _is_given(source.get("gtid")) else ""
     begin = _count(source["pos"])
     return ForeignPosition(
         "Debezium",
@@ -144,12 +144,12 @@ def _count(value: object) -> int:
     return int(str(value)) if re.fullmatch(r"[0-9]{1,18}", str(value)) else 0
 
 
-def _whole(value: object) -> int:
+def _parse_integer(value: object) -> int:
     """Raises ValueError for what is no number of a byte."""
     if not re.fullmatch(r"[0-9]{1,20}", str(value)):
         raise ValueError(repr(value))
     return int(str(value))
 
 
-def _given(value: object) -> bool:
+def _is_given(value: object) -> bool:
     return value is not None and str(value) not in ("", "null", "NULL", "None")

@@ -42,7 +42,7 @@ class Imported:
     inside: DeliveredPart | None = None
 
 
-def imported(position: str, streams: Streams) -> Imported:
+def import_position(position: str, streams: Streams) -> Imported:
     """The place that another tool's stored position means. Raises SourceError, PositionLost."""
     found = parse_position(position)
     more: dict[str, object] = {"startup_mode": "specific-offset", "specific_offset_gtid_set": None}
@@ -58,7 +58,7 @@ def imported(position: str, streams: Streams) -> Imported:
         else:
             raise SourceError("the server has no GTIDs, and the position no file", where=where_of(session))
     if more["specific_offset_gtid_set"] is None and found.at is not None:
-        at = aligned(streams.at, found.at)
+        at = align_position(streams.at, found.at)
         more |= {"specific_offset_file": at.file, "specific_offset_pos": at.position}
     again = _AGAIN if found.inside is None and found.tool == "Debezium" else ""
     return Imported(found.tool, more, notes + again, found.inside)
@@ -74,7 +74,7 @@ def _contradiction(session: MySqlConnection, info: ServerInfo, at: LogPosition |
     return ""
 
 
-def aligned(open_stream: OpenStream, at: LogPosition) -> LogPosition:
+def align_position(open_stream: OpenStream, at: LogPosition) -> LogPosition:
     """The last place up to `at` where no transaction is under way. Reads the file. Raises SourceUnavailable.
 
     `at` itself when a transaction begins there or the file ends there.

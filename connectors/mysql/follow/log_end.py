@@ -66,13 +66,13 @@ class LogEnd:
         if self._clock() < self._next_s:
             return
         try:
-            self.found = self._ask(here)
+            self.found = self._read_log_end(here)
         except SourceError as error:
             self.found = None
             log.debug("the end of the log is not known: %s", error)
         self._next_s = self._clock() + ASK_S
 
-    def _ask(self, here: LogPosition) -> ServerLogEnd:
+    def _read_log_end(self, here: LogPosition) -> ServerLogEnd:
         with self._session() as connection:
             file, position, executed = end_of_log(connection)
             files = list_logs(connection) if file_number(file) != file_number(here.file) else ()

@@ -13,7 +13,7 @@ from typing import Any
 from cdc.errors import PositionLost
 from cdc.state.store import Store
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.connection_errors import COPY_ANEW
+from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.positions import list_logs, opened_s
 from connectors.mysql.server.server_info import where_of
 
@@ -25,7 +25,7 @@ def check_opened(store: Store, open_session: Callable[[], MySqlConnection], serv
     """Raises PositionLost when a file that was read before is another one of the same name now. Raises SourceError.
 
     `file` is one that the server has. A file that comes after the known one takes its place in the note; the known one
-    has to be the same until it is purged, or log was written anew up to the other since.
+    has to be the same until it is purged, or log was rewritten up to the other since.
     """
     before = store.read_json(FILE_NAME, hint=_REMOVE)
     if before is not None and before.get("server") != server:
@@ -50,7 +50,7 @@ def _check_same(connection: MySqlConnection, before: Mapping[str, Any]) -> None:
         raise PositionLost(
             f"{file} is another file than the one that was read: the server's log was reset",
             where=where,
-            hint=COPY_ANEW,
+            hint=LOST_LOG_HINT,
         )
 
 

@@ -40,6 +40,6 @@ class Reread:
                 "tells what it was in between",
                 where=f"{listed} at {at}",
                 hint="leave it out with tables.exclude until the log is read to its end, then take it in again: it is "
-                "copied then; or start anew after this position",
+                "copied then; or start over after this position",
             )
         return found

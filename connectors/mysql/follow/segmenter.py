@@ -77,7 +77,7 @@ class Segmenter:
 
     Args:
         schemas: told of every statement and of every new table id.
-        wanted: the captured tables.
+        captures: the captured tables.
         file, position: where the first buffer begins.
         limits: of a batch; a segment exceeds them only where a single transaction does.
         done: the GTIDs done there; None when they are not known, and no file is checked to follow on the one before.
@@ -86,14 +86,14 @@ class Segmenter:
     def __init__(
         self,
         schemas: SchemaTracker,
-        wanted: Callable[[TableId], bool],
+        captures: Callable[[TableId], bool],
         *,
         file: str,
         position: int,
         limits: Limits | None = None,
         done: str | None = None,
     ) -> None:
-        self._schemas, self._wanted = schemas, wanted
+        self._schemas, self._captures = schemas, captures
         self.file, self.position = file, position
         self._segment_bytes = SEGMENT_BYTES if limits is None else min(SEGMENT_BYTES, limits.max_bytes)
         self._segment_rows = _ANY_ROWS if limits is None else limits.max_rows
@@ -108,7 +108,7 @@ class Segmenter:
         self._files = Continuity(done)
 
     @property
-    def here(self) -> LogPosition:
+    def position_read(self) -> LogPosition:
         """Behind all that was read."""
         return LogPosition(self.file, self.position)
 
@@ -118,7 +118,7 @@ class Segmenter:
         The position alone does not tell: events out of one compressed transaction all have the position of its end,
         and come in several buffers.
         """
-        return Looked(self.here, self._in_transaction).caught_up(end)
+        return Looked(self.position_read, self._in_transaction).caught_up(end)
 
     @property
     def holds_rows(self) -> bool:
@@ -126,14 +126,14 @@ class Segmenter:
         return bool(self._open.tables)
 
     @property
-    def opened(self) -> dict[str, int]:
+    def opened_files(self) -> dict[str, int]:
         """Files that began since the start, with the second in which the server opened them."""
-        return self._files.opened
+        return self._files.opened_files
 
     @property
-    def done(self) -> str | None:
+    def executed_gtids(self) -> str | None:
         """The GTIDs that were read; those of a transaction that is under way are among them."""
-        return self._files.done
+        return self._files.executed_gtids
 
     def feed(self, buffer: ReceiveBuffer) -> Iterator[Segment]:
         """Segments that end in this buffer, in log order.
@@ -179,7 +179,7 @@ class Segmenter:
             raise UnsupportedChange(
                 f"{self.file} ends inside a transaction: the server crashed while it wrote it, and undid its rows",
                 where=f"{self.file}:{self.position}",
-                hint=f"start anew at {buffer.file}",
+                hint=f"start over at {buffer.file}",
             )
         self._files.next_file(self.file, buffer)
         self.file, self.position, self._ids = buffer.file, 4, {}
@@ -201,7 +201,7 @@ class Segmenter:
         except (IndexError, UnicodeDecodeError) as error:
             raise CorruptLog(f"a TABLE_MAP event cannot be read: {error}", where=buffer.where(index)) from error
         key = int(table_ids(buffer, np.array([index], np.int64))[0])
-        self._ids[key] = table if self._wanted(table) else None
+        self._ids[key] = table if self._captures(table) else None
         return self._schemas.table(buffer, index, table) if self._ids[key] is not None else frozenset()
 
     def _statement(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:

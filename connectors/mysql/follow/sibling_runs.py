@@ -80,9 +80,9 @@ class SiblingRuns:
 
     def _leader(self, start: MySqlOffset) -> SharingRun | None:
         """A run that follows and is at the same place. One that is further has not planned the way there for us."""
-        return next((run for run in self._runs.others() if run.follows and run.at == start.sequence), None)
+        return next((run for run in self._runs.live_runs() if run.follows and run.at == start.sequence), None)
 
-    def planned(self, start: MySqlOffset, end: MySqlOffset, cuts: list[Cut], opened_s: int | None) -> None:
+    def publish_plan(self, start: MySqlOffset, end: MySqlOffset, cuts: list[Cut], opened_s: int | None) -> None:
         """Tell the others of a batch, unless each has to plan it for itself."""
         if start.schemas == end.schemas and not start.moved_to(end) and start.position != end.position:
             self._plans.publish(SharedPlan(start, end, tuple(cuts), self._digest(start.schemas), opened_s))

@@ -44,10 +44,10 @@ from connectors.mysql.server.server_info import ServerInfo, where_of
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
 from connectors.shared.ddl.statements import (
-    AlterTable,
-    CreateTable,
-    DropDatabase,
-    DropTable,
+    AlterTableStatement,
+    CreateTableStatement,
+    DropDatabaseStatement,
+    DropTableStatement,
     Statement,
     Unparsed,
     renamed,
@@ -82,19 +82,19 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
     has changed: theirs come from the log. Reading them takes a moment in which the log may go on, so it is repeated
     until no such statement fell into that moment. Raises SourceError.
     """
-    wanted = options.pattern.matches
+    captures = options.pattern.matches
     at_end = options.startup_mode in ("latest-offset", "initial", "snapshot")
     session, open_stream = streams.session, streams.at
     backoff, going_on = Backoff(streams.retry, "reading the definitions of tables"), True
     while going_on:
         connection = session()
         try:
-            info = check_server(connection, wanted)
+            info = check_server(connection, captures)
             position = _position(options, connection, info, session, open_stream, streams.after)
-            tables = read_tables(connection, wanted)
+            tables = read_tables(connection, captures)
             if not tables and at_end:
                 visible = table_ids(connection)
-                if any(map(wanted, visible)):  # MariaDB does not show a table while it takes its new definition
+                if any(map(captures, visible)):  # MariaDB does not show a table while it takes its new definition
                     going_on = backoff.pause("a table was altered while all were looked at")
                     continue
                 raise explain_no_tables(visible, options.pattern, connection)
@@ -110,7 +110,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
             connection.close()
         dialect = info.dialect
         changed = changed_between(
-            open_stream, position, _end(session), wanted, tables, dialect, info.lower_case_table_names
+            open_stream, position, _end(session), captures, tables, dialect, info.lower_case_table_names
         )
         unchanged = {table: definition for table, definition in tables.items() if table not in changed}
         if not at_end or not changed:
@@ -160,7 +160,7 @@ def _check_no_hole(connection: MySqlConnection, info: ServerInfo, done: str, bef
     """A GTID set with holes cannot be a position: transactions behind the first missing one would come twice."""
     again: GtidSet | MariaDbGtid
     if info.mariadb:
-        again = MariaDbGtid.parse(before).behind(MariaDbGtid.parse(done))
+        again = MariaDbGtid.parse(before).lacking(MariaDbGtid.parse(done))
     else:
         beyond = GtidSet.parse(done).minus(GtidSet.parse(before))
         again = beyond.minus(beyond.minus(GtidSet.parse(info.executed)))
@@ -227,12 +227,12 @@ class ChangedTables:
 
     def __init__(
         self,
-        wanted: Callable[[TableId], bool],
+        captures: Callable[[TableId], bool],
         known: Iterable[TableId],
         dialect: DdlDialect,
         lower_case_table_names: int,
     ) -> None:
-        self._wanted, self._known, self._dialect = wanted, tuple(known), dialect
+        self._captures, self._known, self._dialect = captures, tuple(known), dialect
         self._lower_case_table_names = lower_case_table_names
         self.tables: set[TableId] = set()
 
@@ -240,7 +240,7 @@ class ChangedTables:
         """Read the log between two positions."""
         if start == end:
             return
-        segmenter = Segmenter(self, self._wanted, file=start.file, position=start.position)
+        segmenter = Segmenter(self, self._captures, file=start.file, position=start.position)
         for buffer in whole_log(open_stream(start, True)):
             for _ in segmenter.feed(buffer):
                 pass
@@ -254,12 +254,12 @@ class ChangedTables:
         for statement in parse(query.sql, database=query.schema, dialect=dialect):
             self._note(statement)
             if isinstance(statement, Unparsed):
-                self.tables |= set(filter(self._wanted, names_in(query.sql, query.schema, self._known)))
+                self.tables |= set(filter(self._captures, names_in(query.sql, query.schema, self._known)))
         return frozenset()
 
     def _note(self, statement: Statement) -> None:
         names = map(self._known_name, redefined(statement, self._known))
-        self.tables |= {table for table in names if self._wanted(table)}
+        self.tables |= {table for table in names if self._captures(table)}
 
     def _known_name(self, table: TableId) -> TableId:
         return known_name(table, self._lower_case_table_names, self._known)
@@ -277,13 +277,13 @@ def redefined(statement: Statement, known: Iterable[TableId]) -> Iterator[TableI
     """The tables that a statement creates, alters, renames or drops; `known` are those a dropped database may have."""
     yield from (table for pair in renamed(statement) for table in pair)
     match statement:
-        case CreateTable(table=table):
+        case CreateTableStatement(table=table):
             yield table
-        case AlterTable(table=table):
+        case AlterTableStatement(table=table):
             yield table
-        case DropTable(tables=tables) | Unparsed(tables=tables):
+        case DropTableStatement(tables=tables) | Unparsed(tables=tables):
             yield from tables
-        case DropDatabase(database=database):
+        case DropDatabaseStatement(database=database):
             yield from (table for table in known if table.database.lower() == database.lower())
 
 
@@ -291,13 +291,13 @@ def changed_between(
     open_stream: OpenStream,
     start: LogPosition,
     end: LogPosition,
-    wanted: Callable[[TableId], bool],
+    captures: Callable[[TableId], bool],
     known: Iterable[TableId],
     dialect: DdlDialect,
     lower_case_table_names: int,
 ) -> set[TableId]:
     """Captured tables that a statement between two positions redefines."""
-    changes = ChangedTables(wanted, known, dialect, lower_case_table_names)
+    changes = ChangedTables(captures, known, dialect, lower_case_table_names)
     changes.look(open_stream, start, end)
     return changes.tables
 

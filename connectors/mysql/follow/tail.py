@@ -66,11 +66,11 @@ class Tail:
         options: MySqlSourceOptions,
         store: Store,
         streams: Streams,
-        wanted: Callable[[TableId], bool],
+        captures: Callable[[TableId], bool],
         notices: list[str],
         siblings: Siblings | None = None,
     ) -> None:
-        self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
+        self._options, self._store, self._streams, self._captures = options, store, streams, captures
         self._notices = notices
         self._schemas = Schemas(store, options)
         self._siblings = None if siblings is None else SiblingRuns(siblings, self._schemas.digest)
@@ -106,9 +106,9 @@ class Tail:
             except _Redefined as found:
                 return replace(start, schemas=found.schemas)
             except AnotherServer:
-                return self._move(start)
+                return self._move_to_other_server(start)
             except SourceUnavailable as error:
-                if not self._followed or not self._waited(error, self._streams.retry):
+                if not self._followed or not self._wait_for_server(error, self._streams.retry):
                     raise
                 if self.until is None or self._streams.retry.stopping():
                     return start
@@ -116,7 +116,7 @@ class Tail:
         try:
             batch = follower.poll(limits, wait_s)
         except AnotherServer:
-            return self._move(start)
+            return self._move_to_other_server(start)
         if not batch:
             if self._compared or self._late or not (follower.at_end or self.until is not None):
                 return start
@@ -125,7 +125,7 @@ class Tail:
             return self._offset(start, limits, wait_s)
         end = end_offset(start, batch)
         self._planned, self._taken = (end, batch), None
-        self._opened = follower.opened.pop(end.position.file, None)
+        self._opened = follower.opened_files.pop(end.position.file, None)
         if self._opened is not None:
             note_opened(self._store, end.server, end.position.file, self._opened)
         return end
@@ -135,7 +135,7 @@ class Tail:
         if self.until is not None and self.until[1] != start.server:
             return None
         follower = self._follower
-        own = Own(follower is not None, follower is not None and follower.at_end and not follower.looked.waiting)
+        own = Own(follower is not None, follower is not None and follower.at_end and not follower.progress.waiting)
         found = siblings.next(start, None if self.until is None else self.until[0], wait_s, own)
         if found is Next.FOLLOW or (found is Next.NOTHING and not (self._compared or self._late)):
             return None
@@ -159,7 +159,7 @@ class Tail:
         cuts = cuts_of(planned, start, end, parallelism)
         follower = self._follower
         if self._siblings is not None and planned is not None and follower is not None and not follower.prepared:
-            self._siblings.planned(start, end, cuts, self._opened)
+            self._siblings.publish_plan(start, end, cuts, self._opened)
         return splits_at(start, end, cuts)
 
     def follow_until(self, position: tuple[LogPosition, str] | None) -> None:
@@ -175,15 +175,17 @@ class Tail:
         nothing else was read and the end of the log is not known.
         """
         if self._follower is None:
-            return self._lag_beside() if self._siblings is not None and not self._note else self._noted()
+            return self._lag_beside() if self._siblings is not None and not self._note else self._noted_lag()
         follower, at = self._follower, self._at
-        looked, end = follower.looked, None if follower.at_end or at is None else self._end.found
+        looked, end = follower.progress, None if follower.at_end or at is None else self._end.found
         known = looked.upto if follower.at_end else None if end is None else end.at
         if known is not None and looked.caught_up(known):
             return Lag(0, follower.note, transactions=0)
         if not looked.waiting and end is not None:
             return Lag(
-                end.bytes_behind(looked.upto), follower.note, transactions=end.transactions_behind(follower.done)
+                end.bytes_behind(looked.upto),
+                follower.note,
+                transactions=end.transactions_behind(follower.executed_gtids),
             )
         if not looked.waiting:
             return Lag(0, follower.note) if follower.note or not follower.waiting_bytes else None
@@ -194,7 +196,7 @@ class Tail:
             transactions = there if transactions is None or there is None else max(transactions, there)
         return Lag(size, follower.note, transactions=transactions)
 
-    def _noted(self) -> Lag | None:
+    def _noted_lag(self) -> Lag | None:
         return Lag(0, self._note) if self._note else None
 
     def _lag_beside(self) -> Lag | None:
@@ -221,7 +223,7 @@ class Tail:
 
         position, info, tracker = self._tracked(start)
         segmenter = Segmenter(
-            tracker, self._wanted, file=position.file, position=position.position, limits=limits,
+            tracker, self._captures, file=position.file, position=position.position, limits=limits,
             done=start.gtids,
         )  # fmt: skip
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
@@ -244,7 +246,7 @@ class Tail:
 
         position, info = self._resume(start)
         tracker = Schemas(self._store, self._options, self.ordered).tracker(
-            start.schemas, self._wanted, info.dialect, info.lower_case_table_names, self._notices,
+            start.schemas, self._captures, info.dialect, info.lower_case_table_names, self._notices,
             Reread(self._streams), Unlogged(self._streams),
         )  # fmt: skip
         self._resumed = True
@@ -254,7 +256,7 @@ class Tail:
                 raise _Redefined(tracker.entries)
         return position, info, tracker
 
-    def _move(self, start: MySqlOffset) -> MySqlOffset:
+    def _move_to_other_server(self, start: MySqlOffset) -> MySqlOffset:
         """Another server is there: the same place in its log, as a batch of its own. What was planned beyond `start`
         is planned again there. `start` itself while that server still lacks transactions."""
         from connectors.mysql.follow.failover import offset_on_new_server
@@ -263,10 +265,10 @@ class Tail:
         self._resumed = self._compared = self._late = False
         while True:
             try:
-                end = offset_on_new_server(start, self._streams, self._wanted)
+                end = offset_on_new_server(start, self._streams, self._captures)
             except (SourceUnavailable, AnotherServer) as error:
                 retry = self._streams.retry
-                if not self._waited(error, replace(retry, timeout_s=min(CATCH_UP_S, retry.timeout_s))):
+                if not self._wait_for_server(error, replace(retry, timeout_s=min(CATCH_UP_S, retry.timeout_s))):
                     raise
                 if self.until is None or retry.stopping():
                     return start
@@ -275,7 +277,7 @@ class Tail:
                 self._backoffs.clear()
                 return end
 
-    def _waited(self, error: SourceError, retry: RetryPolicy) -> bool:
+    def _wait_for_server(self, error: SourceError, retry: RetryPolicy) -> bool:
         """Wait a moment for a server that is away or behind; the user is told what for. False when the time is up."""
         self._note = f"waiting for the server: {error.message}"
         backoff = self._backoffs.setdefault(retry.timeout_s, Backoff(retry, "following the log"))
@@ -288,7 +290,7 @@ class Tail:
         def open_stream(at: LogPosition, until_end: bool = False) -> BinlogStream:
             nonlocal opened
             if opened:
-                self._check_log(start, at, segmenter.done)
+                self._check_log(start, at, segmenter.executed_gtids)
             opened = True
             return self._streams.at(at, until_end, server=server)
 
@@ -302,7 +304,7 @@ class Tail:
         """Whether the server's log has what `start` is behind, and goes on at a position, where the transactions `done`
         are done. Raises SourceError."""
         with self._streams.session() as connection:
-            info = check_server(connection, self._wanted)
+            info = check_server(connection, self._captures)
             check_same(connection, start.server)
             check_not_reset(connection, info, start.gtids)
             check_same_log(connection, info, at, done)

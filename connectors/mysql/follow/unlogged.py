@@ -38,7 +38,7 @@ class Unlogged:
     """Compares definitions over sessions of its own. Stream reader process; any thread, one at a time.
 
     What was found holds for all rows up to where the log ended then, so a server that has no room to keep its tables
-    open, and numbers them anew all the time, is not asked each time; nor is one whose log is far ahead.
+    open, and numbers them again all the time, is not asked each time; nor is one whose log is far ahead.
     """
 
     def __init__(self, streams: Streams) -> None:
@@ -86,7 +86,7 @@ class Unlogged:
             self._end = ServerLogEnd(before, files=list_logs(connection))
             if self._is_far(at):
                 return None
-            beside = self._beside(others)
+            beside = self._others_when_cheap(others)
             found = _read(connection, known, beside)
             alike = {t: was for t, was in {**beside, **known}.items() if not difference(was, found.get(t))}
             self._settled.update({table: (was, before) for table, was in alike.items()})
@@ -99,7 +99,7 @@ class Unlogged:
         self._settled.update({table: (known[table], before) for table in logged & known.keys()})
         return {table: now for table, now in differing.items() if table not in logged}
 
-    def _beside(self, others: Callable[[], Mapping[TableId, MySqlTable]]) -> Mapping[TableId, MySqlTable]:
+    def _others_when_cheap(self, others: Callable[[], Mapping[TableId, MySqlTable]]) -> Mapping[TableId, MySqlTable]:
         """The others, once asking for them all costs no more than what was asked since they were."""
         self._lookups += 1
         if self._lookups <= self._most_lookups:

@@ -17,10 +17,10 @@ from connectors.mysql.log.receive_buffer import Bytes
 
 BUFFER_BYTES: Final = 4 << 20
 """Most bytes in one buffer, unless one event is bigger."""
-_KEPT = 3
+_POOL_SIZE = 3
 
 _lock = threading.Lock()
-_kept: list[Bytes] = []
+_pool: list[Bytes] = []
 
 
 def _idle(kept: list[Bytes]) -> Bytes | None:
@@ -47,12 +47,12 @@ def acquire_buffer(size: int = BUFFER_BYTES) -> Bytes:
     if size != BUFFER_BYTES:
         return np.empty(size, np.uint8)
     with _lock:
-        idle = _idle(_kept)
+        idle = _idle(_pool)
         if idle is not None:
             return idle
         fresh = np.empty(size, np.uint8)
-        if len(_kept) < _KEPT:
-            _kept.append(fresh)
+        if len(_pool) < _POOL_SIZE:
+            _pool.append(fresh)
         return fresh
 
 

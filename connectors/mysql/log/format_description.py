@@ -79,7 +79,7 @@ def _verify(event: bytes, where: str) -> None:
     """Check the event's own CRC-32, which is there even when other events have none.
 
     The in-use flag is not part of it, as the server clears that in place when it closes the file. To a reader that
-    begins inside a file the server sends the event with its end position set to 0, and computes the sum anew only when
+    begins inside a file the server sends the event with its end position set to 0, and computes the sum again only when
     the file's other events have one: otherwise it belongs to what was changed, and says nothing.
     """
     sent_from_inside = event[13:17] == bytes(4)

@@ -152,7 +152,7 @@ class Indexer:
             self._state[framing.COMMIT_MS] = NO_TIME
             body_end = len(event) - events.CHECKSUM_SIZE
         else:
-            body_end = self._verified(event)
+            body_end = self._verify_checksum(event)
         body = event[events.HEADER_SIZE : body_end]
         if kind in (events.HEARTBEAT, events.HEARTBEAT_V2):
             self._heartbeat(kind, stated, body)
@@ -170,7 +170,7 @@ class Indexer:
         self._commit[index] = int.from_bytes(event[:4], "little") * 1000
         return kind in (events.FORMAT_DESCRIPTION, events.ROTATE, events.MARIADB_GTID_LIST)
 
-    def _verified(self, event: bytes) -> int:
+    def _verify_checksum(self, event: bytes) -> int:
         """Length of the event without its checksum, which is verified.
 
         The ROTATE that opens a stream comes before the format is known: there a matching CRC-32 is taken for one.

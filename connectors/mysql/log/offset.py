@@ -70,7 +70,7 @@ class MySqlOffset:
             raise StateError(
                 f"an offset of the MySQL source has version {version}, this program reads up to {VERSION}",
                 where=str(fields),
-                hint="go on with the version of the program that wrote it, or start anew with an empty state directory",
+                hint="go on with the version of the program that wrote it, or start over with an empty state directory",
             )
         unknown = fields.keys() - _NAMES
         if unknown:
@@ -106,5 +106,5 @@ def _damaged(fields: Offset, reason: str) -> StateError:
     return StateError(
         f"an offset of the MySQL source cannot be read: {reason}",
         where=str(fields),
-        hint="restore the state directory from a copy, or start anew with an empty one",
+        hint="restore the state directory from a copy, or start over with an empty one",
     )

@@ -14,7 +14,7 @@ from cdc.errors import PositionLost, SourceError
 from cdc.state.store import Store
 
 FILE_NAME = "read-files.json"
-_KEPT = 100
+_MOST_FILES = 100
 """Of the newest files that were read; older ones are not read again."""
 
 
@@ -42,7 +42,7 @@ class ReadFiles:
         new = [name for name in names[names.index(first) : names.index(last) + 1] if name not in known]
         if new:
             found = {**known, **{name: _identity(files[name]) for name in new}}
-            self._store.write_json(FILE_NAME, dict(list(found.items())[-_KEPT:]))
+            self._store.write_json(FILE_NAME, dict(list(found.items())[-_MOST_FILES:]))
 
 
 def _identity(path: Path) -> list[int]:

@@ -47,7 +47,7 @@ class Segment:
         """Whether anything in it concerns captured tables."""
         return bool(self.tables or self.changed)
 
-    def joined(self, later: Segment) -> Segment:
+    def merge_with(self, later: Segment) -> Segment:
         """Both as one; the later one changes no table that has rows in this one."""
         return replace(
             later,
@@ -77,7 +77,7 @@ class SegmentQueue:
         self.bytes += segment.bytes
         self._count(segment.gtids, 1)
         if self._waiting and not self._waiting[-1].relevant and not segment.relevant:
-            segment = self._waiting.pop().joined(segment)
+            segment = self._waiting.pop().merge_with(segment)
         self._waiting.append(segment)
 
     @property

@@ -19,7 +19,7 @@ from connectors.mysql.log.indexer import Indexer
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.receiver import SMALL_BYTES, Receiver
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.connection_errors import COPY_ANEW, as_source_error
+from connectors.mysql.server.connection_errors import LOST_LOG_HINT, as_source_error
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import where_of
 
@@ -116,7 +116,7 @@ class BinlogStream:
         deadline = time.monotonic() + timeout_s
         while True:
             for buffer in self._ready:
-                wanted = self._wanted(buffer)
+                wanted = self._skip_before_start(buffer)
                 if len(wanted):
                     return wanted
             if self._fill(up_to):
@@ -133,7 +133,7 @@ class BinlogStream:
             self._connection.close()
         self._ready = iter(())  # the generator refers to this stream, and both to the buffer
 
-    def _wanted(self, buffer: ReceiveBuffer) -> ReceiveBuffer:
+    def _skip_before_start(self, buffer: ReceiveBuffer) -> ReceiveBuffer:
         """Without the events before a start position that no dump can begin at."""
         if not self._skip_to:
             return buffer
@@ -148,7 +148,7 @@ class BinlogStream:
         return PositionLost(
             f"the file ends before position {self._skip_to}",
             where=f"{self._where} at {self._start_file}",
-            hint=COPY_ANEW,
+            hint=LOST_LOG_HINT,
         )
 
     def _index(self) -> Iterator[ReceiveBuffer]:

@@ -71,7 +71,7 @@ class Arena:
                 array = patch(index, array)
             if finish is not None:
                 field = self.plan.arrow.field(index)
-                count = None if replaced is None else self._counted(field.name, replaced)
+                count = None if replaced is None else self._counter_for(field.name, replaced)
                 array = finish_array(array, finish, field.type, f"{where}, column {field.name}", count)
             arrays.append(array)
         kinds, sequences, numbers, times = self.head.tolist()[0][:4]
@@ -85,7 +85,7 @@ class Arena:
             self._plain(_INT64, rows, times, 8),
         )
 
-    def _counted(self, column: str, count: Count) -> Callable[[int], None] | None:
+    def _counter_for(self, column: str, count: Count) -> Callable[[int], None] | None:
         """None for a column of the key: rows whose keys differ there only would become one."""
         if column in self.plan.schema.primary_key:
             return None

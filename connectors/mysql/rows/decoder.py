@@ -1,7 +1,7 @@
 """Binary log events to change blocks, columnar: two passes of kernels per buffer, Python only per table and block.
 
-First pass (`kernels.table_maps`): list the rows events of wanted tables. Second pass (`kernels.rows`): all rows events
-of one table into one arena, which becomes Arrow arrays without a copy.
+First pass (`kernels.table_maps`): list the rows events of captured tables. Second pass (`kernels.rows`): all rows
+events of one table into one arena, which becomes Arrow arrays without a copy.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Decoder:
     Not thread-safe. The kernels compile on first use, once per machine: the result is cached on disk.
 
     Args:
-        tables: current definitions of the wanted tables; may change between two calls of `decode`.
-        wanted: whether a table's rows are asked for; asked once per distinct TABLE_MAP.
+        tables: current definitions of the captured tables; may change between two calls of `decode`.
+        captures: whether a table's rows are asked for; asked once per distinct TABLE_MAP.
         count: told about values that were changed on purpose: `invalid-date-to-null shop.orders.shipped`.
         tinyint1_as_boolean: TINYINT(1) becomes BOOLEAN.
         invalid_dates: "null" makes zero and invalid dates NULL and counts them, "fail" refuses them.
@@ -50,13 +50,13 @@ class Decoder:
         self,
         tables: Mapping[TableId, MySqlTable],
         *,
-        wanted: Callable[[TableId], bool],
+        captures: Callable[[TableId], bool],
         count: Count,
         tinyint1_as_boolean: bool = False,
         invalid_dates: Literal["null", "fail"] = "null",
         invalid_text: Literal["fail", "replace"] = "fail",
     ) -> None:
-        self._slots = TableSlots(tables, wanted=wanted, tinyint1_as_boolean=tinyint1_as_boolean)
+        self._slots = TableSlots(tables, captures=captures, tinyint1_as_boolean=tinyint1_as_boolean)
         self._count = count
         self._strict = invalid_dates == "fail"
         self._replaced = count if invalid_text == "replace" else None
@@ -72,7 +72,7 @@ class Decoder:
 
         Raises:
             CorruptLog: an event's lengths do not add up, or rows of a table that was never announced.
-            SchemaUnknown: rows of a wanted table whose definition is missing or does not fit them.
+            SchemaUnknown: rows of a captured table whose definition is missing or does not fit them.
             UnsupportedChange: incomplete row images, or an invalid date when those are refused.
         """
         groups = self._slots.group(buffer)

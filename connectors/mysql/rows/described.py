@@ -51,7 +51,7 @@ def described(body: bytes, where: str) -> MySqlTable | None:
     if not found.names:
         return None
     try:
-        columns = tuple(_ColumnWalk(found).all())
+        columns = tuple(_ColumnWalk(found).columns())
         shown = len(columns)
         while shown and hashes(found, shown - 1):
             shown -= 1
@@ -73,7 +73,7 @@ class _ColumnWalk:
         self._dimensions = iter(codes.packed_numbers(found.optional.get(_DIMENSIONS, b"")))
         self._label_collations = iter(_label_collations(found))
 
-    def all(self) -> list[MySqlColumn]:
+    def columns(self) -> list[MySqlColumn]:
         return [self._column(index) for index in range(len(self._found.types))]
 
     def _column(self, index: int) -> MySqlColumn:
@@ -136,7 +136,7 @@ def _label_lists(field: bytes) -> list[list[bytes]]:
     """Per column: a count, then labels with their lengths."""
     reader = codes.ByteReader(field)
     lists = []
-    while reader.rest():
+    while reader.has_rest():
         lists.append([reader.read(reader.packed()) for _ in range(reader.packed())])
     return lists
 

@@ -117,7 +117,7 @@ class ByteReader:
             raise IndexError(f"{first} is no length")
         return int.from_bytes(self.read({252: 2, 253: 3, 254: 8}[first]), "little")
 
-    def rest(self) -> bool:
+    def has_rest(self) -> bool:
         """Whether bytes are left."""
         return self.at < len(self.data)
 
@@ -156,7 +156,7 @@ def _parse(reader: ByteReader) -> TableMapEvent:
     codes = reader.read(count)
     fields = ByteReader(reader.read(reader.packed()))
     pairs = [_metadata(code, fields) for code in codes]
-    if fields.rest():
+    if fields.has_rest():
         raise IndexError(f"{len(fields.data) - fields.at} bytes of column metadata left over")
     nulls = reader.read((count + 7) // 8)
     types = tuple(code for code, _ in pairs)
@@ -203,7 +203,7 @@ def _string_metadata(real_type: int, length: int) -> tuple[int, int]:
 
 def _optional(reader: ByteReader) -> dict[int, bytes]:
     fields: dict[int, bytes] = {}
-    while reader.rest():
+    while reader.has_rest():
         kind = reader.byte()
         fields[kind] = reader.read(reader.packed())
     return fields
@@ -227,7 +227,7 @@ def _collations(types: tuple[int, ...], optional: dict[int, bytes]) -> tuple[int
     """
     plain = [index for index, code in enumerate(types) if code in _TEXT]
     with_geometry = [index for index, code in enumerate(types) if code in _TEXT or code == GEOMETRY]
-    counted = [reading for text in (plain, with_geometry) if (reading := _counted(text, optional)) is not None]
+    counted = [reading for text in (plain, with_geometry) if (reading := _text_collations(text, optional)) is not None]
     readings = [r for r in counted if all(r[index] == _BINARY for index in r if types[index] == GEOMETRY)]
     found: list[int | None] = [None] * len(types)
     for index in plain:
@@ -236,7 +236,7 @@ def _collations(types: tuple[int, ...], optional: dict[int, bytes]) -> tuple[int
     return tuple(found)
 
 
-def _counted(text: list[int], optional: dict[int, bytes]) -> dict[int, int] | None:
+def _text_collations(text: list[int], optional: dict[int, bytes]) -> dict[int, int] | None:
     """Collation by column index when these columns are the ones counted; None when that does not fit the event."""
     if (field := optional.get(_COLUMN_CHARSET)) is not None:
         ids = packed_numbers(field)
@@ -255,7 +255,7 @@ def packed_numbers(field: bytes) -> list[int]:
     """Length-encoded integers, one after the other."""
     reader = ByteReader(field)
     values = []
-    while reader.rest():
+    while reader.has_rest():
         values.append(reader.packed())
     return values
 
@@ -265,7 +265,7 @@ def _names(field: bytes | None, count: int) -> tuple[str, ...]:
         return ()
     reader = ByteReader(field)
     names = []
-    while reader.rest():
+    while reader.has_rest():
         names.append(reader.read(reader.packed()).decode())
     if len(names) != count:
         raise IndexError(f"{len(names)} column names for {count} columns")

@@ -86,9 +86,9 @@ class TableSlots:
     """Finds the slot of every rows event; see `Decoder` for the arguments."""
 
     def __init__(
-        self, tables: Mapping[TableId, MySqlTable], *, wanted: Callable[[TableId], bool], tinyint1_as_boolean: bool
+        self, tables: Mapping[TableId, MySqlTable], *, captures: Callable[[TableId], bool], tinyint1_as_boolean: bool
     ) -> None:
-        self._tables, self._wanted, self._boolean = tables, wanted, tinyint1_as_boolean
+        self._tables, self._captures, self._boolean = tables, captures, tinyint1_as_boolean
         self._slots: list[Slot] = []
         self._by_layout: dict[TableMapEvent, int] = {}
         self._index = np.full(512, -1, np.int64)
@@ -101,7 +101,7 @@ class TableSlots:
         self._mariadb = False  # what is decoded begins with a transaction, and its first event tells
 
     def group(self, buffer: ReceiveBuffer) -> Groups:
-        """Rows events of wanted tables, sorted by slot. Raises as `Decoder.decode`."""
+        """Rows events of captured tables, sorted by slot. Raises as `Decoder.decode`."""
         events, slots = np.empty(len(buffer), np.int64), np.empty(len(buffer), np.int64)
         self._mariadb = self._mariadb or bool(np.any(buffer.type == MARIADB_GTID))
         found = self._scan(buffer, events, slots)
@@ -154,7 +154,7 @@ class TableSlots:
         except (IndexError, ValueError) as error:
             raise CorruptLog("a TABLE_MAP event is cut short", where=buffer.where(event)) from error
         slot = ops.UNWANTED
-        if self._wanted(name):
+        if self._captures(name):
             slot = self._slot(parse_table_map(body, f"{name} at {buffer.where(event)}"), buffer, event)
         self._remember(body, slot)
 
@@ -179,7 +179,7 @@ class TableSlots:
         )  # fmt: skip
 
     def _refresh(self, slot: Slot, buffer: ReceiveBuffer, event: int) -> None:
-        """Plan again when the table was defined anew since the slot was made."""
+        """Plan again when the table was redefined since the slot was made."""
         table = self._tables.get(slot.found.table)
         if table is not slot.plan.table and table != slot.plan.table:
             slot.use(self._plan(slot.found, buffer, event))

@@ -24,7 +24,7 @@ _POST_HEADERS = {events.QUERY: 13, events.TABLE_MAP: 8, events.WRITE_ROWS_V2: 10
 
 def warm_kernels() -> int:
     """Index and decode; returns the rows seen, two. Executor and stream reader; a repeat costs nothing."""
-    decoder = Decoder({_TABLE: MySqlTable(_TABLE, _COLUMNS)}, wanted=_TABLE.__eq__, count=lambda reason, number: None)
+    decoder = Decoder({_TABLE: MySqlTable(_TABLE, _COLUMNS)}, captures=_TABLE.__eq__, count=lambda reason, number: None)
     return sum(len(block) for buffer in indexed() for block in decoder.decode(buffer))
 
 

@@ -66,7 +66,9 @@ class SchemaEntry:
         )
 
     @classmethod
-    def gone(cls, at: Mapping[str, Any], tables: Iterable[TableId], changes: tuple[SchemaChange, ...]) -> SchemaEntry:
+    def of_gone_tables(
+        cls, at: Mapping[str, Any], tables: Iterable[TableId], changes: tuple[SchemaChange, ...]
+    ) -> SchemaEntry:
         """The entry for tables that are there no more, as no statement says."""
         return cls(dict(at), changes, Delta(dict.fromkeys(tables)), "-- gone while the log was not read")
 

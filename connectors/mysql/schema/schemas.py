@@ -36,7 +36,7 @@ from connectors.shared.ddl.dialect import DdlDialect
 if TYPE_CHECKING:
     from connectors.mysql.rows.decoder import Decoder
 
-Wanted = Callable[[TableId], bool]
+Captures = Callable[[TableId], bool]
 
 
 RUNS = 32
@@ -70,23 +70,23 @@ class Schemas:
         self._options, self._store, self.history, self._ordered = options, store, _shared(store), ordered
         self._digests: dict[int, str] = {}
 
-    def begin(self, known: StartingDefinitions, wanted: Wanted, at: LogPosition, dialect: DdlDialect) -> None:
+    def begin(self, known: StartingDefinitions, captures: Captures, at: LogPosition, dialect: DdlDialect) -> None:
         """Write what is known where a new pipeline starts, as its first entries. Repeatable.
 
         They create the captured tables in the sink.
         """
         self.history.truncate(0)
-        catalog = self.catalog(0, wanted, dialect, 0)
+        catalog = self.catalog(0, captures, dialect, 0)
         results = (catalog.define(known.tables, databases=known.databases), catalog.ignore_sequences(known.sequences))
         where = {"file": at.file, "pos": at.position}
         self.history.append(*(SchemaEntry.of(result, where) for result in results if result.delta))
 
     def add(
-        self, count: int, tables: Sequence[MySqlTable], wanted: Wanted, at: LogPosition, *before: SchemaEntry
+        self, count: int, tables: Sequence[MySqlTable], captures: Captures, at: LogPosition, *before: SchemaEntry
     ) -> int:
         """Write tables as they are from `at` on behind `count` entries, and `before` in front; returns the new
         count. For the one writer, while nobody follows the log."""
-        result = self.catalog(count, wanted, DdlDialect(), 0).define(tables)
+        result = self.catalog(count, captures, DdlDialect(), 0).define(tables)
         return self._add(count, result, at, *before)
 
     def capture(
@@ -94,11 +94,11 @@ class Schemas:
         count: int,
         tables: Sequence[MySqlTable],
         leftover: Collection[TableId],
-        wanted: Wanted,
+        captures: Captures,
         at: LogPosition,
     ) -> int:
         """Add tables that are captured from `at` on, as `add`; those of `leftover` are in the sink, and go first."""
-        return self._add(count, self.catalog(count, wanted, DdlDialect(), 0).capture(tables, leftover), at)
+        return self._add(count, self.catalog(count, captures, DdlDialect(), 0).capture(tables, leftover), at)
 
     def _add(self, count: int, result: DdlResult, at: LogPosition, *before: SchemaEntry) -> int:
         writer = SchemaHistory(self._store)
@@ -106,16 +106,19 @@ class Schemas:
         where = {"file": at.file, "pos": at.position}
         return writer.append(*before, SchemaEntry.of(result, where, _NEWLY_CAPTURED))
 
-    def catalog(self, count: int, wanted: Wanted, dialect: DdlDialect, lower_case_table_names: int) -> TableDefinitions:
+    def catalog(
+        self, count: int, captures: Captures, dialect: DdlDialect, lower_case_table_names: int
+    ) -> TableDefinitions:
         """The catalog after `count` entries."""
         catalog = TableDefinitions(
-            wanted=wanted,
+            captures=captures,
             dialect=dialect,
             lower_case_table_names=lower_case_table_names,
             tinyint1_as_boolean=self._options.tinyint1_as_boolean,
             online_schema_changes=self._options.online_schema_changes,
             copied=self._options.copies_new,
             copied_when_uncertain=lambda table: table in self._ordered or self._options.copies_uncertain(table),
+            warns_of_cascades=self._options.warns_of_cascades,
         )
         return self.history.fill(catalog, count)
 
@@ -150,7 +153,7 @@ class Schemas:
         found = self._digests.get(count)
         if found is None:
             tables = sorted(self.history.tables(count).items())
-            sequences = sorted(self.history.fill(TableDefinitions(wanted=lambda table: True), count).sequences)
+            sequences = sorted(self.history.fill(TableDefinitions(captures=lambda table: True), count).sequences)
             text = json.dumps([
                 [[table.database, table.table, table_to_json(definition)] for table, definition in tables],
                 [[table.database, table.table] for table in sequences],
@@ -159,7 +162,7 @@ class Schemas:
             self._digests = {count: found}
         return found
 
-    def decoder(self, count: int, wanted: Wanted, report: Count) -> Decoder:
+    def decoder(self, count: int, captures: Captures, report: Count) -> Decoder:
         """A decoder for rows written under the definitions after `count` entries."""
         from connectors.mysql.rows.decoder import Decoder
 
@@ -167,13 +170,13 @@ class Schemas:
 
         def is_table(table: TableId) -> bool:
             """MariaDB logs the state of a sequence as rows; they are nobody's data."""
-            if table in tables or not wanted(table):
-                return wanted(table)
-            return table not in self.history.fill(TableDefinitions(wanted=wanted), count).sequences
+            if table in tables or not captures(table):
+                return captures(table)
+            return table not in self.history.fill(TableDefinitions(captures=captures), count).sequences
 
         return Decoder(
             tables,
-            wanted=is_table,
+            captures=is_table,
             count=report,
             tinyint1_as_boolean=self._options.tinyint1_as_boolean,
             invalid_dates=self._options.invalid_dates,
@@ -183,7 +186,7 @@ class Schemas:
     def tracker(
         self,
         count: int,
-        wanted: Wanted,
+        captures: Captures,
         dialect: DdlDialect,
         lower_case_table_names: int,
         notices: list[str],
@@ -195,7 +198,7 @@ class Schemas:
         `unlogged` those that no statement tells."""
         writer = SchemaHistory(self._store)
         writer.truncate(count)
-        catalog = self.catalog(count, wanted, dialect, lower_case_table_names)
+        catalog = self.catalog(count, captures, dialect, lower_case_table_names)
         return Tracker(
             writer, catalog, notices, changes_allowed=self._options.schema_change_enabled, reread=reread,
             unlogged=unlogged, ordered=self._ordered,
@@ -218,7 +221,7 @@ def _later_names(changes: Sequence[SchemaChange]) -> list[TableId]:
     return found[::-1]
 
 
-def of_captured(events: Iterable[SourceEvent], wanted: Wanted) -> list[SourceEvent]:
+def of_captured(events: Iterable[SourceEvent], captures: Captures) -> list[SourceEvent]:
     """The events but for those of tables that are left out since they were written down.
 
     So a table that is left out because the sink refuses a change of it leaves a batch that was planned already, too.
@@ -226,9 +229,9 @@ def of_captured(events: Iterable[SourceEvent], wanted: Wanted) -> list[SourceEve
     return [
         each
         for each in events
-        if wanted(each.table)
+        if captures(each.table)
         or isinstance(each, TableLeft)
-        or (isinstance(each, TableRenamed) and wanted(each.new_table))
+        or (isinstance(each, TableRenamed) and captures(each.new_table))
     ]
 
 

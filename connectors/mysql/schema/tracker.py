@@ -78,7 +78,7 @@ class Tracker:
         query, where = parse_query(buffer, index), buffer.where(index)
         result = apply_query(self._catalog, query, buffer, index)
         if result.unparsed:
-            result = self._read_anew(result, query, LogPosition(buffer.file, int(buffer.end_position[index])))
+            result = self._read_again(result, query, LogPosition(buffer.file, int(buffer.end_position[index])))
         self._refuse(result, query, where)
         self._notices += [f"{where}: {notice}" for notice in result.notices]
         if result.delta or result.changes or _adds_foreign_key(query.sql):
@@ -123,7 +123,7 @@ class Tracker:
         if table in self._catalog.tables:
             return self._under_new_id(buffer, index, table) | self._spelled(buffer, index, table)
         if self._reread is not None and self._catalog.copied_when_uncertain(table):
-            return self._shown(self._reread, table, _transaction_of(buffer, index))
+            return self._read_unknown_table(self._reread, table, _transaction_of(buffer, index))
         from connectors.mysql.rows.described import described
 
         definition = described(buffer.body(index)[6:], buffer.where(index))
@@ -144,7 +144,7 @@ class Tracker:
         )
 
     def _under_new_id(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
-        """A server numbers a table anew when it opens it again: as others need the room, or after an ALTER. One that
+        """A server numbers a table again when it opens it again: as others need the room, or after an ALTER. One that
         the log has just created is taken to be what that says, as there may be thousands of them."""
         number = bytes(buffer.body(index)[:_TABLE_ID])
         before, self._ids[table] = self._ids.get(table), number
@@ -198,7 +198,7 @@ class Tracker:
             tables, at, "the server has another definition of it than its log makes it (sql_log_bin=0?)"
         )
 
-    def _shown(self, reread: Reread, table: TableId, at: LogPosition) -> frozenset[TableId]:
+    def _read_unknown_table(self, reread: Reread, table: TableId, at: LogPosition) -> frozenset[TableId]:
         """A table that came to be without a word in the log."""
         found = reread({table}, at)
         if not found:
@@ -232,7 +232,7 @@ class Tracker:
         self.entries = self._history.append(SchemaEntry.of(result, at, _ROLLED_BACK))
         return True
 
-    def _read_anew(self, result: DdlResult, query: QueryEvent, at: LogPosition) -> DdlResult:
+    def _read_again(self, result: DdlResult, query: QueryEvent, at: LogPosition) -> DdlResult:
         """The result of a statement that is not understood, where the server tells what the tables are and copies them.
 
         The result as it was where it does not.
@@ -255,7 +255,7 @@ class Tracker:
         """The captured tables that a statement names, or whose names are in its text; all where it names none."""
         catalog = self._catalog
         named = {catalog.known_name(table) for statement in result.unparsed for table in statement.tables}
-        found = frozenset(filter(catalog.wanted, named)) | names_in(query.sql, query.schema, catalog.captured)
+        found = frozenset(filter(catalog.captures, named)) | names_in(query.sql, query.schema, catalog.captured)
         return found or frozenset(catalog.captured)
 
     def _refuse(self, result: DdlResult, query: QueryEvent, where: str) -> None:
@@ -264,7 +264,7 @@ class Tracker:
                 f"a {result.dml[0].kind} was logged as a statement, so the rows it changed are not in the log: "
                 f"{query.sql[:200]}",
                 where=where,
-                hint="set binlog_format=ROW for every session; then start anew after this position. Statements on "
+                hint="set binlog_format=ROW for every session; then start over after this position. Statements on "
                 "other tables of the database count, as views, triggers and functions may write to captured ones",
             )
         if result.unparsed:
@@ -278,7 +278,7 @@ class Tracker:
             raise UnsupportedChange(
                 f"a captured table was changed and schema-change.enabled is false: {query.sql[:200]}",
                 where=where,
-                hint="remove schema-change.enabled, or start anew after this position",
+                hint="remove schema-change.enabled, or start over after this position",
             )
 
 

@@ -15,7 +15,7 @@ from cdc.errors import SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from connectors.mysql.options import MySqlSourceOptions, TlsMode, is_loopback
 from connectors.mysql.server.connection_errors import as_source_error
-from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, encrypted, log_in, unverified
+from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, encrypted, log_in, unverified_context
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ def tls_context(options: ConnectionOptions) -> ssl.SSLContext:
     """The TLS context: certificates verified and shown. Raises SourceError for a file that cannot be used."""
     verify = options.tls_mode in ("verify-ca", "verify-identity")
     try:
-        context = ssl.create_default_context(cafile=options.tls_ca) if verify else unverified()
+        context = ssl.create_default_context(cafile=options.tls_ca) if verify else unverified_context()
         # MySQL's own generated certificates lack extensions that newer OpenSSL asks for in strict mode.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.check_hostname = options.tls_mode == "verify-identity"

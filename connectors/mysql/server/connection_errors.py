@@ -16,9 +16,9 @@ from connectors.shared.login.mysql import MALFORMED, LoginTimeout, NotMySql, Uns
 
 GRANT = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 
-COPY_ANEW = (
-    "set scan.on-purged: resnapshot, which re-snapshots every table beside the rows of the sink; or start the pipeline "
-    "anew with an empty state directory and empty sink tables"
+LOST_LOG_HINT = (
+    "set scan.on-purged: resnapshot, which re-snapshots every table into a shadow table; or start the pipeline "
+    "over with an empty state directory and empty sink tables"
 )
 """The way out of a gap in the log."""
 
@@ -31,8 +31,8 @@ _BUSY = {
     1226: "the user exceeded a resource limit of its account",
     1205: "a lock was not released in time",
     1213: "the server chose this session to end a deadlock",
-    1814: "a table's tablespace is discarded, and the new one not imported yet",
 }
+_NO_TABLESPACE = 1814
 _REFUSED = {
     1045: ("access denied", "check source.username and source.password, and from which hosts the account may connect"),
     1698: ("access denied", "the account authenticates by another plugin than a password; give the pipeline its own"),
@@ -50,6 +50,10 @@ _REFUSED = {
 }
 _PRIVILEGE = frozenset({1044, 1142, 1143, 1227, 1370, 1403, 1410})
 _NO_TABLE = frozenset({1049, 1146})
+_UNREADABLE = frozenset(
+    {1016, 1017, 1030, 1031, 1033, 1034, 1035, 1105, 1168, 1194, 1195, 1286, 1296, 1429, 1430, 1431, 1432, 1707, 1932}
+)
+"""A table that cannot be opened or read: its files, its engine, the tables that it stands for, or its other server."""
 _DENIED = 1045
 _DUMP_FAILED = 1236
 _PURGED = re.compile(
@@ -96,7 +100,22 @@ def _login_error(error: UnsafeLogin | NotMySql | LoginTimeout, where: str) -> So
 
 def is_gone(error: SourceError) -> bool:
     """Whether the server said that a database or table does not exist; DROP and CREATE are not one step."""
-    return isinstance(error.__cause__, Exception) and _code_and_text(error.__cause__)[0] in _NO_TABLE
+    return _code(error) in _NO_TABLE
+
+
+def lacks_tablespace(error: SourceError) -> bool:
+    """Whether the server said that it has no file for a table's rows: other tables can be read meanwhile."""
+    return _code(error) == _NO_TABLESPACE
+
+
+def is_about_table(error: SourceError) -> bool:
+    """Whether the server could not open or read a table that there is, for a reason that lies in the table."""
+    return _code(error) in _UNREADABLE
+
+
+def _code(error: SourceError) -> int | None:
+    """The server's code behind an error of ours; None where there is none."""
+    return _code_and_text(error.__cause__)[0] if isinstance(error.__cause__, Exception) else None
 
 
 def _code_and_text(error: Exception) -> tuple[int | None, str]:
@@ -114,6 +133,10 @@ def _server_error(code: int, text: str, where: str) -> SourceError:
         return SourceUnavailable(f"the connection was lost: {text}", where=where, hint="is the server running?")
     if code in _BUSY:
         return SourceUnavailable(f"{_BUSY[code]}: {text}", where=where)
+    if code == _NO_TABLESPACE:
+        message = "a table's tablespace is discarded, and the new one not imported yet"
+        hint = "run ALTER TABLE ... IMPORT TABLESPACE, or leave the table out with tables.exclude"
+        return SourceUnavailable(f"{message}: {text}", where=where, hint=hint)
     if code in _PRIVILEGE:
         return _privilege_error(text, where)
     if code in _REFUSED:
@@ -128,7 +151,12 @@ def _privilege_error(text: str, where: str) -> SourceError:
 
 
 _GTID_MODE = re.compile(r"Cannot replicate .*transaction.* when @@GLOBAL\.GTID_MODE = (ON|OFF)", re.IGNORECASE)
-_RESET = "if its log was reset since (RESET BINARY LOGS), no event begins there: start anew with another --state-dir"
+_RESET = "if its log was reset since (RESET BINARY LOGS), no event begins there: start over with another --state-dir"
+
+_NEVER_SENT = (
+    "an event that is larger than that (an update has its row before and after) is sent to nobody: where it has that "
+    "value, start over with another --state-dir"
+)
 
 
 def _dump_error(text: str, where: str) -> SourceError:
@@ -137,7 +165,7 @@ def _dump_error(text: str, where: str) -> SourceError:
         hint = "set source.server-id to ids that no other replica or pipeline uses"
         return SourceError(f"another client reads the log under the same server id: {text}", where=where, hint=hint)
     if _PURGED.search(text):
-        hint = f"{COPY_ANEW}; keep binary logs longer on the server"
+        hint = f"{LOST_LOG_HINT}; keep binary logs longer on the server"
         return PositionLost(f"the log no longer holds what is needed: {text}", where=where, hint=hint)
     if found := _GTID_MODE.search(text):
         mode = f"{found[1].upper()}_PERMISSIVE"
@@ -146,7 +174,7 @@ def _dump_error(text: str, where: str) -> SourceError:
             f"the log has transactions from before gtid_mode was changed: {text}", where=where, hint=hint
         )
     if "max_allowed_packet" in text:
-        hint = f"run on the server: SET GLOBAL max_allowed_packet = 1073741824; {_RESET}"
+        hint = f"run on the server: SET GLOBAL max_allowed_packet = 1073741824; {_NEVER_SENT}; {_RESET}"
         return SourceError(f"an event is larger than the server may send: {text}", where=where, hint=hint)
     if _DAMAGED.search(text):
         hint = f"look at the log with mysqlbinlog --verify-binlog-checksum; {_RESET}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from cdc.errors import SourceError
 from cdc.finding import Finding, ok, warning
 from cdc.schema import TableId
+from connectors.mysql.ddl.cascades import ADVICE, SILENT_ACTIONS
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.information_schema import rows_of_databases
@@ -21,7 +22,6 @@ from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import ServerInfo, query
 
 _SUBJECT = "foreign keys"
-_SILENT = ("CASCADE", "SET NULL", "SET DEFAULT")
 _RULES = (
     "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE "
     "FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE"
@@ -29,7 +29,7 @@ _RULES = (
 _SEEN = "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE"
 _CONSTRAINT = re.compile(r"^\s*CONSTRAINT `(.+?)` FOREIGN KEY (.*)$", re.MULTILINE)
 """MariaDB 10.11.18 writes a backtick inside the name as it is, other versions twice."""
-_ACTION = re.compile(rf"\bON (DELETE|UPDATE) ({'|'.join(_SILENT)})\b")
+_ACTION = re.compile(rf"\bON (DELETE|UPDATE) ({'|'.join(SILENT_ACTIONS)})\b")
 
 
 _NAME = r"`(?:[^`]|``)+`"
@@ -54,7 +54,7 @@ class Cascade:
         )
 
     def __str__(self) -> str:
-        return f"{self.description} (change the children by statements of their own, before the parent)"
+        return f"{self.description} ({ADVICE})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def examine_cascades(
         else:
             yield warning(
                 _SUBJECT, cascade.description,
-                "change children by statements of their own, before the parent, or write foreign-key-cascades: copy",
+                f"{ADVICE}, or write foreign-key-cascades: copy",
             )  # fmt: skip
 
 
@@ -139,34 +139,29 @@ def unlogged_cascades(
 
     MariaDB lists constraints only to who may write to the table: each of the others is asked for by itself.
     """
-    if not info.mariadb and _logged(connection):
+    if info.logs_cascades:
         return ()
     databases = sorted({table.database for table in tables})
-    listed = [found for found in _listed(connection, databases) if found.table in tables]
-    unseen = sorted(set(tables) - _seen(connection, databases)) if info.mariadb else []
-    return (*listed, *(found for table in unseen for found in _shown(connection, table)))
+    listed = [found for found in _list_cascades(connection, databases) if found.table in tables]
+    unseen = sorted(set(tables) - _tables_with_constraints(connection, databases)) if info.mariadb else []
+    return (*listed, *(found for table in unseen for found in _cascades_of(connection, table)))
 
 
-def _logged(connection: MySqlConnection) -> bool:
-    rows = query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
-    return bool(rows) and str(rows[0][1]).upper() == "OFF"
-
-
-def _listed(connection: MySqlConnection, databases: Sequence[str]) -> Iterator[Cascade]:
+def _list_cascades(connection: MySqlConnection, databases: Sequence[str]) -> Iterator[Cascade]:
     rows = rows_of_databases(connection, _RULES, databases, column="CONSTRAINT_SCHEMA")
     for database, table, constraint, on_delete, on_update in rows:
         rules = (("DELETE", str(on_delete)), ("UPDATE", str(on_update)))
-        actions = [f"ON {when} {rule}" for when, rule in rules if rule in _SILENT]
+        actions = [f"ON {when} {rule}" for when, rule in rules if rule in SILENT_ACTIONS]
         if actions:
             yield Cascade(TableId(str(database), str(table)), str(constraint), ", ".join(actions))
 
 
-def _seen(connection: MySqlConnection, databases: Sequence[str]) -> set[TableId]:
+def _tables_with_constraints(connection: MySqlConnection, databases: Sequence[str]) -> set[TableId]:
     """Tables whose constraints this account is told of; one without any constraint is not among them."""
     return {TableId(str(database), str(table)) for database, table in rows_of_databases(connection, _SEEN, databases)}
 
 
-def _shown(connection: MySqlConnection, table: TableId) -> Iterator[Cascade]:
+def _cascades_of(connection: MySqlConnection, table: TableId) -> Iterator[Cascade]:
     """From SHOW CREATE TABLE, which SELECT is enough for."""
     for constraint, rest in _CONSTRAINT.findall(_definition(connection, table)):
         actions = [f"ON {when} {rule}" for when, rule in _ACTION.findall(rest)]

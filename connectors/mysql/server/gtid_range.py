@@ -19,7 +19,7 @@ def lacking(have: str, wanted: str, *, mariadb: bool) -> Gtids:
         return GtidSet.parse(wanted).minus(GtidSet.parse(have))
     mine, theirs = MariaDbGtid.parse(have), MariaDbGtid.parse(wanted)
     forked = [entry for entry in theirs.domains if any(_same_number(entry, own) for own in mine.domains)]
-    return mine.behind(theirs).add_all(forked)
+    return mine.lacking(theirs).add_all(forked)
 
 
 def _same_number(entry: tuple[int, int, int], own: tuple[int, int, int]) -> bool:

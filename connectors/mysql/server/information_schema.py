@@ -69,8 +69,8 @@ def read_sequences(connection: MySqlConnection) -> tuple[TableId, ...]:
     return tuple(sorted(TableId(str(row[0]), str(row[1])) for row in rows))
 
 
-def read_tables(connection: MySqlConnection, wanted: Callable[[TableId], bool]) -> dict[TableId, MySqlTable]:
-    """The definitions of the wanted tables, sorted by name. Driver.
+def read_tables(connection: MySqlConnection, captures: Callable[[TableId], bool]) -> dict[TableId, MySqlTable]:
+    """The definitions of the captured tables, sorted by name. Driver.
 
     Invisible columns and MySQL's generated invisible primary key are there like others, since rows in the log have
     them. MariaDB's JSON is what it is there, LONGTEXT. A MariaDB table with system versioning has its two row columns,
@@ -80,7 +80,7 @@ def read_tables(connection: MySqlConnection, wanted: Callable[[TableId], bool]) 
     """
     _show_generated_keys(connection)
     rows = {TableId(str(row[0]), str(row[1])): row for row in query(connection, _TABLES, slow=True)}
-    chosen = {table: row for table, row in rows.items() if wanted(table)}
+    chosen = {table: row for table, row in rows.items() if captures(table)}
     databases = sorted({table.database for table in chosen})
     mariadb, select = _columns_as_shown(connection)
     columns = _by_table(rows_of_databases(connection, select, databases), chosen, order=9)

@@ -24,24 +24,26 @@ _STATES = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Slaves_running', 'wsrep_c
 
 
 def not_logged_problems(
-    connection: MySqlConnection, info: ServerInfo, wanted: Callable[[TableId], bool] | None = None
+    connection: MySqlConnection, info: ServerInfo, captures: Callable[[TableId], bool] | None = None
 ) -> Iterator[tuple[str, str]]:
     """(what is wrong, what to do) for each reason why changes of captured tables do not get into the log.
 
-    `wanted`: whether a table is captured; without it databases are not looked at. Raises SourceError.
+    `captures`: whether a table is captured; without it databases are not looked at. Raises SourceError.
     """
     if not info.log_bin:
         return
-    others = "" if info.logs_received else _others(connection, info)
+    others = "" if info.logs_received else _unlogged_sources(connection, info)
     if others:
         name = "log_slave_updates" if info.mariadb else "log_replica_updates"
         fix = f"add {name}=ON under [mysqld] in its configuration file and restart it, or read from the other server"
         end = "RESET SLAVE ALL" if info.mariadb else "RESET REPLICA ALL"
         fix += f" (one that is no replica any more: run {end})" if others == "a replica" else ""
         yield f"the server is {others} and {name} is OFF: what it takes from others is not in its log", fix
-    if wanted is None or not info.filters_log:
+    if captures is None or not info.filters_log:
         return
-    names = [str(table) for table in table_ids(connection) if wanted(table) and not info.logs_database(table.database)]
+    names = [
+        str(table) for table in table_ids(connection) if captures(table) and not info.logs_database(table.database)
+    ]
     if names:
         names_text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
         fix = "change these settings in its configuration file and restart it, or leave the tables out (tables.exclude)"
@@ -60,7 +62,7 @@ def describe_filter(info: ServerInfo) -> str:
     )
 
 
-def _others(connection: MySqlConnection, info: ServerInfo) -> str:
+def _unlogged_sources(connection: MySqlConnection, info: ServerInfo) -> str:
     """The sources whose changes the server carries out without logging them; empty for none."""
     for statement in _SOURCES[info.mariadb]:
         try:

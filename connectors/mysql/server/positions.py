@@ -14,14 +14,14 @@ from pymysql.constants import COMMAND
 from cdc.errors import PositionLost, SourceError
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.connection_errors import COPY_ANEW, as_source_error
+from connectors.mysql.server.connection_errors import LOST_LOG_HINT, as_source_error
 from connectors.mysql.server.gtid_range import lacking
 from connectors.mysql.server.server_check import accept_checksums, announce_reader, free_server_id
 from connectors.mysql.server.server_info import ServerInfo, query, where_of
 
 FIRST_POSITION = 4  # every binlog file begins with a 4-byte magic number
 _NON_BLOCK = 0x01  # BINLOG_DUMP_NON_BLOCK: end at the end of the log instead of waiting for more
-_RESTART = f"{COPY_ANEW}; and keep binary logs longer on the server"
+_RESTART = f"{LOST_LOG_HINT}; and keep binary logs longer on the server"
 _RETENTION = {"mysql": "SET GLOBAL binlog_expire_logs_seconds = 604800", "mariadb": "SET GLOBAL expire_logs_days = 7"}
 
 
@@ -180,11 +180,11 @@ def _check_mariadb_gtid(connection: MySqlConnection, info: ServerInfo, done: Mar
     oldest = list_logs(connection)[0].name
     rows = query(connection, "SHOW BINLOG EVENTS IN %s LIMIT 3", (oldest,))
     before = next((str(row[5]) for row in rows if row[2] == "Gtid_list"), "[]")
-    lost = done.behind(MariaDbGtid.parse(before.strip("[]")))
+    lost = done.lacking(MariaDbGtid.parse(before.strip("[]")))
     if lost:
         message = f"the log begins in {oldest} after {lost}, and not everything up to there was read"
         raise PositionLost(message, where=where_of(connection), hint=_hint(info))
-    unknown = MariaDbGtid.parse(info.executed).behind(done)
+    unknown = MariaDbGtid.parse(info.executed).lacking(done)
     if unknown:
         message = f"the server does not know {unknown}: its log was reset, or this is another server"
         raise PositionLost(message, where=where_of(connection), hint=_RESTART)

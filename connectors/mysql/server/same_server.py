@@ -5,12 +5,12 @@ from __future__ import annotations
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.connection_errors import COPY_ANEW
+from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.gtid_range import Gtids, lacking
 from connectors.mysql.server.positions import LogPosition, check_file_position, list_logs
 from connectors.mysql.server.server_info import ServerInfo, identity_of, query, where_of
 
-_POINT = "point hostname and port at the old server or a replica of it, or start anew with another --state-dir"
+_POINT = "point hostname and port at the old server or a replica of it, or start over with another --state-dir"
 
 
 class AnotherServer(SourceError):
@@ -36,7 +36,7 @@ def check_not_reset(connection: MySqlConnection, info: ServerInfo, done: str | N
     if info.mariadb:
         mine, theirs = MariaDbGtid.parse(info.executed), MariaDbGtid.parse(done)
         domains = {domain for domain, _, _ in mine.domains}
-        behind = mine.behind(theirs).domains
+        behind = mine.lacking(theirs).domains
         lost: Gtids = MariaDbGtid(tuple(entry for entry in behind if entry[0] in domains or not mine))
     else:
         lost = lacking(info.executed, done, mariadb=False)
@@ -45,7 +45,7 @@ def check_not_reset(connection: MySqlConnection, info: ServerInfo, done: str | N
             f"the server no longer knows the transactions {lost}, which were read from it: its log was reset, or it "
             "lost them in a crash",
             where=where_of(connection),
-            hint=COPY_ANEW,
+            hint=LOST_LOG_HINT,
         )
 
 
@@ -68,7 +68,7 @@ def check_same_log(connection: MySqlConnection, info: ServerInfo, at: LogPositio
             f"the transactions {gone} were not read and are in no file that the server has: they were logged under "
             "another name (log_bin was changed and changed back), or counted as done (gtid_purged)",
             where=where_of(connection),
-            hint=COPY_ANEW,
+            hint=LOST_LOG_HINT,
         )
 
 
@@ -123,5 +123,5 @@ def check_has(info: ServerInfo, done: str, where: str, *, old: str) -> None:
             f"this server ({info.identity}) lacks the transactions {lost}, which the pipeline has read already",
             where=where,
             hint="when it is a replica, let it catch up; when it took over without them, they are lost there and may "
-            "be in the sink: start anew with an empty --state-dir and empty sink tables",
+            "be in the sink: start over with an empty --state-dir and empty sink tables",
         )

@@ -15,7 +15,7 @@ from cdc.errors import SourceError
 from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.connection_errors import GRANT, account, as_source_error
+from connectors.mysql.server.connection_errors import GRANT, account, as_source_error, is_about_table
 from connectors.mysql.server.not_logged import not_logged_problems
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
 
@@ -25,15 +25,15 @@ _TABLES_PER_QUERY = 200
 _VIEWS = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEWS"
 
 
-def check_server(connection: MySqlConnection, wanted: Callable[[TableId], bool] | None = None) -> ServerInfo:
+def check_server(connection: MySqlConnection, captures: Callable[[TableId], bool] | None = None) -> ServerInfo:
     """The server's state, when its log can be captured. Raises one SourceError with every reason why not.
 
-    `wanted`: whether a table is captured; without it, whether the log has the rows of their databases is not looked at.
+    `captures`: whether a table is captured; without it, whether the log has their databases' rows is not looked at.
     Supported as they are: encrypted binary logs (the server decrypts what it sends), compressed transactions and
     MariaDB's log_bin_compress, any binlog_checksum, binlog_row_value_options = PARTIAL_JSON.
     """
     info = server_info(connection)
-    problems = [*settings_problems(info), *not_logged_problems(connection, info, wanted)]
+    problems = [*settings_problems(info), *not_logged_problems(connection, info, captures)]
     if problems:
         message = "; ".join(what for what, _ in problems)
         raise SourceError(message, where=where_of(connection), hint="; ".join(fix for _, fix in problems))
@@ -71,12 +71,40 @@ def check_replication_privilege(connection: MySqlConnection, server_id: int) -> 
 
 def check_select(connection: MySqlConnection, tables: Iterable[TableId]) -> None:
     """Raises SourceError naming the first of these tables that the account may not read all columns of, as the others
-    are not shown to it. Reads no row."""
-    names = [f"{quoted(table.database)}.{quoted(table.table)}" for table in tables]
-    for start in range(0, len(names), _TABLES_PER_QUERY):
-        part = names[start : start + _TABLES_PER_QUERY]
-        columns = (f"(SELECT 1 FROM (SELECT * FROM {name}) AS t WHERE FALSE)" for name in part)
-        query(connection, " UNION ALL ".join(columns), slow=True)
+    are not shown to it; or all that the server cannot open. Reads no row."""
+    wanted = tuple(tables)
+    for start in range(0, len(wanted), _TABLES_PER_QUERY):
+        part = wanted[start : start + _TABLES_PER_QUERY]
+        try:
+            query(connection, " UNION ALL ".join(map(_all_columns, part)), slow=True)
+        except SourceError as error:
+            if not is_about_table(error):
+                raise
+            _name_unreadable(connection, part)
+            raise
+
+
+def _all_columns(table: TableId) -> str:
+    return f"(SELECT 1 FROM (SELECT * FROM {quoted(table.database)}.{quoted(table.table)}) AS t WHERE FALSE)"
+
+
+def _name_unreadable(connection: MySqlConnection, tables: Iterable[TableId]) -> None:
+    """Raises SourceError for the tables that the server cannot open; its own answers need not name them."""
+    answers: dict[TableId, str] = {}
+    for table in tables:
+        try:
+            query(connection, _all_columns(table))
+        except SourceError as error:
+            if not is_about_table(error):
+                raise
+            answers[table] = error.message
+    if answers:
+        raise SourceError(
+            f"the server cannot read {'a captured table' if len(answers) == 1 else 'captured tables'}: "
+            f"{'; '.join(dict.fromkeys(answers.values()))}",
+            where=f"{', '.join(map(str, answers))} on {where_of(connection)}",
+            hint="repair or drop it on the server, or leave it out with tables.exclude",
+        )
 
 
 def quoted(name: str) -> str:

@@ -20,7 +20,7 @@ Row: TypeAlias = tuple[Any, ...]
 _VARIABLES = (
     "version", "server_id", "server_uuid", "gtid_mode", "log_bin", "binlog_format", "binlog_row_image",
     "gtid_purged", "lower_case_table_names", "explicit_defaults_for_timestamp", "log_replica_updates",
-    "log_slave_updates",
+    "log_slave_updates", "innodb_native_foreign_keys",
 )  # fmt: skip
 
 SLOW_S = 300.0
@@ -40,6 +40,7 @@ class ServerInfo:
         file, position: end of the binary log; empty and 0 when `log_bin` is off.
         explicit_timestamps: explicit_defaults_for_timestamp.
         logs_received: log_replica_updates: it logs what it takes from other servers.
+        logs_cascades: it logs what foreign keys do to rows: MySQL since 9.6, unless `innodb_native_foreign_keys` is on.
         do_db, ignore_db: binlog_do_db and binlog_ignore_db, in lower case where names are compared so.
         row_image, row_format: binlog_row_image and so on, upper case.
     """
@@ -60,13 +61,15 @@ class ServerInfo:
     position: int
     explicit_timestamps: bool = True
     logs_received: bool = True
+    logs_cascades: bool = False
     do_db: frozenset[str] = frozenset()
     ignore_db: frozenset[str] = frozenset()
 
     @property
     def dialect(self) -> DdlDialect:
         """How it reads statements whose events do not say more."""
-        return replace(DdlDialect.of(self.version), explicit_timestamps=self.explicit_timestamps)
+        own = DdlDialect.of(self.version)
+        return replace(own, explicit_timestamps=self.explicit_timestamps, logs_cascades=self.logs_cascades)
 
     @property
     def mariadb(self) -> bool:
@@ -164,6 +167,7 @@ def server_settings(connection: MySqlConnection) -> ServerInfo:
         position=0,
         explicit_timestamps=values.get("explicit_defaults_for_timestamp", "OFF").upper() == "ON",
         logs_received="ON" in (values.get(name, "").upper() for name in ("log_replica_updates", "log_slave_updates")),
+        logs_cascades=values.get("innodb_native_foreign_keys", "").upper() == "OFF",
     )
 
 

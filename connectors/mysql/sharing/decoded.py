@@ -81,7 +81,7 @@ class SharedBlocks:
     def _file(self, part: LogRange, key: str, names: Sequence[str], decode: Decode) -> BlocksFile | None:
         """The range's file, written first where another run will want it; None when there is none."""
         found = self._open(key)
-        if found is not None or not self._runs.behind(_last(part), self._most // 2):
+        if found is not None or not self._runs.has_run_behind(_last_sequence(part), self._most // 2):
             return found
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -109,11 +109,11 @@ class SharedBlocks:
         """Whether the file is this task's to write; waits for one that writes it, as long as that gets on."""
         lock = os.open(self._folder / f"{key}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
-            yield self._locked(lock, key)
+            yield self._try_lock(lock, key)
         finally:
             os.close(lock)
 
-    def _locked(self, lock: int, key: str) -> bool:
+    def _try_lock(self, lock: int, key: str) -> bool:
         size, since = -1, time.monotonic()
         while True:
             try:
@@ -171,7 +171,7 @@ class SharedBlocks:
             path.unlink(missing_ok=True)
 
 
-def _last(part: LogRange) -> int:
+def _last_sequence(part: LogRange) -> int:
     return sequence_of(part.end.file, part.end.position, part.files_ahead)
 
 

@@ -53,11 +53,11 @@ class Runs:
         except OSError:
             self._reported = None
 
-    def others(self) -> list[SharingRun]:
+    def live_runs(self) -> list[SharingRun]:
         """The other runs that have told something within `FRESH_S`."""
         return [run for run, age_s in self._read() if age_s <= FRESH_S]
 
-    def behind(self, sequence: int, most: int) -> bool:
+    def has_run_behind(self, sequence: int, most: int) -> bool:
         """Whether another run, however slow, is at a place up to `sequence` and at most so many bytes before it, or
         perhaps: places of two log files tell no distance."""
         least = sequence - most

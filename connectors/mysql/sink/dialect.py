@@ -16,7 +16,16 @@ from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.mysql.sink.defaults import default_clause
 from connectors.mysql.sink.row_length import shortened, stays_outside
-from connectors.mysql.sink.types import Flavor, ServerType, column_type, holds, is_key_type, respelled, server_type
+from connectors.mysql.sink.types import (
+    Flavor,
+    ServerType,
+    column_type,
+    has_labels_alike,
+    holds,
+    is_key_type,
+    respelled,
+    server_type,
+)
 from connectors.shared.sql.client import quoted, text_literal
 
 _KEY_COLLATION: dict[str, str] = {
@@ -99,7 +108,7 @@ class ServerDialect(Dialect[ServerType]):
 
     # types
 
-    def wanted(self, data_type: DataType, *, key: bool) -> ServerType:
+    def column_type(self, data_type: DataType, *, key: bool) -> ServerType:
         """The type for any source."""
         return server_type(data_type, key_parts=int(key), flavor=self.flavor)
 
@@ -116,16 +125,16 @@ class ServerDialect(Dialect[ServerType]):
         alike = old is not None and (old == new or (not key and stays_outside(actual, (old.kind, new.kind))))
         if alike and holds(actual, new):
             return True
-        return actual.text == self.wanted(new, key=key).text or (key and is_key_type(actual, new))
+        return actual.text == self.column_type(new, key=key).text or (key and is_key_type(actual, new))
 
     def respelled(self, actual: ServerType, column: Column, *, key: bool) -> ServerType | None:
         """Room for what the source's type takes besides: labels of an ENUM, longer texts, larger numbers."""
         found = respelled(actual, column_type(column, key_parts=int(key), flavor=self.flavor))
-        return None if found is None else self.reached(actual, found)
+        return None if found is None else self.altered_type(actual, found)
 
-    def reached(self, old: ServerType, new: ServerType) -> ServerType:
-        """With the collation that the column has."""
-        return replace(new, collation=old.collation) if new.is_characters else new
+    def altered_type(self, old: ServerType, new: ServerType) -> ServerType:
+        """With the collation that the column has, where that tells the labels apart."""
+        return self._labelled(replace(new, collation=old.collation)) if new.is_characters else new
 
     # tables
 
@@ -146,7 +155,8 @@ class ServerDialect(Dialect[ServerType]):
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[ServerType]:
         """The column in the source's type. Only key columns are NOT NULL: the source may stop seeing to the others."""
-        found = self._keyed(column, 1) if key else column_type(column, key_parts=0, flavor=self.flavor)
+        found = column_type(column, key_parts=0, flavor=self.flavor)
+        found = self._keyed(column, 1) if key else self._labelled(found)
         return ActualColumn(column.name, found, not key, column.default, column.comment)
 
     def with_key(self, table: ActualTable[ServerType], key: tuple[str, ...]) -> ActualTable[ServerType]:
@@ -162,6 +172,9 @@ class ServerDialect(Dialect[ServerType]):
     def _keyed(self, column: Column, parts: int) -> ServerType:
         found = column_type(column, key_parts=parts, flavor=self.flavor)
         return replace(found, collation=_KEY_COLLATION[self.flavor]) if found.is_characters else found
+
+    def _labelled(self, found: ServerType) -> ServerType:
+        return replace(found, collation=_KEY_COLLATION[self.flavor]) if has_labels_alike(found) else found
 
     def _short(
         self, columns: Sequence[ActualColumn[ServerType]], changeable: Sequence[ActualColumn[ServerType]]

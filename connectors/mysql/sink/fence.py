@@ -47,7 +47,7 @@ class Fence:
         except StatementRefused as error:
             if error.code in _NO_TABLE:
                 return None
-            raise self._refused(error) from None
+            raise self._refusal(error) from None
         return int(rows[0][0]) if rows else None
 
     def create(self) -> None:
@@ -69,7 +69,7 @@ class Fence:
             insert = f"INSERT IGNORE INTO {self._table} (pipeline, batch) VALUES (%s, {_NO_BATCH})"
             self._session.run(insert, (self._pipeline,))
         except StatementRefused as error:
-            raise self._refused(error) from None
+            raise self._refusal(error) from None
 
     def lock(self) -> int:
         """The last batch that is in; nobody else writes one until the transaction ends."""
@@ -77,12 +77,12 @@ class Fence:
         try:
             rows = self._session.rows(lock, (self._pipeline,))
         except StatementRefused as error:
-            raise self._refused(error) from None
+            raise self._refusal(error) from None
         if not rows:
             raise SinkError(
                 "the row of this pipeline is gone: nothing tells which batches are in",
                 where=f"{self._table} on {self._session.where}",
-                hint="restore it, or start anew with another --state-dir and empty tables",
+                hint="restore it, or start over with another --state-dir and empty tables",
             )
         return int(rows[0][0])
 
@@ -94,9 +94,9 @@ class Fence:
         try:
             self._session.run(update, (batch, json.dumps(dict(counts)), self._pipeline))
         except StatementRefused as error:
-            raise self._refused(error) from None
+            raise self._refusal(error) from None
 
-    def _refused(self, error: StatementRefused) -> SinkError:
+    def _refusal(self, error: StatementRefused) -> SinkError:
         hint = "is it a replica? name the primary server, or make this one writable" if error.code in _READ_ONLY else ""
         if error.code in _DENIED:
             hint = f"run on the server: GRANT ALL ON {quoted(self._database)}.* TO the user, or name another database"

@@ -31,7 +31,7 @@ from connectors.mysql.sink.refused_rows import RefusedRows
 from connectors.mysql.sink.row_by_row import RowByRow
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.statements import RowStatements, statements_of
-from connectors.mysql.sink.text import literals
+from connectors.mysql.sink.text import literals, refusals
 from connectors.shared.last_image.last_image import last_rows
 from connectors.shared.staging.stage import KIND, POSITION, Staged
 
@@ -55,12 +55,12 @@ class TableWriter:
         missed = 0
         for rows in _pieces(self._staged.read()):
             if self._staged.key:
-                self._keyed(rows)
+                self._write_keyed(rows)
             else:
-                missed += self._keyless(rows)
+                missed += self._write_keyless(rows)
         return missed
 
-    def _keyed(self, rows: pa.RecordBatch) -> None:
+    def _write_keyed(self, rows: pa.RecordBatch) -> None:
         kinds = _kinds(rows)
         last = last_rows(rows, self._staged.key)
         values = self._values(rows)
@@ -98,7 +98,7 @@ class TableWriter:
         for start, end in statements_of(lines, self._session.max_packet_bytes):
             self._statements.delete(columns, lines[start:end])
 
-    def _keyless(self, rows: pa.RecordBatch) -> int:
+    def _write_keyless(self, rows: pa.RecordBatch) -> int:
         """Runs of inserts and of other changes, in order. How many deletes found no row."""
         kinds, missed = _kinds(rows), 0
         values, positions = self._values(rows), _positions(rows, np.arange(rows.num_rows))
@@ -124,16 +124,19 @@ class TableWriter:
     def _delete_one_by_one(self, rows: pa.RecordBatch, positions: pa.Array) -> int:
         missed = 0
         columns = self._statements.columns(rows.schema.names)
+        absent = refusals(rows, columns)  # no row has such values
+        good = [place for place in range(rows.num_rows) if place not in absent]
+        written = rows.take(pa.array(good, pa.int64()))
         texts = [
-            literals(rows.select([name]), [column]) for name, column in zip(rows.schema.names, columns, strict=True)
+            literals(written.select([name]), [column]) for name, column in zip(rows.schema.names, columns, strict=True)
         ]
-        for place, values in enumerate(zip(*texts, strict=True)):
+        for place, values in zip(good, zip(*texts, strict=True), strict=True):
             try:
                 missed += not self._statements.delete_one(columns, [value[1:-1] for value in values])
             except RowRefused as error:
                 self._refused.check(rows, place, error)
                 self._refused.add(rows, place, error, positions[place].as_py(), deleted=True)
-        return missed
+        return missed + len(absent)
 
     def _values(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that are written: those of the server's own making are not, but for a key, which it refuses."""

@@ -63,7 +63,7 @@ class ServerRows:
             lines = literals(keys.slice(start, _KEYS_AT_ONCE), columns)
             yield from self._select(f" WHERE ({names}) IN ({', '.join(lines)})")
 
-    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """In the columns' own types, which may be wider."""
         columns = [
             self._normal(index, _as(values, self.arrow.field(index).type)) for index, values in enumerate(rows.columns)

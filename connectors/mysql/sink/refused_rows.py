@@ -22,7 +22,7 @@ from connectors.mysql.sink.refusal import RowRefused, column_of
 from connectors.shared.conversion.policy import RejectedValuePolicy, counter_name
 
 
-class BatchLetters:
+class BatchDeadLetters:
     """The dead letters of one batch. Driver; one for each attempt to commit it.
 
     `place` is the folder or URL; None when nothing may be left out. Attributes: `counts`, rows by `counter_name`.
@@ -68,12 +68,12 @@ class BatchLetters:
 class RefusedRows:
     """Rows of one table that it does not take. `key` are the source's key columns."""
 
-    def __init__(self, letters: BatchLetters, table: ServerTable, source: TableId, key: tuple[str, ...]) -> None:
-        self._letters, self._table, self._source, self._key = letters, table, source, key
+    def __init__(self, letters: BatchDeadLetters, table: ServerTable, source: TableId, key: tuple[str, ...]) -> None:
+        self._dead_letters, self._table, self._source, self._key = letters, table, source, key
 
     def add(self, rows: pa.RecordBatch, place: int, refused: RowRefused, position: str, *, deleted: bool) -> None:
         """Leave out a row. `position`: its place in the log. Raises SinkError when its letter cannot be written."""
-        column, where, key = self._found(rows, place, refused)
+        column, where, key = self._locate(rows, place, refused)
         found = self._table.column(column) if column else None
         letter = DeadLetter(
             table=str(self._source),
@@ -84,9 +84,9 @@ class RefusedRows:
             row={name: cell(rows, name, place) for name in rows.schema.names},
         )
         counter = counter_name(refused.reason, RejectedValuePolicy.DEAD_LETTER, where)
-        self._letters.write(self._source, letter, counter)
+        self._dead_letters.write(self._source, letter, counter)
 
-    def _found(self, rows: pa.RecordBatch, place: int, refused: RowRefused) -> tuple[str, str, dict[str, object]]:
+    def _locate(self, rows: pa.RecordBatch, place: int, refused: RowRefused) -> tuple[str, str, dict[str, object]]:
         """The column that was refused, where that is, and the key of the row."""
         column = column_of(refused.message, self._table)
         where = f"{self._source}.{column}" if column else str(self._source)
@@ -94,9 +94,9 @@ class RefusedRows:
 
     def check(self, rows: pa.RecordBatch, place: int, refused: RowRefused) -> None:
         """Raise SinkError, with table, key and column, where no row is to be left out."""
-        if self._letters.leaves_out:
+        if self._dead_letters.leaves_out:
             return
-        _, where, key = self._found(rows, place, refused)
+        _, where, key = self._locate(rows, place, refused)
         shown = ", ".join(f"{name}={value!r:.80}" for name, value in key.items()) or "no key"
         raise SinkError(
             f"the server does not take a row: {refused.message}",

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from connectors.mysql.sink.refusal import RowRefused
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.statements import RowStatements, statements_of
-from connectors.mysql.sink.text import literals
+from connectors.mysql.sink.text import literals, refusals
 from connectors.shared.conversion.policy import Reason
 
 Found = Callable[[int, RowRefused], None]
@@ -50,7 +49,7 @@ class RowByRow:
     def upsert(self, rows: pa.RecordBatch, gone: np.ndarray, key: Sequence[str], *, new: bool) -> None:
         """Delete the rows that are `gone` and write the others; with `new` all keys are deleted first."""
         self._refused = {}
-        self._not_finite(rows)
+        self._refuse_unwritable(rows)
         while True:
             before = len(self._refused)
             self._delete(rows, np.ones(len(gone), bool) if new else gone, key)
@@ -58,18 +57,18 @@ class RowByRow:
             if not new or len(self._refused) == before:
                 break
             self.undo()
-        while new and self._taken_now(rows, gone, key):
+        while new and self._retry_unique(rows, gone, key):
             pass
-        self._tell()
+        self._report_refused()
 
     def append(self, rows: pa.RecordBatch) -> None:
         """Write rows of a table without a key."""
         self._refused = {}
-        self._not_finite(rows)
+        self._refuse_unwritable(rows)
         self._insert(rows, np.arange(rows.num_rows), new=True)
-        self._tell()
+        self._report_refused()
 
-    def _taken_now(self, rows: pa.RecordBatch, gone: np.ndarray, key: Sequence[str]) -> bool:
+    def _retry_unique(self, rows: pa.RecordBatch, gone: np.ndarray, key: Sequence[str]) -> bool:
         """Whether one of the rows that met a unique value is taken after all."""
         met = [place for place, error in sorted(self._refused.items()) if error.reason is Reason.UNIQUE_KEY]
         for place in met:
@@ -82,7 +81,7 @@ class RowByRow:
                 self._refused[place] = error
         return any(place not in self._refused for place in met)
 
-    def _tell(self) -> None:
+    def _report_refused(self) -> None:
         for place, error in sorted(self._refused.items()):
             self._left_out(place, error)
 
@@ -115,10 +114,10 @@ class RowByRow:
             return
         lines = texts(rows.take(pa.array(left)))
         for start, end in statements_of(lines, self._session.max_packet_bytes):
-            for place, error in self._bisected(lines, start, end, run):
+            for place, error in self._bisect(lines, start, end, run):
                 self._refuse(int(left[place]), error)
 
-    def _bisected(
+    def _bisect(
         self, lines: list[str], start: int, end: int, run: Callable[[Sequence[str]], None]
     ) -> Iterator[tuple[int, RowRefused]]:
         """Run the lines in order; those that are refused by themselves."""
@@ -136,14 +135,9 @@ class RowByRow:
                     middle = (first + last) // 2
                     parts += [(middle, last), (first, middle)]
 
-    def _not_finite(self, rows: pa.RecordBatch) -> None:
-        """NaN and infinity have no SQL."""
-        for name, values in zip(rows.schema.names, rows.columns, strict=True):
-            if pa.types.is_floating(values.type):
-                bad = pc.fill_null(pc.invert(pc.is_finite(values)), False)
-                for place in np.flatnonzero(np.asarray(bad)).tolist():
-                    message = f"{values[place].as_py()} cannot be stored in column '{name}'"
-                    self._refuse(place, RowRefused(Reason.NOT_FINITE, message))
+    def _refuse_unwritable(self, rows: pa.RecordBatch) -> None:
+        for place, error in refusals(rows, self._statements.columns(rows.schema.names)).items():
+            self._refuse(place, error)
 
     def _refuse(self, place: int, error: RowRefused) -> None:
         self._met(place, error)

@@ -16,7 +16,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.table_sink import TableSink
-from cdc.faults import reached
+from cdc.faults import crash_point
 from cdc.finding import Finding, error, ok, warning
 from cdc.retry import RetryPolicy
 from cdc.schema import SchemaChange, TableId, TableSchema
@@ -29,7 +29,7 @@ from connectors.mysql.sink.fence import Fence
 from connectors.mysql.sink.load import TableWriter
 from connectors.mysql.sink.options import ServerSinkOptions
 from connectors.mysql.sink.read_back import ServerRows
-from connectors.mysql.sink.refused_rows import BatchLetters, RefusedRows
+from connectors.mysql.sink.refused_rows import BatchDeadLetters, RefusedRows
 from connectors.mysql.sink.session import SinkServer, SinkSession
 from connectors.mysql.sink.types import ServerType
 from connectors.shared.staging.stage import Staged, batch_folder, stage, staged_file, staged_tables, staged_until
@@ -99,7 +99,7 @@ class MySqlSink(TableSink[ServerType]):
                 else:
                     counts = self._write(session, batch, prepared)
                     fence.write(batch, counts)
-                    reached("mid-commit", batch)
+                    crash_point("mid-commit", batch)
         self._cut_off = False
         for folder in staged_until(self._directory, batch):
             self._store.drop(folder)
@@ -129,7 +129,7 @@ class MySqlSink(TableSink[ServerType]):
         staged = staged_tables(self._directory, prepared)
         self._read_missing(session, [item.table for item in staged])
         place = self._options.dead_letters if self._options.rejected_values == "dead-letter" else None
-        letters = BatchLetters(place, self._pipeline, batch)
+        letters = BatchDeadLetters(place, self._pipeline, batch)
         if self._cut_off:
             letters.withdraw(item.table for item in staged)
         self._cut_off = True
@@ -144,7 +144,7 @@ class MySqlSink(TableSink[ServerType]):
             raise
         return missed | letters.counts
 
-    def _write_table(self, session: SinkSession, item: Staged, letters: BatchLetters) -> int:
+    def _write_table(self, session: SinkSession, item: Staged, letters: BatchDeadLetters) -> int:
         table = self._tables.get(item.table)
         if table is None:
             raise missing_table(item.table)

@@ -19,7 +19,7 @@ from cdc.errors import SinkError
 from connectors.mysql.sink.dialect import ServerTable
 from connectors.mysql.sink.refusal import RowRefused, is_harmless, of_a_row, of_the_table
 from connectors.mysql.sink.session import SinkSession
-from connectors.mysql.sink.text import WrittenColumn, load_body, load_columns
+from connectors.mysql.sink.text import WrittenColumn, labels_of, load_body, load_columns
 from connectors.shared.conversion.policy import Reason
 from connectors.shared.sql.client import StatementRefused, quoted
 
@@ -45,7 +45,9 @@ class RowStatements:
             if column is None:
                 hint = "add it again; was the table changed by somebody else?"
                 raise SinkError(f"there is no column {name}", where=str(self._table.id), hint=hint)
-            found.append(WrittenColumn(column.name, column.type))
+            # OceanBase shows quotes and backslashes of labels without an escape, so nobody knows how it has them.
+            labels = frozenset[str]() if self._session.flavor == "oceanbase" else labels_of(column.type)
+            found.append(WrittenColumn(column.name, column.type, exact=True, labels=labels))
         return found
 
     def load(self, rows: pa.RecordBatch, columns: Sequence[WrittenColumn], *, new: bool) -> None:
@@ -56,7 +58,7 @@ class RowStatements:
             + load_columns(columns, rows.schema.types)
         )
         body = load_body(rows, columns)
-        loaded = self._translated(lambda: self._session.load(sql, [body]))
+        loaded = self._translate_errors(lambda: self._session.load(sql, [body]))
         if loaded.warnings:
             self._refuse_warnings(unknown=True)
         if new and loaded.deleted and self._table.unique:
@@ -90,12 +92,12 @@ class RowStatements:
         if rows == 1 and (size := len(sql.encode())) + _ENVELOPE_BYTES > longest:
             message = f"a row of {size:,} bytes is longer than the server's max_allowed_packet, {longest:,} bytes"
             raise RowRefused(Reason.TOO_LONG, message)
-        changed, warnings = self._translated(lambda: self._session.write(sql))
+        changed, warnings = self._translate_errors(lambda: self._session.write(sql))
         if warnings:
             self._refuse_warnings(unknown=False)
         return changed
 
-    def _translated(self, statement: Callable[[], T]) -> T:
+    def _translate_errors(self, statement: Callable[[], T]) -> T:
         try:
             return statement()
         except StatementRefused as error:

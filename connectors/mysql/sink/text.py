@@ -5,13 +5,15 @@ Bytes travel in hexadecimal, so no character set has a say in them. Text is UTF-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.types.text import Piece, escaped, hexadecimal, joined, joined_bytes, not_finite, spans
+from cdc.types.text import Piece, concatenate, escaped, hexadecimal, joined_bytes, not_finite, spans
+from connectors.mysql.server.column_type import parse_column_type
 from connectors.mysql.sink.refusal import RowRefused
 from connectors.mysql.sink.types import ServerType
 from connectors.shared.conversion.policy import Reason
@@ -23,10 +25,17 @@ _LITERAL_ESCAPES = (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0"))
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumn:
-    """A column that is written: its name and type in the server."""
+    """A column that is written: its name and type in the server.
+
+    Attributes:
+        exact: whether values that the server would store as others are refused.
+        labels: those of an ENUM or SET, where texts are held to them.
+    """
 
     name: str
     type: ServerType
+    exact: bool = False
+    labels: frozenset[str] = frozenset()
 
     @property
     def is_year(self) -> bool:
@@ -72,7 +81,7 @@ def literals(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> list[str
             before = behind = ""
         pieces += [f",{before}", text, behind]
     pieces[0] = f"({str(pieces[0])[1:]}"
-    found: list[str] = joined([*pieces, ")"]).to_pylist()
+    found: list[str] = concatenate([*pieces, ")"]).to_pylist()
     return found
 
 
@@ -94,10 +103,11 @@ def _expression(column: WrittenColumn, kind: pa.DataType, variable: str) -> str:
 def _text(values: pa.Array, column: WrittenColumn) -> pa.Array:
     """The plain text of each value; NULL stays."""
     kind = values.type
+    for _, refused in _refusals(values, column):
+        raise refused
     if pa.types.is_boolean(kind):
         values = pc.cast(values, pa.uint8())
     elif pa.types.is_floating(kind):
-        _check_finite(values, column)
         # With few digits the largest FLOAT is one too large, and 0.1 in a DOUBLE another number. FLOAT(7,3) rounds, and
         # OceanBase refuses 9999.9990234375 before it does.
         values = values if "," in column.type.text else values.cast(pa.float64())
@@ -111,7 +121,57 @@ def _text(values: pa.Array, column: WrittenColumn) -> pa.Array:
     return pc.utf8_lpad(text, 4, "0") if column.is_year else text
 
 
-def _check_finite(values: pa.Array, column: WrittenColumn) -> None:
-    value = not_finite(values)
-    if value is not None:
-        raise RowRefused(Reason.NOT_FINITE, f"{value} cannot be stored in column '{column.name}'")
+def refusals(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> dict[int, RowRefused]:
+    """The rows with a value that has no SQL, or that the server would store as another one without a word."""
+    found: dict[int, RowRefused] = {}
+    for values, column in zip(rows.columns, columns, strict=True):
+        for place, refused in _refusals(values, column):
+            found.setdefault(place, refused)
+    return found
+
+
+def _refusals(values: pa.Array, column: WrittenColumn) -> Iterator[tuple[int, RowRefused]]:
+    kind = values.type
+    if pa.types.is_floating(kind):
+        if not_finite(values) is not None:
+            finite = pc.fill_null(pc.is_finite(values), True)
+            yield from _each(values, pc.invert(finite), column, Reason.NOT_FINITE, "cannot be stored in")
+        if column.exact and "," in column.type.text:
+            yield from _each(values, _rounded(values, column.type), column, Reason.NOT_CONVERTIBLE, "is rounded in")
+    elif column.exact and column.is_year and pa.types.is_integer(kind):
+        two_digits = pc.fill_null(pc.and_(pc.greater(values, 0), pc.less(values, 100)), False)
+        yield from _each(values, two_digits, column, Reason.NOT_CONVERTIBLE, "is taken for two digits of a year in")
+    elif pa.types.is_string(kind) and column.labels:
+        yield from _each(values, _no_label(values, column), column, Reason.NOT_CONVERTIBLE, "is no label of")
+
+
+def _each(
+    values: pa.Array, bad: pa.Array, column: WrittenColumn, reason: Reason, what: str
+) -> Iterator[tuple[int, RowRefused]]:
+    for place in np.flatnonzero(np.asarray(bad)).tolist():
+        yield place, RowRefused(reason, f"{values[place].as_py()} {what} column '{column.name}'")
+
+
+def labels_of(found: ServerType) -> frozenset[str]:
+    """The labels of an ENUM or SET; none where one has a `?`, as which servers show letters beyond U+FFFF."""
+    if found.name not in ("enum", "set"):
+        return frozenset()
+    labels = frozenset(parse_column_type(found.text).labels)
+    return frozenset() if any("?" in label for label in labels) else labels
+
+
+def _no_label(values: pa.Array, column: WrittenColumn) -> pa.Array:
+    """A mask of texts that an ENUM or SET stores as others: of other case, with spaces, or the number of a label."""
+    texts, several = values.dictionary_encode(), column.type.name == "set"
+    parts = [text.split(",") if several else [text] for text in texts.dictionary.to_pylist()]
+    bad = pa.array([part != [""] and not column.labels.issuperset(part) for part in parts], pa.bool_())
+    return pc.fill_null(bad.take(texts.indices), False)
+
+
+def _rounded(values: pa.Array, of: ServerType) -> pa.Array:
+    """A mask of numbers that have more digits behind the point than a FLOAT or DOUBLE with so many keeps."""
+    numbers = np.asarray(pc.fill_null(values, 0.0), np.float64)
+    scale = 10.0 ** (parse_column_type(of.text).scale or 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        away = np.abs(np.rint(numbers * scale) / scale - numbers)
+    return pa.array(away > np.abs(numbers) * (2.0**-22 if of.name == "float" else 2.0**-50))

@@ -14,11 +14,12 @@ is one to one. Everything else:
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
 from cdc.schema import Column, DataType, Kind
-from cdc.types.kinds import RANGES
+from cdc.types.kinds import BLOBS, RANGES, TEXTS
 from connectors.mysql.server.column_type import ColumnType, parse_column_type
 from connectors.mysql.table import MySqlColumn, data_type, spelled
 
@@ -106,6 +107,17 @@ class ServerType:
         return data_type(column, tinyint1_as_boolean=True)
 
 
+def has_labels_alike(found: ServerType) -> bool:
+    """Whether labels of an ENUM or SET differ in case or accents only: to most collations they are one."""
+    labels = parse_column_type(found.text).labels
+    return len({_folded(label) for label in labels}) < len(labels)
+
+
+def _folded(label: str) -> str:
+    apart = unicodedata.normalize("NFKD", label.casefold())
+    return "".join(letter for letter in apart if not unicodedata.combining(letter))
+
+
 def server_type(wanted: DataType, *, key_parts: int = 0, flavor: Flavor = "mysql") -> ServerType:
     """The type that keeps every value; as one of `key_parts` parts of a key one that can be indexed.
 
@@ -132,7 +144,8 @@ def server_type(wanted: DataType, *, key_parts: int = 0, flavor: Flavor = "mysql
         kind = Kind.VARBINARY
     if kind is Kind.VARBINARY and (length is None or length > _LONGEST_VARBINARY):
         return ServerType("longblob")
-    return ServerType(f"{_SIZED[kind]}({length})" if length else _SIZED[kind])
+    sized = bool(length) or (length == 0 and kind in (*TEXTS, *BLOBS))
+    return ServerType(f"{_SIZED[kind]}({length})" if sized else _SIZED[kind])
 
 
 def is_key_type(actual: ServerType, wanted: DataType) -> bool:
@@ -225,7 +238,9 @@ def _holds_text(actual: ServerType, found: DataType, wanted: DataType) -> bool:
             needed = 4 * (wanted.length or 0) if wanted.kind is Kind.CHAR or wanted.kind is Kind.VARCHAR else 0
             return room >= needed
         return (
-            found.kind in (Kind.VARCHAR, Kind.VARBINARY) and bool(wanted.length) and _length(found) >= _length(wanted)
+            found.kind in (Kind.VARCHAR, Kind.VARBINARY)
+            and wanted.length is not None
+            and _length(found) >= wanted.length
         )
     return False
 

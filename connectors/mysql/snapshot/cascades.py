@@ -63,7 +63,7 @@ def parents_of(links: Sequence[Link], captured: Collection[TableId]) -> dict[Tab
     found: dict[TableId, Parent] = {}
     for link in links:
         parent = found.setdefault(link.parent, Parent())
-        reached = _reached(link.child, below) & set(captured)
+        reached = _tables_below(link.child, below) & set(captured)
         if link.on_delete:
             parent.deletes |= reached
         if link.on_update:
@@ -72,7 +72,7 @@ def parents_of(links: Sequence[Link], captured: Collection[TableId]) -> dict[Tab
     return found
 
 
-def _reached(table: TableId, below: Mapping[TableId, set[TableId]]) -> set[TableId]:
+def _tables_below(table: TableId, below: Mapping[TableId, set[TableId]]) -> set[TableId]:
     found, left = set[TableId](), [table]
     while left:
         table = left.pop()
@@ -128,7 +128,7 @@ def place_of(part: LogRange) -> str:
     return str(sequence_of(part.start.file, part.start.position, part.files_ahead))
 
 
-def watched(blocks: Iterator[ChangeBlock], store: Store, place: str) -> Iterator[ChangeBlock]:
+def watch_parents(blocks: Iterator[ChangeBlock], store: Store, place: str) -> Iterator[ChangeBlock]:
     """The blocks of a part of the log; asks for tables whose rows they change unlogged, once for each part. Executor.
 
     `place` is where the part begins (`place_of`). Requests are on disk before the part's rows are prepared; a repeat
@@ -210,7 +210,7 @@ class DueRequests:
         }
         return frozenset(others | due)
 
-    def begun(self, names: Collection[str]) -> None:
+    def note_begun(self, names: Collection[str]) -> None:
         """Copies have begun that these requests asked for."""
         now = self._clock()
         self._begun |= {name.removeprefix(_PREFIX)[:16]: now for name in names if name.startswith(_PREFIX)}
@@ -220,15 +220,15 @@ class Cascading:
     """Knows what the tasks look for. Stream reader process."""
 
     def __init__(
-        self, options: SnapshotOptions, store: Store, streams: Streams, wanted: Callable[[TableId], bool]
+        self, options: SnapshotOptions, store: Store, streams: Streams, captures: Callable[[TableId], bool]
     ) -> None:
-        self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
+        self._options, self._store, self._streams, self._captures = options, store, streams, captures
         self._looked_at: tuple[str, int] | None = None
         self._now: Parents = {}
         self._until: LogPosition | None = None
 
     def refresh(self, start: MySqlOffset, end: MySqlOffset) -> None:
-        """Before a batch: ask the server anew, when the schema history has other entries than at the last time.
+        """Before a batch: ask the server again, when the schema history has other entries than at the last time.
 
         A server that is away is waited for, as rows of the batch may be those that are looked for: only a run that is
         to stop does without. Raises SourceError, StateError.
@@ -242,7 +242,7 @@ class Cascading:
             return
         retry = self._streams.retry
         try:
-            self._now, until = retry.call(self._ask, "asking for foreign keys")
+            self._now, until = retry.call(self._read_parents, "asking for foreign keys")
         except SourceUnavailable:
             if retry.stopping():
                 return
@@ -250,10 +250,10 @@ class Cascading:
         write_targets(self._store, united(read_targets(self._store), self._now))
         self._looked_at, self._until = (end.server, end.schemas), until
 
-    def _ask(self) -> tuple[Parents, LogPosition]:
+    def _read_parents(self) -> tuple[Parents, LogPosition]:
         """The present targets, and the end of the server's log. Raises SourceUnavailable at once."""
         with self._streams.session(patient=False) as session:
-            tables = [table for table in table_ids(session) if self._wanted(table)]
+            tables = [table for table in table_ids(session) if self._captures(table)]
             found = parents_of(unlogged_links(session, server_info(session), tables), tables)
             file, position, _ = end_of_log(session)
         return found, LogPosition(file, position)

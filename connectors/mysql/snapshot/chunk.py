@@ -81,7 +81,7 @@ class Chunk:
             "collations": list(self.collations),
         }
 
-    def again(self, number: int, table: TableId) -> Chunk:
+    def replacement(self, number: int, table: TableId) -> Chunk:
         """The chunk that takes its place, under its table's present name."""
         return replace(self, number=number, table=table, note={}, replaces=self.number)
 

@@ -50,7 +50,7 @@ class DriverSide:
         self._counted: set[int] = set()
         self._lock = threading.Lock()
 
-    def decided(self, reports: Sequence[dict[str, Any]]) -> None:
+    def store_reports(self, reports: Sequence[dict[str, Any]]) -> None:
         """Keep what tasks reported. Repeatable."""
         with self._lock:
             found = [Watermark(**report["chunk"]) for report in reports if "chunk" in report]

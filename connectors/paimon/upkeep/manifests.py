@@ -70,7 +70,7 @@ def expire_snapshots(table: LakeTable, batches_of: str, *, now: float | None = N
     """
     manager = table.library.snapshot_manager()
     newest = manager.get_latest_snapshot()
-    if newest is None or _held(table):
+    if newest is None or _is_pinned(table):
         return 0
     first = _earliest(manager, newest.id)
     end = _end(table, manager, first, newest.id, batches_of, time.time() if now is None else now)
@@ -80,7 +80,7 @@ def expire_snapshots(table: LakeTable, batches_of: str, *, now: float | None = N
     return end - first
 
 
-def _held(table: LakeTable) -> bool:
+def _is_pinned(table: LakeTable) -> bool:
     files, root = table.library.file_io, table.library.table_path
     for folder in ("tag", "branch", "consumer"):
         place = f"{root}/{folder}"
@@ -93,14 +93,14 @@ def _held(table: LakeTable) -> bool:
 def _earliest(manager: Any, newest: int) -> int:
     """The first of the snapshots that are there without a gap; the hint that expiry leaves is looked at first."""
 
-    def there(number: int) -> bool:
+    def exists(number: int) -> bool:
         return number > 0 and bool(manager.file_io.exists(manager.get_snapshot_path(number)))
 
     hint = _hint(manager)
-    if hint <= newest and there(hint) and not there(hint - 1):
+    if hint <= newest and exists(hint) and not exists(hint - 1):
         return hint
     first = newest
-    while newest - first < _LOOKED_AT and there(first - 1):
+    while newest - first < _LOOKED_AT and exists(first - 1):
         first -= 1
     return first
 

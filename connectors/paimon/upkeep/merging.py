@@ -26,7 +26,9 @@ SEQUENCE, KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
 _ROWS = 1 << 20
 
 
-def merged(table: LakeTable, entry: Any, files: Sequence[Any], prefix: str, *, level: int, last: bool) -> list[Any]:
+def merge_files(
+    table: LakeTable, entry: Any, files: Sequence[Any], prefix: str, *, level: int, last: bool
+) -> list[Any]:
     """Metadata of new files that hold the newest image of each key of these files.
 
     Args:
@@ -73,7 +75,7 @@ def _read(table: LakeTable, entry: Any, file: Any) -> pa.Table:
     there = pa.Table.from_batches([plain(batch) for batch in there.to_batches()] or [plain(_empty(there))])
     old = {field.id: field.name for field in table.library.schema_manager.get_schema(file.schema_id).fields}
     arrays, fields = [], []
-    for name, source, kind in _wanted(table, old):
+    for name, source, kind in _columns_to_read(table, old):
         values = pa.nulls(there.num_rows, kind) if source is None else there.column(source)
         chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
         arrays.append(pa.chunked_array([converted(chunk, kind) for chunk in chunks], kind))
@@ -81,7 +83,7 @@ def _read(table: LakeTable, entry: Any, file: Any) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _wanted(table: LakeTable, old: dict[int, str]) -> Iterator[tuple[str, str | None, pa.DataType]]:
+def _columns_to_read(table: LakeTable, old: dict[int, str]) -> Iterator[tuple[str, str | None, pa.DataType]]:
     """Name, name in the file, and type of each column; a column that the file has not is None."""
     types = {column.name: arrow_type(column.type) for column in table.columns}
     ids = {field.name: field.id for field in table.library.fields}

@@ -64,7 +64,7 @@ def create(catalog: Catalog, path: str, content: bytes) -> bool:
     """Make a file with this content, whole; False when there is one of its name."""
     parts = urlsplit(path)
     if parts.scheme in ("s3", "s3a"):
-        return _put(catalog, parts.netloc, parts.path.lstrip("/"), content)
+        return _put_if_absent(catalog, parts.netloc, parts.path.lstrip("/"), content)
     place = path.removeprefix("file://")
     part = f"{place}.{uuid4().hex}.tmp"
     try:
@@ -81,7 +81,7 @@ def create(catalog: Catalog, path: str, content: bytes) -> bool:
     return True
 
 
-def _put(catalog: Catalog, bucket: str, key: str, content: bytes) -> bool:
+def _put_if_absent(catalog: Catalog, bucket: str, key: str, content: bytes) -> bool:
     from obstore import put
     from obstore.exceptions import AlreadyExistsError, PreconditionError
     from obstore.store import S3Store

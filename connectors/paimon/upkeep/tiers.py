@@ -28,7 +28,7 @@ class FileMerge:
     last: bool
 
 
-def chosen(files: Sequence[Any], least: int, *, whole: bool = False) -> FileMerge | None:
+def choose_files(files: Sequence[Any], least: int, *, whole: bool = False) -> FileMerge | None:
     """The files of a bucket to merge (`DataFileMeta` of the library); None for nothing.
 
     Args:

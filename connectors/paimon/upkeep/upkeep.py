@@ -10,9 +10,9 @@ from cdc.schema import TableId
 from connectors.paimon.library import Catalog
 from connectors.paimon.tables import CatalogTables, LakeTable, live_files
 from connectors.paimon.upkeep.manifests import MOST_MANIFESTS, expire_snapshots, merge_manifests
-from connectors.paimon.upkeep.merging import merged
+from connectors.paimon.upkeep.merging import merge_files
 from connectors.paimon.upkeep.publishing import COMPACT, NO_IDENTIFIER, committer
-from connectors.paimon.upkeep.tiers import LEVELS, FileMerge, chosen, small_files
+from connectors.paimon.upkeep.tiers import LEVELS, FileMerge, choose_files, small_files
 from connectors.shared.lake.turns import UpkeepTurns
 
 
@@ -39,21 +39,21 @@ class Upkeep:
     def compact(self, table: TableId) -> str:
         """Merge all that can be merged, and say what was done. Raises SinkError."""
         return (
-            self._done(self.tables.get(table), least=1, whole=True, manifests=2)
+            self._maintain(self.tables.get(table), least=1, whole=True, manifests=2)
             or "0 files merged, 0 snapshots expired"
         )
 
     def _look_after(self, name: TableId) -> str:
         table = self.tables.find(name)
-        return "" if table is None else self._done(table, least=self.files, whole=False, manifests=MOST_MANIFESTS)
+        return "" if table is None else self._maintain(table, least=self.files, whole=False, manifests=MOST_MANIFESTS)
 
-    def _done(self, table: LakeTable, *, least: int, whole: bool, manifests: int) -> str:
+    def _maintain(self, table: LakeTable, *, least: int, whole: bool, manifests: int) -> str:
         catalog = self.tables.catalog
         with catalog.guard(str(table.id)):
             number = compact_buckets(catalog, table, self.user, self.pipeline, least=least, whole=whole)
             fewer = (
                 merge_manifests(catalog, table, f"{self.user}-compact", least=manifests)
-                if number or _any(table)
+                if number or _has_snapshot(table)
                 else False
             )
             gone = expire_snapshots(table, self.user)
@@ -62,7 +62,7 @@ class Upkeep:
         return f"{number} files merged, {'manifests merged, ' if fewer else ''}{gone} snapshots expired"
 
 
-def _any(table: LakeTable) -> bool:
+def _has_snapshot(table: LakeTable) -> bool:
     return table.library.snapshot_manager().get_latest_snapshot() is not None
 
 
@@ -87,7 +87,7 @@ def compact_buckets(catalog: Catalog, table: LakeTable, user: str, pipeline: str
 
 def _merge(table: LakeTable, files: Sequence[Any], least: int, *, whole: bool) -> FileMerge | None:
     if table.keys:
-        return chosen(files, least, whole=whole)
+        return choose_files(files, least, whole=whole)
     target = table.library.options.target_file_size(False)
     found = small_files(files, max(2, least), target)
     return FileMerge(found, LEVELS, last=True) if found else None
@@ -97,5 +97,5 @@ def _changes(table: LakeTable, entries: Sequence[Any], merge: FileMerge, prefix:
     """Manifest entries: the merged files go, those that were written come."""
     old = {file.file_name for file in merge.files}
     gone = [replace(entry, kind=1) for entry in entries if entry.file.file_name in old]
-    made = merged(table, gone[0], merge.files, prefix, level=merge.level, last=merge.last)
+    made = merge_files(table, gone[0], merge.files, prefix, level=merge.level, last=merge.last)
     return [*gone, *(replace(gone[0], kind=0, file=file) for file in made)]

@@ -77,11 +77,11 @@ def _string_checks(plan: ColumnPlan, field: FieldLimits) -> tuple[ValueCheck, ..
     limits = [limit for limit in (length, field_bytes // 2 if field_bytes and in_hex else field_bytes) if limit]
     if limits:
         limit = min(limits)
-        shorten = None if target.kind is TargetKind.JSON else lambda array, bad: _cut(array, bad, limit)
+        shorten = None if target.kind is TargetKind.JSON else lambda array, bad: _truncate_values(array, bad, limit)
         found.append(ValueCheck(Reason.TOO_LONG, lambda array: too_long(array, limit), shorten))
     if field_bytes and not in_hex:
         half = field_bytes // 2
-        shorten = None if target.kind is TargetKind.JSON else lambda array, bad: _cut(array, bad, half)
+        shorten = None if target.kind is TargetKind.JSON else lambda array, bad: _truncate_values(array, bad, half)
         found.append(ValueCheck(Reason.TOO_LONG, lambda array: _too_long_in_hex(array, half, field), shorten))
     return tuple(found)
 
@@ -113,7 +113,7 @@ def _too_long_in_hex(array: pa.Array, limit: int, field: FieldLimits) -> np.ndar
     return long if long is not None and field.sent_as_hex(array) else None
 
 
-def _cut(array: pa.Array, bad: np.ndarray, limit: int) -> pa.Array:
+def _truncate_values(array: pa.Array, bad: np.ndarray, limit: int) -> pa.Array:
     """Cut values to `limit` bytes, text at the last border of a character before that."""
     is_text = pa.types.is_string(array.type)
     values: list[Any] = _bytes(array) if is_text else array.to_pylist()

@@ -31,10 +31,10 @@ def converter(plan: ColumnPlan) -> Callable[[Any], str]:
     if target.kind is TargetKind.JSON:
         return lambda value: _json(value, source)
     if target.kind is TargetKind.BOOLEAN:
-        return lambda value: _whole(_number(value, source), 0, 1)
+        return lambda value: _integer_text(_number(value, source), 0, 1)
     if target.kind in WHOLE:
         bits = WHOLE[target.kind]
-        return lambda value: _whole(_number(value, source), -(1 << bits), (1 << bits) - 1)
+        return lambda value: _integer_text(_number(value, source), -(1 << bits), (1 << bits) - 1)
     if target.kind is TargetKind.DECIMAL:
         return lambda value: _decimal(_number(value, source), target)
     if target.kind in APPROXIMATE:
@@ -125,7 +125,7 @@ def _number(value: Any, source: DataType) -> Decimal:
     return number
 
 
-def _whole(number: Decimal, low: int, high: int) -> str:
+def _integer_text(number: Decimal, low: int, high: int) -> str:
     if number.adjusted() > 60:
         raise RejectedValue(Reason.OUT_OF_RANGE)
     whole = int(number)

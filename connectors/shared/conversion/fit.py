@@ -179,7 +179,7 @@ class _Findings:
         for check in column.checks:
             rejected = check.rejected(array)
             if rejected is not None:
-                array = self._apply(column, check, array, self._counted(column, rejected))
+                array = self._apply(column, check, array, self._relevant_rejections(column, rejected))
         return self._fitter.without_deleted(column, array, self._live)
 
     def key_sizes(self, keys: tuple[_Column, ...], arrays: list[pa.Array]) -> None:
@@ -207,7 +207,7 @@ class _Findings:
             )
         return tuple(made)
 
-    def _counted(self, column: _Column, rejected: np.ndarray) -> np.ndarray:
+    def _relevant_rejections(self, column: _Column, rejected: np.ndarray) -> np.ndarray:
         """Rejected values that matter: not in a deleted row's value columns, and one for each value."""
         if self._live is not None and not column.in_deletes:
             rejected = rejected & self._live

@@ -15,7 +15,7 @@ from connectors.shared.ddl.options import parse_option
 from connectors.shared.ddl.statements import (
     AddColumnClause,
     AddPrimaryKeyClause,
-    AlterTable,
+    AlterTableStatement,
     ChangeColumnClause,
     Clause,
     ConvertClause,
@@ -37,7 +37,7 @@ _PARTITION_VERBS = (
 )  # fmt: skip
 
 
-def parse_alter_table(cursor: Cursor, *, ignore: bool = False) -> AlterTable:
+def parse_alter_table(cursor: Cursor, *, ignore: bool = False) -> AlterTableStatement:
     """Everything after `ALTER [ONLINE] [IGNORE] TABLE`. With IGNORE rows go whose unique key another one has too."""
     if_exists = cursor.take("IF", "EXISTS")
     table = cursor.table()
@@ -48,7 +48,7 @@ def parse_alter_table(cursor: Cursor, *, ignore: bool = False) -> AlterTable:
         clauses += _clause(cursor, periods)
         # Table options need no comma between them, nor does what is said about partitions at the end.
         cursor.take_symbol(",")
-    return AlterTable(table, tuple(clauses), if_exists)
+    return AlterTableStatement(table, tuple(clauses), if_exists)
 
 
 def _clause(cursor: Cursor, periods: dict[str, tuple[str, ...]]) -> list[Clause]:
@@ -71,7 +71,7 @@ def _clause(cursor: Cursor, periods: dict[str, tuple[str, ...]]) -> list[Clause]
         return _rename(cursor)
     if cursor.take("CONVERT"):
         return _convert(cursor)
-    return _other(cursor)
+    return _other_clause(cursor)
 
 
 def _add(cursor: Cursor, periods: dict[str, tuple[str, ...]]) -> list[Clause]:
@@ -229,7 +229,7 @@ def _rows_moved(cursor: Cursor) -> list[Clause]:
     return found
 
 
-def _other(cursor: Cursor) -> list[Clause]:
+def _other_clause(cursor: Cursor) -> list[Clause]:
     """Table options, and clauses that change neither columns nor key nor name."""
     if cursor.take("ORDER", "BY"):
         cursor.skip_statement()

@@ -13,9 +13,10 @@ from typing import Any
 from connectors.shared.ddl.cursor import Cursor
 from connectors.shared.ddl.statements import ColumnDefinition, Default, DefaultKind
 from connectors.shared.ddl.tokens import TokenKind
-from connectors.shared.ddl.types import parse_charset, parse_type
+from connectors.shared.ddl.types import STORED_TEXT, parse_charset, parse_type
 
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
+_MOMENTS = ("DATE", "TIME", "TIMESTAMP")
 _COLUMN_END = ("FIRST", "AFTER", "PARTITION", "REMOVE")
 _Fields = dict[str, Any]
 """Fields of `ColumnDefinition` that an attribute gives."""
@@ -40,7 +41,7 @@ def parse_default(cursor: Cursor) -> Default:
     if cursor.take("NULL"):
         return Default(DefaultKind.NULL)
     if cursor.at_any(*_NOW):
-        return _now(cursor)
+        return _default_now(cursor)
     if cursor.at_symbol("("):
         return _bracketed(cursor)
     return _literal(cursor) or _expression(cursor)
@@ -73,9 +74,9 @@ def _default(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     return {"default": parse_default(cursor)}
 
 
-def _on(cursor: Cursor, _: ColumnDefinition) -> _Fields:
+def _on_update(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.expect("UPDATE")
-    _now(cursor)
+    _default_now(cursor)
     return {"updated_now": True}
 
 
@@ -175,7 +176,7 @@ def _without(cursor: Cursor, _: ColumnDefinition) -> _Fields:
 
 
 _HANDLERS: dict[str, Callable[[Cursor, ColumnDefinition], _Fields]] = {
-    "NOT": _not, "DEFAULT": _default, "ON": _on, "SERIAL": _serial, "PRIMARY": _primary, "UNIQUE": _unique,
+    "NOT": _not, "DEFAULT": _default, "ON": _on_update, "SERIAL": _serial, "PRIMARY": _primary, "UNIQUE": _unique,
     "COMMENT": _comment, "COLLATE": _collate, "GENERATED": _generated, "AS": _as, "REFERENCES": _references,
     "CONSTRAINT": _constraint, "CHECK": _check, "COLUMN_FORMAT": _one_value, "STORAGE": _one_value,
     "ENGINE_ATTRIBUTE": _one_value, "SECONDARY_ENGINE_ATTRIBUTE": _one_value, "SRID": _one_value,
@@ -188,7 +189,7 @@ _WORDS: dict[str, _Fields] = {
 """Attributes of one word; the last ones say nothing about rows."""
 
 
-def _now(cursor: Cursor) -> Default:
+def _default_now(cursor: Cursor) -> Default:
     if not cursor.take_any(*_NOW):
         raise cursor.unexpected("CURRENT_TIMESTAMP")
     if cursor.at_symbol("("):
@@ -222,7 +223,7 @@ def _literal(cursor: Cursor) -> Default | None:
         place += 1
     first = cursor.peek(place)
     # A date literal (DATE'2024-01-01') and an introduced string (_latin1'x') have a word before the string.
-    if first.word in ("DATE", "TIME", "TIMESTAMP") or (first.word.startswith("_") and not sign):
+    if first.word in _MOMENTS or (first.word.startswith("_") and not sign):
         place += 1
     literal = cursor.peek(place)
     kind = _LITERALS.get(literal.kind)
@@ -235,6 +236,8 @@ def _literal(cursor: Cursor) -> Default | None:
         cursor.next()
     if kind is DefaultKind.STRING:
         text = cursor.string()
+        if first.word in _MOMENTS and not STORED_TEXT[first.word.lower()].fullmatch(text):
+            return Default(DefaultKind.EXPRESSION)  # servers spell it otherwise, which a text column shows
         if introducer and not (introducer in _SAME_TEXT or (introducer in _SAME_ASCII and text.isascii())):
             return Default(DefaultKind.EXPRESSION)  # its bytes are other letters in that character set
         return Default(kind, text)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from connectors.shared.ddl.columns import parse_column
 from connectors.shared.ddl.cursor import Cursor
 from connectors.shared.ddl.options import parse_option
-from connectors.shared.ddl.statements import ColumnDefinition, CreateTable, TableOptions
+from connectors.shared.ddl.statements import ColumnDefinition, CreateTableStatement, TableOptions
 
 _QUERY = ("IGNORE", "REPLACE", "AS", "SELECT", "WITH", "TABLE", "VALUES")
 
@@ -34,10 +34,10 @@ class Elements:
         return None if period is None else (*self.primary_key, *reversed(period))
 
 
-def parse_create_table(cursor: Cursor, *, or_replace: bool) -> CreateTable:
+def parse_create_table(cursor: Cursor, *, or_replace: bool) -> CreateTableStatement:
     """Everything after `CREATE [OR REPLACE] TABLE`."""
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    statement = CreateTable(cursor.table(), if_not_exists=if_not_exists, or_replace=or_replace)
+    statement = CreateTableStatement(cursor.table(), if_not_exists=if_not_exists, or_replace=or_replace)
     if cursor.take("LIKE"):
         return replace(statement, like=cursor.table())
     if cursor.at_symbol("(") and cursor.peek(1).word not in ("SELECT", "WITH", "VALUES", "TABLE"):
@@ -54,7 +54,7 @@ def parse_create_table(cursor: Cursor, *, or_replace: bool) -> CreateTable:
             primary_key=primary_key(cursor, elements),
             not_null=elements.not_null,
         )
-    return _rest(cursor, statement)
+    return _after_columns(cursor, statement)
 
 
 def parse_elements(cursor: Cursor) -> Elements:
@@ -120,7 +120,7 @@ def _element(cursor: Cursor, elements: Elements) -> None:
         elements.primary_key = (column.name,)
 
 
-def _rest(cursor: Cursor, statement: CreateTable) -> CreateTable:
+def _after_columns(cursor: Cursor, statement: CreateTableStatement) -> CreateTableStatement:
     """Options, partitions and a query after the columns."""
     options = TableOptions()
     while not cursor.at_end():

@@ -17,6 +17,8 @@ _STRICT = 1 << 21 | 1 << 22
 _FLAGS_TELL = 100804
 """MariaDB's version since which sessions may set `explicit_defaults_for_timestamp`."""
 
+_LOGS_CASCADES = 90600
+
 
 @dataclass(frozen=True, slots=True)
 class DdlDialect:
@@ -33,6 +35,8 @@ class DdlDialect:
         brackets: MariaDB's sql_mode=MSSQL, where `[x]` is a name.
         explicit_timestamps: `explicit_defaults_for_timestamp`; off makes TIMESTAMP columns NOT NULL unless they say
             NULL.
+        logs_cascades: what foreign keys do to rows is in the log: MySQL since 9.6, unless `innodb_native_foreign_keys`
+            is on.
         strict: STRICT_TRANS_TABLES or STRICT_ALL_TABLES: values that do not fit are refused, not changed.
     """
 
@@ -45,6 +49,7 @@ class DdlDialect:
     maxdb: bool = False
     brackets: bool = False
     explicit_timestamps: bool = True
+    logs_cascades: bool = False
     strict: bool = False
 
     @classmethod
@@ -55,7 +60,12 @@ class DdlDialect:
         numbers = [int(number) for number in re.findall(r"\d+", text)[:3]]
         major, minor, patch = (*numbers, 0, 0, 0)[:3]
         version = major * 10000 + minor * 100 + patch
-        return cls(mariadb=mariadb, version=version, explicit_timestamps=version >= (101000 if mariadb else 80002))
+        return cls(
+            mariadb=mariadb,
+            version=version,
+            explicit_timestamps=version >= (101000 if mariadb else 80002),
+            logs_cascades=not mariadb and version >= _LOGS_CASCADES,
+        )
 
     @property
     def flags_tell(self) -> bool:

@@ -14,19 +14,19 @@ from connectors.shared.ddl.cursor import Cursor
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.options import parse_option
 from connectors.shared.ddl.statements import (
-    AlterDatabase,
-    AlterTable,
-    CreateDatabase,
-    CreateSequence,
-    DropDatabase,
+    AlterDatabaseStatement,
+    AlterTableStatement,
+    CreateDatabaseStatement,
+    CreateSequenceStatement,
+    DropDatabaseStatement,
     DropPrimaryKeyClause,
-    DropTable,
+    DropTableStatement,
     Irrelevant,
-    RenameTable,
+    RenameTableStatement,
     Statement,
     StatementDml,
     TableOptions,
-    Truncate,
+    TruncateStatement,
     Unparsed,
 )
 from connectors.shared.ddl.tokens import Unreadable
@@ -66,7 +66,7 @@ def parse(
     """
     cursor = Cursor(sql, dialect or DdlDialect(), database)
     if failed and cursor.take("CREATE", "OR", "REPLACE", "TABLE"):
-        return (DropTable(_named(sql, database, cursor.dialect)),)
+        return (DropTableStatement(_table_in_unparsed(sql, database, cursor.dialect)),)
     statements: list[Statement] = []
     try:
         while True:
@@ -78,7 +78,7 @@ def parse(
             if not cursor.at_end():
                 raise cursor.unexpected("the end of the statement")
     except Unreadable as error:
-        return (Unparsed(str(error), _named(sql, database, cursor.dialect)),)
+        return (Unparsed(str(error), _table_in_unparsed(sql, database, cursor.dialect)),)
 
 
 def _one(cursor: Cursor) -> Statement:
@@ -95,7 +95,7 @@ def _one(cursor: Cursor) -> Statement:
         return _rename(cursor)
     if cursor.take("TRUNCATE"):
         cursor.take("TABLE")
-        statement = Truncate(cursor.table())
+        statement = TruncateStatement(cursor.table())
         cursor.take_wait()
         return statement
     if word in _DML:
@@ -121,12 +121,12 @@ def _create(cursor: Cursor) -> Statement:
         return parse_create_table(cursor, or_replace=or_replace)
     if cursor.take("SEQUENCE"):
         cursor.take("IF", "NOT", "EXISTS")
-        sequence = CreateSequence(cursor.table())
+        sequence = CreateSequenceStatement(cursor.table())
         cursor.skip_statement()
         return sequence
     if cursor.take_any("DATABASE", "SCHEMA"):
         if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-        return CreateDatabase(cursor.name(), _database_charset(cursor), if_not_exists, or_replace)
+        return CreateDatabaseStatement(cursor.name(), _database_charset(cursor), if_not_exists, or_replace)
     return _object(cursor, "create")
 
 
@@ -138,7 +138,7 @@ def _alter(cursor: Cursor) -> Statement:
     if cursor.take_any("DATABASE", "SCHEMA"):
         unnamed = cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "COMMENT", "ENCRYPTION", "READ")
         name = cursor.database if unnamed else cursor.name()
-        return AlterDatabase(name, _database_charset(cursor))
+        return AlterDatabaseStatement(name, _database_charset(cursor))
     if cursor.at("SEQUENCE"):
         return _irrelevant(cursor, "alter sequence")
     return _object(cursor, "alter")
@@ -154,10 +154,10 @@ def _drop(cursor: Cursor) -> Statement:
             tables.append(cursor.table())
         cursor.take_wait()
         cursor.take_any("RESTRICT", "CASCADE")
-        return DropTable(tuple(tables))
+        return DropTableStatement(tuple(tables))
     if cursor.take_any("DATABASE", "SCHEMA"):
         cursor.take("IF", "EXISTS")
-        return DropDatabase(cursor.name())
+        return DropDatabaseStatement(cursor.name())
     if cursor.take("INDEX"):
         cursor.take("IF", "EXISTS")
         name = cursor.name()
@@ -165,7 +165,7 @@ def _drop(cursor: Cursor) -> Statement:
         table = cursor.table()
         cursor.skip_statement()
         primary = name.upper() == "PRIMARY"
-        return AlterTable(table, (DropPrimaryKeyClause(),)) if primary else Irrelevant("drop index")
+        return AlterTableStatement(table, (DropPrimaryKeyClause(),)) if primary else Irrelevant("drop index")
     return _object(cursor, "drop")
 
 
@@ -190,7 +190,7 @@ def _rename(cursor: Cursor) -> Statement:
         cursor.expect("TO")
         pairs.append((old, cursor.table()))
         if not cursor.take_symbol(","):
-            return RenameTable(tuple(pairs))
+            return RenameTableStatement(tuple(pairs))
 
 
 def _database_charset(cursor: Cursor) -> str | None:
@@ -230,7 +230,7 @@ def _dml(cursor: Cursor) -> Statement:
     return StatementDml(kind.lower(), tables)
 
 
-def _named(sql: str, database: str, dialect: DdlDialect) -> tuple[TableId, ...]:
+def _table_in_unparsed(sql: str, database: str, dialect: DdlDialect) -> tuple[TableId, ...]:
     """The table that an unreadable ALTER or CREATE TABLE is about."""
     cursor = Cursor(sql, dialect, database)
     try:

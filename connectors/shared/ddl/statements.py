@@ -92,7 +92,7 @@ class TableOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable:
+class CreateTableStatement:
     """CREATE TABLE. `like` names the table to copy; `select` says that a query adds columns that are not written."""
 
     table: TableId
@@ -240,7 +240,7 @@ Clause = (
 
 
 @dataclass(frozen=True, slots=True)
-class AlterTable:
+class AlterTableStatement:
     """ALTER TABLE: the clauses that matter, in order; indexes, constraints, storage are stepped over knowingly."""
 
     table: TableId
@@ -249,35 +249,35 @@ class AlterTable:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameTable:
+class RenameTableStatement:
     """RENAME TABLE: pairs of (old, new), carried out left to right."""
 
     pairs: tuple[tuple[TableId, TableId], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DropTable:
+class DropTableStatement:
     """DROP TABLE of one or several; also DROP SEQUENCE and DROP VIEW, as far as names go."""
 
     tables: tuple[TableId, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Truncate:
+class TruncateStatement:
     """TRUNCATE [TABLE]."""
 
     table: TableId
 
 
 @dataclass(frozen=True, slots=True)
-class CreateSequence:
+class CreateSequenceStatement:
     """CREATE SEQUENCE (MariaDB): its rows are in the log like a table's and are nobody's data."""
 
     table: TableId
 
 
 @dataclass(frozen=True, slots=True)
-class CreateDatabase:
+class CreateDatabaseStatement:
     """CREATE DATABASE; `charset` None means the server's own. `or_replace` drops what was there."""
 
     database: str
@@ -287,7 +287,7 @@ class CreateDatabase:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterDatabase:
+class AlterDatabaseStatement:
     """ALTER DATABASE; `charset` None when it stays."""
 
     database: str
@@ -295,7 +295,7 @@ class AlterDatabase:
 
 
 @dataclass(frozen=True, slots=True)
-class DropDatabase:
+class DropDatabaseStatement:
     """DROP DATABASE, with all its tables."""
 
     database: str
@@ -325,15 +325,15 @@ class Unparsed:
 
 
 Statement = (
-    CreateTable
-    | AlterTable
-    | RenameTable
-    | DropTable
-    | Truncate
-    | CreateSequence
-    | CreateDatabase
-    | AlterDatabase
-    | DropDatabase
+    CreateTableStatement
+    | AlterTableStatement
+    | RenameTableStatement
+    | DropTableStatement
+    | TruncateStatement
+    | CreateSequenceStatement
+    | CreateDatabaseStatement
+    | AlterDatabaseStatement
+    | DropDatabaseStatement
     | StatementDml
     | Irrelevant
     | Unparsed
@@ -343,7 +343,7 @@ Statement = (
 def renamed(statement: Statement) -> Iterator[tuple[TableId, TableId]]:
     """Old and new names of the tables that a statement renames."""
     match statement:
-        case AlterTable(table=table, clauses=clauses):
+        case AlterTableStatement(table=table, clauses=clauses):
             yield from ((table, clause.table) for clause in clauses if isinstance(clause, RenameToClause))
-        case RenameTable(pairs=pairs):
+        case RenameTableStatement(pairs=pairs):
             yield from pairs

@@ -5,6 +5,8 @@ Source of the grammar: the `type` and `field_type` rules of sql/sql_yacc.yy in b
 
 from __future__ import annotations
 
+import re
+
 from connectors.shared.ddl.charsets import charset_name
 from connectors.shared.ddl.cursor import Cursor
 from connectors.shared.ddl.statements import TypeSpec
@@ -17,6 +19,13 @@ _INTEGERS = {
 }  # fmt: skip
 _DECIMALS = {"DECIMAL", "DEC", "NUMERIC", "FIXED"}
 _FLOATS = {"FLOAT": "float", "FLOAT4": "float", "DOUBLE": "double", "FLOAT8": "double", "REAL": "double"}
+_DATE = r"\d{4}-\d\d-\d\d"
+_CLOCK = r"\d\d:\d\d:\d\d(\.\d{1,6})?"
+_MOMENT = re.compile(f"{_DATE} {_CLOCK}")
+STORED_TEXT = {
+    "date": re.compile(_DATE), "datetime": _MOMENT, "timestamp": _MOMENT, "time": re.compile(rf"-?[1-9]?{_CLOCK}"),
+}  # fmt: skip
+"""How servers spell values of these types."""
 _TEMPORAL = {"TIME": "time", "DATETIME": "datetime", "TIMESTAMP": "timestamp", "DATE": "date", "YEAR": "year"}
 _CHARS = {
     "CHAR": "char", "CHARACTER": "char", "VARCHAR": "varchar", "VARCHARACTER": "varchar", "NCHAR": "char",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,6 +14,10 @@ from cdc.schema import TableId, TableSchema
 from cdc.types.text import spans
 
 _DAY = 86_400_000_000
+_SAMPLE = 1_000
+"""Rows of a file that are looked at for values that repeat."""
+_REPEAT = 990
+"""With fewer distinct values among them, the column has some 50,000 at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[LakeColumn
             arrays.append(converted(values, wanted))
         except pa.ArrowException as error:
             reason = f"a value does not fit into {column.name} {column.type}: {error}"
-            hint = "`cdc resync` makes the table anew with the source's types"
+            hint = "`cdc resync` recreates the table with the source's types"
             raise SinkError(reason, where=str(table), hint=hint) from error
         if not column.nullable and arrays[-1].null_count:
             reason = f"a value of the key column {column.name} is NULL (zero dates become NULL), and a key cannot be"
@@ -87,6 +92,18 @@ def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 def has_nan(values: pa.Array | pa.ChunkedArray) -> bool:
     """Whether a column of floating point numbers has one that is none."""
     return bool(pc.any(pc.is_nan(values)).as_py())
+
+
+def repeating_columns(rows: pa.Table) -> bool | list[str]:
+    """The columns of a Parquet file whose values repeat, True for all.
+
+    Of the others, such as a key, a dictionary costs time and space; nested columns are taken for such.
+    """
+    if rows.num_rows < _SAMPLE:
+        return True
+    flat = [column.name for column in rows.schema if not pa.types.is_nested(column.type)]
+    some = rows.select(flat).take(np.linspace(0, rows.num_rows - 1, _SAMPLE, dtype=np.int64))
+    return [name for name in flat if pc.count_distinct(some[name]).as_py() < _REPEAT]
 
 
 def _span_text(values: pa.Array) -> pa.Array:

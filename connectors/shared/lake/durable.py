@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 
-def synced(path: str) -> None:
+def sync_to_disk(path: str) -> None:
     """Bring a file of a local folder, and its name, to the disk; an object store has it already."""
     path = path.removeprefix("file://")
     if "://" in path:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
-from cdc.errors import SinkError
+from cdc.errors import ChangeRefused, SinkError
 from cdc.schema import TableId
 
 T = TypeVar("T")
+_STORE_IS_AWAY = (
+    "aws error network_connection", "aws error slow_down", "aws error service_unavailable", "aws error throttling",
+    "aws error internal_failure", "aws error request_timeout", "http status 5", "http status 429",
+    "timeout was reached",
+)  # fmt: skip
+"""Parts of messages of Arrow's S3 client about what may pass, in lower case."""
+_NO_ACCESS = (
+    "access_denied", "accessdenied", "access denied", "permissiondenied", "permission denied", "expired_token",
+    "expiredtoken", "invalid_access_key", "invalidaccesskey", "forbidden", "unauthorized",
+)  # fmt: skip
 
 
 def is_away(error: BaseException | None, names: Collection[str], words: Collection[str]) -> bool:
@@ -20,10 +31,30 @@ def is_away(error: BaseException | None, names: Collection[str], words: Collecti
         text = str(error).lower()
         if type(error).__name__ in names or isinstance(error, ConnectionError | TimeoutError):
             return True
-        if any(word in text for word in words):
+        if any(word in text for word in (*words, *_STORE_IS_AWAY)):
             return True
         error = error.__cause__
     return False
+
+
+def is_refusal(error: SinkError) -> bool:
+    """Whether a schema change was refused for what it is, and not for want of access or of a store that answers.
+
+    Some behaviors leave a change out that is refused.
+    """
+    text = str(error).lower()
+    return not (error.retryable or isinstance(error.__cause__, OSError) or any(word in text for word in _NO_ACCESS))
+
+
+@contextmanager
+def refused_changes() -> Iterator[None]:
+    """A schema change in the block that the lake refuses is raised as ChangeRefused, other errors as they are."""
+    try:
+        yield
+    except SinkError as error:
+        if isinstance(error, ChangeRefused) or not is_refusal(error):
+            raise
+        raise ChangeRefused(error.message, where=error.where, hint=error.hint) from error
 
 
 def is_gone(error: BaseException | None) -> bool:
@@ -56,6 +87,6 @@ def _beginning(error: BaseException) -> str:
 def existing(table: TableId, found: T | None) -> T:
     """The table as it was found. Raises SinkError for none."""
     if found is None:
-        hint = "it was dropped or renamed in the lake; `cdc resync` makes it anew"
+        hint = "it was dropped or renamed in the lake; `cdc resync` recreates it"
         raise SinkError("the table does not exist", where=str(table), hint=hint)
     return found

@@ -84,7 +84,7 @@ class LakeSinkOptions(SinkOptions):
         rest = {key: text for key, text in data.items() if key not in secret}
         return {**rest, "secrets": {key.removeprefix(CATALOG): str(text) for key, text in secret.items()}}
 
-    def given(self, prefix: str) -> dict[str, str]:
+    def properties_under(self, prefix: str) -> dict[str, str]:
         """The properties that the file gives under a prefix, by their names behind it; no secret ones."""
         return {key.removeprefix(prefix): str(text) for key, text in self.passed.items() if key.startswith(prefix)}
 

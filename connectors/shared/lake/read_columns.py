@@ -19,20 +19,20 @@ class ReadColumns:
         there = {column.name.casefold(): column for column in columns}
         missing = [name for name in schema.names if name.casefold() not in there]
         if missing:
-            hint = "was it changed by somebody else? `cdc resync` makes the table anew"
+            hint = "was it changed by somebody else? `cdc resync` recreates the table"
             raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
         found = [there[name.casefold()] for name in schema.names]
         self.names = [column.name for column in found]
         fields = zip(schema.names, found, strict=True)
         self.arrow = pa.schema([pa.field(name, column.arrow or pa.string()) for name, column in fields])
 
-    def chosen(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def select_columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns out of rows as the table has them."""
         pairs = zip(self.names, self.arrow, strict=True)
         arrays = [rows.column(name).cast(field.type) for name, field in pairs]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
-    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The source's rows in the columns' own types."""
         pairs = zip(rows.columns, self.arrow, strict=True)
         return pa.RecordBatch.from_arrays([converted(values, field.type) for values, field in pairs], schema=self.arrow)

@@ -12,14 +12,14 @@ from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
 from connectors.shared.lake.columns import LakeColumn, check_columns
-from connectors.shared.last_image.last_image import KeylessChanges, LastImages, every_insert, images, joined
-from connectors.shared.sending.sender import Loader, SendLimits, send
+from connectors.shared.last_image.last_image import KeylessChanges, LastImages, concat_blocks, every_insert, images
+from connectors.shared.sending.sender import BlockLoader, SendLimits, send
 
 T = TypeVar("T")
 
 
 def prepare(
-    task: TaskAttempt, blocks: Iterator[ChangeBlock], loader: Loader, *, flush_bytes: int, threads: int
+    task: TaskAttempt, blocks: Iterator[ChangeBlock], loader: BlockLoader, *, flush_bytes: int, threads: int
 ) -> list[Prepared]:
     """Write all blocks; one handle for each table. Executor. Raises SinkError.
 
@@ -39,13 +39,13 @@ def check_source(first: ChangeBlock, columns: Sequence[LakeColumn], key: Sequenc
     """Raise SinkError when rows of this block cannot go into a table with these columns and this key."""
     check_columns(first.table, first.schema, columns)
     if key and not first.schema.primary_key:
-        hint = "`cdc resync` makes the table anew"
+        hint = "`cdc resync` recreates the table"
         raise SinkError("the table has a key, its source has none", where=str(first.table), hint=hint)
 
 
 def last_images(blocks: Sequence[ChangeBlock], key: Sequence[str], keyless: KeylessChanges) -> LastImages:
     """The last image of each key of a flush; for a table without a key all rows. Raises SinkError."""
-    block = joined(blocks)
+    block = concat_blocks(blocks)
     if not key:
         return every_insert(block, keyless)
     names = {name.casefold(): name for name in block.schema.names}
@@ -64,17 +64,17 @@ def by_table(prepared: Sequence[Prepared], threads: int, commit: Callable[[Table
 def check_identity(table: TableId, identity: str | None, handles: Sequence[Prepared]) -> None:
     """Raise SinkError when the table under this name, None for no table, is not the one that rows were prepared for."""
     if identity is None or any(handle.handle["id"] != identity for handle in handles):
-        reason = "the table that the rows were prepared for is not there any more: it was dropped or made anew"
-        raise SinkError(reason, where=str(table), hint="`cdc resync` makes the table anew")
+        reason = "the table that the rows were prepared for is not there any more: it was dropped or recreated"
+        raise SinkError(reason, where=str(table), hint="`cdc resync` recreates the table")
 
 
 def another_past(table: TableId, found: int, batch: int) -> SinkError:
     """The error for a table that has a batch which the state directory has not come to, or has with other rows.
 
-    A directory that was put back to an older copy counts its batches anew, over other rows. Taken for batches that are
+    A directory that was put back to an older copy counts its batches again, over other rows. Taken for batches that are
     in, they would be missing without a word.
     """
     reason = f"batch {found} of this pipeline is in the table, and the state directory is at batch {batch}"
     why = "it is an older copy, or another run goes on beside this one"
-    hint = "stop the other run and put the newest state directory back; or start anew with another --state-dir"
+    hint = "stop the other run and put the newest state directory back; or start over with another --state-dir"
     return SinkError(f"{reason}: {why}", where=str(table), hint=hint)

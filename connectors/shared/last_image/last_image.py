@@ -57,7 +57,7 @@ class LastImages:
     position_text: Callable[[int], str] = str
 
 
-def joined(blocks: Sequence[ChangeBlock]) -> ChangeBlock:
+def concat_blocks(blocks: Sequence[ChangeBlock]) -> ChangeBlock:
     """Several blocks of one table and schema, at least one, as one; in the order given."""
     first = blocks[0]
     if len(blocks) == 1:
@@ -95,8 +95,8 @@ def images(block: ChangeBlock, keys: Sequence[str], *, deletes: bool = True) -> 
         groups, total = _groups(block.rows, keys)
         if not deletes:
             counts = _dropped(kinds, groups)
-        keep = _last(groups, total, None if deletes else ~gone)
-    return _taken(block, keep, gone, number, counts)
+        keep = _last_rows(groups, total, None if deletes else ~gone)
+    return _build_images(block, keep, gone, number, counts)
 
 
 def every_insert(block: ChangeBlock, changes: KeylessChanges) -> LastImages:
@@ -118,10 +118,10 @@ def every_insert(block: ChangeBlock, changes: KeylessChanges) -> LastImages:
             hint="give the table a primary key, or set sink.keyless-changes: skip to leave such changes out, counted",
         )
     counts = {KEYLESS_SKIPPED: len(others)} if len(others) else {}
-    return _taken(block, np.flatnonzero(kinds == RowKind.INSERT), np.zeros(len(kinds), bool), number, counts)
+    return _build_images(block, np.flatnonzero(kinds == RowKind.INSERT), np.zeros(len(kinds), bool), number, counts)
 
 
-def _taken(
+def _build_images(
     block: ChangeBlock, keep: np.ndarray, gone: np.ndarray, number: np.ndarray, counts: Mapping[str, int]
 ) -> LastImages:
     sequence = block.sequence.to_numpy(zero_copy_only=False)
@@ -150,7 +150,7 @@ def last_rows(rows: pa.RecordBatch, keys: Sequence[str]) -> np.ndarray:
         return np.zeros(0, np.int64)
     names = {name.lower(): name for name in rows.schema.names}
     groups, total = _groups(rows, [names[key.lower()] for key in keys])
-    return _last(groups, total, None)
+    return _last_rows(groups, total, None)
 
 
 def _groups(rows: pa.RecordBatch, keys: Sequence[str]) -> tuple[np.ndarray, int]:
@@ -166,7 +166,7 @@ def _groups(rows: pa.RecordBatch, keys: Sequence[str]) -> tuple[np.ndarray, int]
     return numbers, number_keys(columns, size, table, numbers, first)
 
 
-def _last(groups: np.ndarray, total: int, allowed: np.ndarray | None) -> np.ndarray:
+def _last_rows(groups: np.ndarray, total: int, allowed: np.ndarray | None) -> np.ndarray:
     """int64: the last allowed row of each group, in row order."""
     if allowed is None and total == len(groups):
         return np.arange(total)

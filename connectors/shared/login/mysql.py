@@ -68,7 +68,7 @@ def log_in(rules: LoginRules, host: str, port: int, **arguments: Any) -> Connect
     """
     ends = time.monotonic() + rules.within_s
     connection = _Connection(rules, host=host, port=port, defer_connect=True, **arguments)
-    connected = _connected(host, port, rules)
+    connected = _connect(host, port, rules)
     with _Deadline(connected, ends) as deadline:
         try:
             connection.connect(connected)
@@ -88,7 +88,7 @@ def log_in(rules: LoginRules, host: str, port: int, **arguments: Any) -> Connect
     return connection
 
 
-def unverified() -> ssl.SSLContext:
+def unverified_context() -> ssl.SSLContext:
     """TLS with whoever answers."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -105,7 +105,7 @@ def _within(rules: LoginRules) -> str:
     return f" within {rules.within_s:g} s"
 
 
-def _connected(host: str, port: int, rules: LoginRules) -> socket.socket:
+def _connect(host: str, port: int, rules: LoginRules) -> socket.socket:
     try:
         connected = socket.create_connection((host, port), rules.within_s)
     except TimeoutError:
@@ -139,7 +139,7 @@ class _Connection(_Base):
 
     def _create_ssl_ctx(self, sslp: Any) -> Any:
         """Where TLS is only preferred nothing is verified, and to load the system's authorities takes 20 ms."""
-        return super()._create_ssl_ctx(sslp) if sslp else unverified()  # type: ignore[misc]
+        return super()._create_ssl_ctx(sslp) if sslp else unverified_context()  # type: ignore[misc]
 
     @property
     def server_public_key(self) -> bytes:

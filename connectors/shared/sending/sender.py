@@ -82,7 +82,7 @@ class OpenLoad(Protocol):
         """
 
 
-class Loader(Protocol):
+class BlockLoader(Protocol):
     """The connector's part of `send`: begins loads. Thread safe."""
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> OpenLoad:
@@ -95,7 +95,7 @@ class Loader(Protocol):
 def send(
     task: TaskAttempt,
     blocks: Iterator[ChangeBlock],
-    loader: Loader,
+    loader: BlockLoader,
     limits: SendLimits | None = None,
     *,
     clock: Callable[[], float] = time.monotonic,
@@ -115,10 +115,10 @@ def send(
 
 
 _FINISH = None
-"""In a lane's queue: finish the load that is open."""
+"""In a writer's queue: finish the load that is open."""
 
 
-class _Lane:
+class _TableWriter:
     """One table of one task. The queue belongs to the sender's lock, all else to the thread that works on it."""
 
     def __init__(self, table: TableId, columns: Sequence[str]) -> None:
@@ -140,9 +140,9 @@ class _Lane:
 class _Sender:
     """Gathers on the caller's thread, sends on its own. Left by `close`, whatever happened."""
 
-    def __init__(self, task: TaskAttempt, loader: Loader, limits: SendLimits, clock: Callable[[], float]) -> None:
+    def __init__(self, task: TaskAttempt, loader: BlockLoader, limits: SendLimits, clock: Callable[[], float]) -> None:
         self._task, self._loader, self._limits, self._clock = task, loader, limits, clock
-        self._lanes: dict[TableId, _Lane] = {}
+        self._writers: dict[TableId, _TableWriter] = {}
         self._gathered_bytes = self._queued_bytes = self._turns = 0
         self._changed = threading.Condition()
         self._error: BaseException | None = None
@@ -154,13 +154,13 @@ class _Sender:
         """Take one block; waits while too much is under way."""
         if not len(block):
             return
-        lane = self._lane(block)
+        writer = self._writer_of(block)
         size = int(block.rows.nbytes)
-        lane.gathered.append(block)
-        lane.gathered_bytes += size
+        writer.gathered.append(block)
+        writer.gathered_bytes += size
         self._gathered_bytes += size
-        if lane.gathered_bytes >= self._limits.flush_bytes:
-            self._submit(lane)
+        if writer.gathered_bytes >= self._limits.flush_bytes:
+            self._submit(writer)
         elif self._gathered_bytes >= self._limits.waiting_bytes // 2:
             self._submit_largest()
         with self._changed:
@@ -170,12 +170,12 @@ class _Sender:
 
     def finish(self) -> list[Prepared]:
         """Send what is left, finish all loads, and give their handles."""
-        for lane in self._lanes.values():
-            self._submit(lane, last=True)
+        for writer in self._writers.values():
+            self._submit(writer, last=True)
         with self._changed:
-            self._changed.wait_for(lambda: self._error or not any(lane.working for lane in self._lanes.values()))
+            self._changed.wait_for(lambda: self._error or not any(writer.working for writer in self._writers.values()))
             self._raise_error()
-        return [prepared for lane in self._lanes.values() for prepared in lane.prepared]
+        return [prepared for writer in self._writers.values() for prepared in writer.prepared]
 
     def close(self) -> None:
         """End all threads; loads that are open still are cancelled."""
@@ -189,8 +189,8 @@ class _Sender:
         self._cancel_open()
 
     def _cancel_open(self) -> None:
-        for lane in self._lanes.values():
-            load = lane.load
+        for writer in self._writers.values():
+            load = writer.load
             if load is not None:
                 load.cancel()
 
@@ -198,46 +198,46 @@ class _Sender:
         if self._error is not None:
             raise self._error
 
-    def _lane(self, block: ChangeBlock) -> _Lane:
-        lane = self._lanes.get(block.table)
-        if lane is None:
-            lane = self._lanes[block.table] = _Lane(block.table, block.schema.names)
-        elif lane.columns != block.schema.names:
+    def _writer_of(self, block: ChangeBlock) -> _TableWriter:
+        writer = self._writers.get(block.table)
+        if writer is None:
+            writer = self._writers[block.table] = _TableWriter(block.table, block.schema.names)
+        elif writer.columns != block.schema.names:
             hint = "a schema change has to end the batch before it"
             raise SinkError("rows of two schemas in one batch", where=str(block.table), hint=hint)
-        return lane
+        return writer
 
     def _submit_largest(self) -> None:
         """Send the tables that hold most, until half of what was gathered is under way: few large flushes."""
-        for lane in sorted(self._lanes.values(), key=lambda lane: -lane.gathered_bytes):
+        for writer in sorted(self._writers.values(), key=lambda writer: -writer.gathered_bytes):
             if self._gathered_bytes <= self._limits.waiting_bytes // 4:
                 return
-            self._submit(lane)
+            self._submit(writer)
 
-    def _submit(self, lane: _Lane, *, last: bool = False) -> None:
-        """Queue what the lane has gathered; with `last`, the end of its load too."""
-        if not last and not lane.has_load:
+    def _submit(self, writer: _TableWriter, *, last: bool = False) -> None:
+        """Queue what the writer has gathered; with `last`, the end of its load too."""
+        if not last and not writer.has_load:
             self._make_room()
         with self._changed:
-            if lane.gathered:
-                lane.queue.append((lane.gathered, lane.gathered_bytes))
-                self._queued_bytes += lane.gathered_bytes
-                self._gathered_bytes -= lane.gathered_bytes
-                lane.gathered, lane.gathered_bytes = [], 0
-                lane.has_load, lane.written_at = True, self._clock()
-                lane.turn = self._turns = self._turns + 1
+            if writer.gathered:
+                writer.queue.append((writer.gathered, writer.gathered_bytes))
+                self._queued_bytes += writer.gathered_bytes
+                self._gathered_bytes -= writer.gathered_bytes
+                writer.gathered, writer.gathered_bytes = [], 0
+                writer.has_load, writer.written_at = True, self._clock()
+                writer.turn = self._turns = self._turns + 1
                 self._watch()
             if last:
-                self._queue_finish(lane)
-            self._start(lane)
+                self._queue_finish(writer)
+            self._start(writer)
 
     def _make_room(self) -> None:
         """Let go of the load that got nothing for longest, by the order of what was queued: how far its thread is does
         not count."""
         with self._changed:
-            open_ = [lane for lane in self._lanes.values() if lane.has_load]
+            open_ = [writer for writer in self._writers.values() if writer.has_load]
             if len(open_) >= self._limits.open_loads:
-                oldest = min(open_, key=lambda lane: lane.turn)
+                oldest = min(open_, key=lambda writer: writer.turn)
                 self._queue_finish(oldest)
                 self._start(oldest)
 
@@ -257,76 +257,76 @@ class _Sender:
     def _finish_idle(self) -> None:
         """Finish the loads that were not written to for too long. Under the lock."""
         now = self._clock()
-        for lane in list(self._lanes.values()):  # the caller's thread adds some without the lock
-            if lane.has_load and not lane.working and now - lane.written_at >= self._limits.idle_s:
-                self._queue_finish(lane)
-                self._start(lane)
+        for writer in list(self._writers.values()):  # the caller's thread adds some without the lock
+            if writer.has_load and not writer.working and now - writer.written_at >= self._limits.idle_s:
+                self._queue_finish(writer)
+                self._start(writer)
 
-    def _queue_finish(self, lane: _Lane) -> None:
-        lane.queue.append(_FINISH)
-        lane.has_load = False
+    def _queue_finish(self, writer: _TableWriter) -> None:
+        writer.queue.append(_FINISH)
+        writer.has_load = False
 
-    def _start(self, lane: _Lane) -> None:
-        if lane.queue and not lane.working:
-            lane.working = True
-            self._pool.submit(self._work, lane).add_done_callback(partial(self._ended, lane))
+    def _start(self, writer: _TableWriter) -> None:
+        if writer.queue and not writer.working:
+            writer.working = True
+            self._pool.submit(self._work, writer).add_done_callback(partial(self._note_failure, writer))
 
     # on the sender's threads
 
-    def _work(self, lane: _Lane) -> None:
-        """All that a lane has queued, in order: so a task of many small tables has few loads open at a time."""
-        while (step := self._next(lane)) is not self._DONE:
-            self._carry_out(lane, step)
+    def _work(self, writer: _TableWriter) -> None:
+        """All that a writer has queued, in order: so a task of many small tables has few loads open at a time."""
+        while (step := self._next_step(writer)) is not self._DONE:
+            self._carry_out(writer, step)
 
-    def _ended(self, lane: _Lane, work: Future[None]) -> None:
+    def _note_failure(self, writer: _TableWriter, work: Future[None]) -> None:
         error = None if work.cancelled() else work.exception()
         if error is not None:
             with self._changed:
                 self._error = self._error or error
-                lane.working = False
+                writer.working = False
                 self._changed.notify_all()
 
     _DONE: Any = object()
 
-    def _next(self, lane: _Lane) -> Any:
+    def _next_step(self, writer: _TableWriter) -> Any:
         with self._changed:
-            if self._stopped or self._error is not None or not lane.queue:
-                lane.working = False
+            if self._stopped or self._error is not None or not writer.queue:
+                writer.working = False
                 self._changed.notify_all()
                 return self._DONE
-            return lane.queue.popleft()
+            return writer.queue.popleft()
 
-    def _carry_out(self, lane: _Lane, step: tuple[list[ChangeBlock], int] | None) -> None:
+    def _carry_out(self, writer: _TableWriter, step: tuple[list[ChangeBlock], int] | None) -> None:
         if step is _FINISH:
-            self._finish_load(lane)
+            self._finish_load(writer)
             return
         blocks, size = step
-        written = None if lane.load is None else lane.load.write(blocks)
+        written = None if writer.load is None else writer.load.write(blocks)
         if written is None:
-            self._finish_load(lane)
-            lane.load = self._loader.begin(self._task, blocks[0], lane.parts)
-            written = lane.load.write(blocks)
+            self._finish_load(writer)
+            writer.load = self._loader.begin(self._task, blocks[0], writer.parts)
+            written = writer.load.write(blocks)
         if written is None:
-            raise SinkError("a new load refuses its first flush", where=str(lane.table))
-        lane.load_bytes += written.encoded_bytes
-        lane.totals.update(inserts=written.inserts, updates=written.updates, deletes=written.deletes)
-        lane.counts.update(written.counts)
-        if lane.load_bytes >= self._limits.load_bytes:
-            self._finish_load(lane)
+            raise SinkError("a new load refuses its first flush", where=str(writer.table))
+        writer.load_bytes += written.encoded_bytes
+        writer.totals.update(inserts=written.inserts, updates=written.updates, deletes=written.deletes)
+        writer.counts.update(written.counts)
+        if writer.load_bytes >= self._limits.load_bytes:
+            self._finish_load(writer)
         with self._changed:
-            lane.written_at = self._clock()
+            writer.written_at = self._clock()
             self._queued_bytes -= size
             self._changed.notify_all()
 
-    def _finish_load(self, lane: _Lane) -> None:
+    def _finish_load(self, writer: _TableWriter) -> None:
         """The load's handle; none when the load was finished before, at the size limit."""
-        if lane.load is None:
+        if writer.load is None:
             return
-        handle = lane.load.finish()
-        inserts, updates, deletes = (lane.totals[name] for name in ("inserts", "updates", "deletes"))
-        lane.prepared.append(
-            Prepared(lane.table, self._task.partition, handle, inserts, updates, deletes, dict(lane.counts))
+        handle = writer.load.finish()
+        inserts, updates, deletes = (writer.totals[name] for name in ("inserts", "updates", "deletes"))
+        writer.prepared.append(
+            Prepared(writer.table, self._task.partition, handle, inserts, updates, deletes, dict(writer.counts))
         )
-        lane.load, lane.load_bytes = None, 0
-        lane.parts += 1
-        lane.totals, lane.counts = Counter(), Counter()
+        writer.load, writer.load_bytes = None, 0
+        writer.parts += 1
+        writer.totals, writer.counts = Counter(), Counter()

@@ -1,6 +1,6 @@
 """Which of several equal servers is asked first: the one that answered last, so that one that is gone costs one wait.
 
-Remembered per process, as a sink is built anew in every task. Thread safe.
+Remembered per process, as a sink is built again in every task. Thread safe.
 """
 
 from __future__ import annotations
@@ -23,6 +23,6 @@ def in_order(servers: tuple[S, ...]) -> tuple[S, ...]:
     return servers[at:] + servers[:at]
 
 
-def answered(servers: tuple[S, ...], server: S) -> None:
+def note_answered(servers: tuple[S, ...], server: S) -> None:
     """This one of them is there."""
     _ANSWERED[servers] = server

@@ -135,7 +135,7 @@ class SqlClient:
             except SinkUnavailable as error:
                 last = error
                 continue
-            preference.answered(frontends, frontend)
+            preference.note_answered(frontends, frontend)
             return connection, frontend.host_header
         raise last or SinkUnavailable("no front end is named", hint="name one")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import LoadsLost, SinkError
-from cdc.faults import reached
+from cdc.faults import crash_point
 from cdc.schema import TableId
 from cdc.sink import Prepared
 
@@ -62,7 +62,7 @@ def commit_all(commit: Commit, batch: int, prepared: Sequence[Prepared], threads
             except SinkError as error:
                 return _Outcome(table, error)
             last = item.partition
-            reached("mid-commit", batch)
+            crash_point("mid-commit", batch)
         return _Outcome(table)
 
     if len(tables) == 1:

@@ -15,7 +15,7 @@ from cdc.schema import TableSchema
 from connectors.shared.conversion.fit import Fitter
 from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.conversion.target import TargetTable
-from connectors.shared.last_image.last_image import KeylessChanges, LastImages, every_insert, images, joined
+from connectors.shared.last_image.last_image import KeylessChanges, LastImages, concat_blocks, every_insert, images
 from connectors.shared.sending.sender import FlushResult
 from connectors.shared.streamload.dialect import StreamLoadDialect
 from connectors.shared.streamload.encode import DelimitedEncoder
@@ -69,7 +69,7 @@ class FlushEncoder:
 
         Raises SinkError for a value that does not fit, or a change that a table without a key cannot express.
         """
-        found = self._images(joined(blocks))
+        found = self._images(concat_blocks(blocks))
         fitted = self._fitter.check(found)
         encoder = self._encoder.for_rows(fitted.rows)
         if encoder is not self._encoder:

@@ -79,7 +79,7 @@ class HttpClient:
         heads = {**(headers or {}), "Content-Length": str(len(body))}
 
         def exchange(connection: HttpConnection, target: str) -> Answer:
-            connection.send_head(method, target, self._authorized(heads))
+            connection.send_head(method, target, self._with_authorization(heads))
             if body:
                 connection.send(body)
             return connection.answer()
@@ -89,7 +89,7 @@ class HttpClient:
             try:
                 connection, answer = self._follow(frontend, path, exchange, CommitUnknown)
                 connection.close()
-                preference.answered(self.servers.frontends, frontend)
+                preference.note_answered(self.servers.frontends, frontend)
                 return answer
             except SinkUnavailable as error:
                 last = error
@@ -110,7 +110,7 @@ class HttpClient:
         heads = {**headers, "Transfer-Encoding": "chunked", "Expect": "100-continue"}
 
         def exchange(connection: HttpConnection, target: str) -> Answer | None:
-            connection.send_head("PUT", target, self._authorized(heads))
+            connection.send_head("PUT", target, self._with_authorization(heads))
             return connection.may_continue()
 
         last: CdcError | None = None
@@ -118,7 +118,7 @@ class HttpClient:
             try:
                 taken = self._follow(address, path, exchange, SinkUnavailable)
                 if address in self.servers.frontends:
-                    preference.answered(self.servers.frontends, address)
+                    preference.note_answered(self.servers.frontends, address)
                 return Upload(*taken, packer(packing))
             except SinkUnavailable as error:
                 last = error
@@ -128,7 +128,7 @@ class HttpClient:
         """The text at a URL that a server gave for people to look at, without our credentials; empty on any error."""
         try:
             address, path = _target(Answer(307, {"location": url}, b"", ""), self.servers.frontends[0])
-            connection = self._connected(address, False)
+            connection = self._connect(address, False)
             try:
                 connection.send_head("GET", path, {})
                 return connection.answer().text
@@ -137,7 +137,7 @@ class HttpClient:
         except (OSError, SinkError):
             return ""
 
-    def _authorized(self, headers: Headers) -> dict[str, str]:
+    def _with_authorization(self, headers: Headers) -> dict[str, str]:
         return {"Authorization": self.servers.account.authorization, **headers}
 
     def _takers(self) -> tuple[Address, ...]:
@@ -160,7 +160,7 @@ class HttpClient:
         """Exchange with a server and those it redirects to; the connection stays open. `broken`: no whole answer."""
         secure = address.secure
         for _ in range(_MOST_REDIRECTS + 1):
-            connection = self._connected(address, secure)
+            connection = self._connect(address, secure)
             try:
                 answer = exchange(connection, path)
             except OSError as error:
@@ -175,7 +175,7 @@ class HttpClient:
             address, path = _target(answer, address)
         raise SinkError("redirects without an end", where=str(address), hint="check the addresses of the front ends")
 
-    def _connected(self, address: Address, secure: bool) -> HttpConnection:
+    def _connect(self, address: Address, secure: bool) -> HttpConnection:
         where, tls = str(address), self.servers.tls
         if secure and not address.secure and not tls.plain_backends:
             hint = "give the back ends TLS, or allow it with sink.tls.plain-backends: true"

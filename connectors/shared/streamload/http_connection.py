@@ -98,14 +98,14 @@ class HttpConnection:
     def may_continue(self) -> Answer | None:
         """Wait for `100 Continue`: None when it came, else the answer that came instead of it."""
         status, headers = self._head(self._limits.continue_s)
-        return None if status == http.client.CONTINUE else self._rest(status, headers)
+        return None if status == http.client.CONTINUE else self._read_answer(status, headers)
 
     def answer(self) -> Answer:
         """Wait for the answer to the request. Raises OSError when the connection ends before it is whole."""
         while True:
             status, headers = self._head(self._limits.answer_s)
             if status >= 200:
-                return self._rest(status, headers)
+                return self._read_answer(status, headers)
 
     def close(self) -> None:
         """Close at once, whatever was under way: the server sees a request that is not whole."""
@@ -139,7 +139,7 @@ class HttpConnection:
         except http.client.HTTPException as error:
             raise ConnectionResetError(f"the answer's headers cannot be read: {error}") from error
 
-    def _rest(self, status: int, headers: Message) -> Answer:
+    def _read_answer(self, status: int, headers: Message) -> Answer:
         known = {name.lower(): value for name, value in headers.items()}
         return Answer(status, known, self._body(status, known), str(self._address))
 

@@ -239,3 +239,10 @@ class LoadSinkOptions(SinkOptions):
     @abstractmethod
     def time_limits(self) -> TimeLimits:
         """How long to wait for what."""
+
+
+def wanted_replicas(properties: Mapping[str, str], default: int) -> int:
+    """The replicas that new tables with these properties have: `replication_num`, or the sum over all tags."""
+    given = {name.strip().lower(): text for name, text in properties.items()}
+    numbers = re.findall(r"\d+(?=\s*(?:,|$))", given.get("replication_num", given.get("replication_allocation", "")))
+    return sum(map(int, numbers)) or default

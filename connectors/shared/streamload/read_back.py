@@ -47,7 +47,7 @@ class LoadedRows:
         self._encoder = DelimitedEncoder(schema, target, dialect)
         self.arrow = pa.schema([pa.field(column.name, _arrow(column)) for column in self._columns])
 
-    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The table's values after a load of these rows."""
         count = rows.num_rows
         images = LastImages(
@@ -163,10 +163,10 @@ def _conditions(keys: pa.RecordBatch) -> Iterator[str]:
         if len(names) == 1:
             yield f" WHERE {names[0]} IN ({', '.join(columns[0])})"
             continue
-        yield f" WHERE {' OR '.join(f'({_same(names, row)})' for row in zip(*columns, strict=True))}"
+        yield f" WHERE {' OR '.join(f'({_equals_sql(names, row)})' for row in zip(*columns, strict=True))}"
 
 
-def _same(names: Sequence[str], values: Sequence[str]) -> str:
+def _equals_sql(names: Sequence[str], values: Sequence[str]) -> str:
     return " AND ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
 
 

@@ -22,7 +22,7 @@ from connectors.shared.streamload.commits import Commit, commit_all
 from connectors.shared.streamload.label_record import LabelRecord, Recorded
 from connectors.shared.streamload.labels import LabelSpace
 from connectors.shared.streamload.loads import Loads
-from connectors.shared.streamload.options import LoadSinkOptions
+from connectors.shared.streamload.options import TABLE_PROPERTIES, LoadSinkOptions, wanted_replicas
 
 log = logging.getLogger(__name__)
 
@@ -36,16 +36,19 @@ class LoadSink(TableSink[T], Generic[T]):
     Attributes:
         server: the server's name, for messages.
         grants: what the user needs for schema changes, for the hint.
+        replicas: that a new table has where nothing says how many; 0 where the server's own settings say it.
     """
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
     keyless: ClassVar[KeylessRows] = KeylessRows.INSERTS
     server: ClassVar[str]
     grants: ClassVar[str]
+    replicas: ClassVar[int] = 0
 
     def __init__(self, options: LoadSinkOptions, context: Context) -> None:
         super().__init__(context)
         self._pipeline: str = context.pipeline
+        self._wanted = wanted_replicas(options.table_properties(), self.replicas)
         self._threads = max(_THREADS, options.threads)
         self._retry = settings.retry_policy(options, context)
         self._job_policy = settings.job_policy(options, context)
@@ -74,7 +77,13 @@ class LoadSink(TableSink[T], Generic[T]):
                 return
             alive = sum(str(one.get("Alive")).lower() == "true" for one in backends)
             text = f"{alive} of {len(backends)} alive"
-            yield ok("back ends", text) if alive == len(backends) else warning("back ends", text, "see SHOW BACKENDS")
+            if alive < self._wanted:
+                hint = f"set {TABLE_PROPERTIES}replication_num: {alive}, or start more" if alive else "start one"
+                yield warning("back ends", f"{text}; a new table wants {self._wanted}, and is refused", hint)
+            elif alive < len(backends):
+                yield warning("back ends", text, "see SHOW BACKENDS")
+            else:
+                yield ok("back ends", text)
 
     def warm(self) -> None:
         """Load the encoder's kernels; on a machine's first run this compiles them."""
@@ -91,7 +100,7 @@ class LoadSink(TableSink[T], Generic[T]):
         """Remove what this pipeline prepared for this batch or a later one and never decided. Driver."""
         left = self._record.from_batch(batch)
         with ThreadPoolExecutor(self._threads, thread_name_prefix="cdc-abort") as pool:
-            for recorded in pool.map(self._freed, left):
+            for recorded in pool.map(self._free_label, left):
                 log.info("the label %s of an earlier run is free", recorded.label)
         self._record.forget_since(batch)
 
@@ -110,7 +119,7 @@ class LoadSink(TableSink[T], Generic[T]):
     def _loads(self, table: TableId, schema: TableSchema) -> Loads:
         """How rows of this schema get into a table. Raises SinkError."""
 
-    def _freed(self, recorded: Recorded) -> Recorded:
+    def _free_label(self, recorded: Recorded) -> Recorded:
         self._free(recorded.table, recorded.label)
         return recorded
 

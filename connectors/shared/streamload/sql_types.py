@@ -39,7 +39,7 @@ class SqlType:
         return self.name in ("CHAR", "VARCHAR", "STRING")
 
     @property
-    def room(self) -> float:
+    def max_bytes(self) -> float:
         """Bytes of text that fit; infinite without a length."""
         return float("inf") if self.length is None else self.length
 

@@ -32,14 +32,14 @@ class TableDialect(Dialect[SqlType]):
 
     def stays(self, actual: SqlType, new: DataType, old: DataType | None, *, key: bool) -> bool:
         """Where it holds the new values, and is not one that was made for the old type."""
-        sql = self.wanted(new, key=key)
+        sql = self.column_type(new, key=key)
         if not self.holds(actual, new, key=key):
             return False
         if actual.is_text and sql.is_text:
-            return actual.room >= sql.room
+            return actual.max_bytes >= sql.max_bytes
         if actual.name == sql.name or (actual.name in WHOLE and sql.name in WHOLE):
             return True
-        return old is not None and actual != self.wanted(old, key=key)
+        return old is not None and actual != self.column_type(old, key=key)
 
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[SqlType]:
         """Columns in an order that the server takes."""

@@ -54,16 +54,16 @@ class TableLoad(ABC, Generic[BodyT]):
         if encoded is None:
             return None
         if encoded.rows:
-            body = self._body or self._retry.call(lambda: self._opened(encoded), f"a load into {self._table}")
+            body = self._body or self._retry.call(lambda: self._open_body(encoded), f"a load into {self._table}")
             if not body.write(encoded.text):
-                self._refused(body)
+                self._raise_refusal(body)
             self._rows += encoded.rows
         self._dead_letters.write(encoded.dead_letters)
         return encoded.written
 
     def finish(self) -> Any:
         """End the load and check it; returns the handle."""
-        handle = self._nothing() if self._body is None else self._ended(self._body)
+        handle = self._nothing() if self._body is None else self._finish_body(self._body)
         self._dead_letters.close()
         return handle
 
@@ -79,7 +79,7 @@ class TableLoad(ABC, Generic[BodyT]):
         self._dead_letters.discard()
         self._give_up()
 
-    def _opened(self, encoded: EncodedFlush) -> BodyT:
+    def _open_body(self, encoded: EncodedFlush) -> BodyT:
         body = self._open(encoded)
         with self._lock:
             self._body, cancelled = body, self._cancelled
@@ -98,11 +98,11 @@ class TableLoad(ABC, Generic[BodyT]):
         """Begin the load whose first flush this is. Tried again after errors that are retryable."""
 
     @abstractmethod
-    def _refused(self, body: BodyT) -> NoReturn:
+    def _raise_refusal(self, body: BodyT) -> NoReturn:
         """The server answered before the body was whole: raises what that means."""
 
     @abstractmethod
-    def _ended(self, body: BodyT) -> Any:
+    def _finish_body(self, body: BodyT) -> Any:
         """End the body, check what was loaded, give the handle. Raises SinkError."""
 
     @abstractmethod

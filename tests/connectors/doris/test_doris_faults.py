@@ -17,11 +17,12 @@ from cdc.state.store import LocalStore
 from cdc.testing.delivery_conformance import KEYED, KEYLESS, LOG, ORDERS, by_id, keyed, keyless, prepare, row
 from connectors.doris.sink import DorisSink
 from connectors.shared.streamload import settings
-from connectors.shared.streamload.options import LoadSinkOptions
+from connectors.shared.streamload.options import LoadSinkOptions, wanted_replicas
 
 pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
 LOST = {"action": "cut"}
+PROPERTY = "table.create.properties.replication_num"
 ONE_ROW = {ORDERS: keyed("+I", row(1, "a")), LOG: keyless("+I", row(1, "a"))}
 TABLES = pytest.mark.parametrize("table", [ORDERS, LOG], ids=["unique", "duplicate"])
 
@@ -297,3 +298,13 @@ def test_text_that_needs_another_spelling_goes_in_the_next_part(harness: Harness
         -1: b"a\x01\x02\n\\N\x00",
         -2: b"\\N",
     }
+
+
+def test_fewer_back_ends_than_a_new_table_wants_are_a_finding(harness: Harness) -> None:
+    """The stand-in has one; without a property Doris wants three."""
+    found = {text: list(harness.sink(**{PROPERTY: text}).examine())[-1] for text in ("1", "3")}
+    assert [(one.level, one.fix) for one in found.values()] == [
+        ("ok", ""), ("warning", "set table.create.properties.replication_num: 1, or start more")
+    ]  # fmt: skip
+    tags = {"replication_allocation": "tag.location.a: 2, tag.location.b: 1"}
+    assert [wanted_replicas(given, 3) for given in ({}, {"Replication_Num": "2"}, tags)] == [3, 2, 3]

@@ -100,7 +100,7 @@ class Source:
 
 
 class Driver:
-    """Runs batches as the engine does, and starts anew after every error."""
+    """Runs batches as the engine does, and starts over after every error."""
 
     def __init__(self, harness: Harness, chance: random.Random) -> None:
         self.harness, self.chance = harness, chance

@@ -183,6 +183,9 @@ def test_what_the_server_refuses_comes_with_its_reason(harness: Harness) -> None
     with pytest.raises(ChangeRefused, match="not today") as caught:
         sink.apply(0, [AddColumn(ORDERS, Column("x", DataType(Kind.INT)))])
     assert "ADD COLUMN `x`" in caught.value.hint
+    with pytest.raises(ChangeRefused, match="Incorrect column name") as caught:
+        sink.apply(0, [AddColumn(ORDERS, Column("größe", DataType(Kind.INT)))])
+    assert "enable_unicode_name_support" in caught.value.hint
 
 
 def test_nothing_is_left_of_a_copy_that_is_refused_on_its_way(harness: Harness) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from cdc.schema import Column, DataType
-from connectors.doris.types import default_text, holds, read_type, wanted
+from connectors.doris.types import column_type, default_text, holds, read_type
 from connectors.shared.streamload.sql_types import SqlType, data_type
 
 CREATED = [
@@ -39,14 +39,14 @@ CREATED = [
 
 @pytest.mark.parametrize(("source", "value", "key"), CREATED)
 def test_every_type_has_a_column(source: str, value: str, key: str) -> None:
-    assert str(wanted(DataType.parse(source), key=False)) == value
-    assert str(wanted(DataType.parse(source), key=True)) == key
+    assert str(column_type(DataType.parse(source), key=False)) == value
+    assert str(column_type(DataType.parse(source), key=True)) == key
 
 
 @pytest.mark.parametrize("source", [line[0] for line in CREATED])
 def test_a_column_that_was_created_holds_its_type(source: str) -> None:
     for key in (False, True):
-        created = wanted(DataType.parse(source), key=key)
+        created = column_type(DataType.parse(source), key=key)
         assert holds(created, DataType.parse(source), key=key)
         assert read_type(str(created)) == created
 
@@ -125,7 +125,7 @@ def test_which_columns_hold_which_values(actual: str, source: str, expected: boo
 )
 def test_defaults_that_doris_can_have(source: str, default: str | None, expected: str | None) -> None:
     column = Column("c", DataType.parse(source), default=default)
-    assert default_text(column, wanted(column.type, key=False), "Asia/Shanghai") == expected
+    assert default_text(column, column_type(column.type, key=False), "Asia/Shanghai") == expected
 
 
 def test_types_come_back_as_near_as_they_go() -> None:

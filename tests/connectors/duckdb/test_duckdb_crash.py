@@ -22,7 +22,7 @@ from connectors.duckdb.database import DuckDbSession
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
-# Each line asks for one more process: a fork, as loading all of this anew takes longer than what is tried.
+# Each line asks for one more process: a fork, as loading all of this again takes longer than what is tried.
 for line in sys.stdin:
     given = line.strip().split(chr(9))
     child = os.fork()

@@ -283,7 +283,7 @@ def _existing(sql: str) -> Callable[[Shop], None]:
             RenameColumn(ORDERS, "a", "b"),
             "shop.orders: column a cannot be renamed to b: that column exists "
             "(rename or drop the other column in DuckDB; if an earlier pipeline left the table there, drop it "
-            "and start anew with an empty --state-dir)",
+            "and start over with an empty --state-dir)",
         ),
         (
             "CREATE TABLE shop.orders (a INT); CREATE TABLE shop.invoices (a INT)",

@@ -39,7 +39,7 @@ def test_a_table_of_an_earlier_pipeline_stops_a_new_one_which_goes_on_without_it
     run(tmp_path, "first")
     with pytest.raises(ChangeRefused, match="column note cannot be renamed to remark: that column exists") as caught:
         run(tmp_path, "second")
-    assert "if an earlier pipeline left the table there, drop it and start anew with an empty --state-dir" in str(
+    assert "if an earlier pipeline left the table there, drop it and start over with an empty --state-dir" in str(
         caught.value
     )
     with duckdb.connect(str(tmp_path / "left.duckdb")) as connection:

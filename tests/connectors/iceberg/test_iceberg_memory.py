@@ -55,7 +55,7 @@ def _plain(record: Any) -> list[Any]:
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "_lists", Latest(1_000, len))
     monkeypatch.setattr(known, "_files", Latest(1_000, len))
-    monkeypatch.setattr(sql_catalog, "_kept", Latest(1_000, sql_catalog._size))
+    monkeypatch.setattr(sql_catalog, "_cache", Latest(1_000, sql_catalog._size))
 
 
 def test_memory_is_equal_to_the_files(harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,16 +76,16 @@ def test_memory_has_bounds(harness: IcebergHarness, monkeypatch: pytest.MonkeyPa
     _forget(monkeypatch)
     small = Latest[tuple[known.KnownFile, ...]](2, len)
     monkeypatch.setattr(known, "_files", small)
-    monkeypatch.setattr(sql_catalog, "_kept", Latest(1, sql_catalog._size))
+    monkeypatch.setattr(sql_catalog, "_cache", Latest(1, sql_catalog._size))
     assert sorted(known.live_files(harness.table(TABLE)), key=lambda file: file.file_path) == files
     assert small._all <= 2 or len(small._values) == 1
-    assert len(sql_catalog._kept._values) == 1
+    assert len(sql_catalog._cache._values) == 1
 
 
 def test_memory_follows_the_table(harness: IcebergHarness) -> None:
     """Metadata that was written over, and manifests of snapshots that have expired, are let go of."""
     table = harness.table(TABLE)
-    newest = [place for place, of in sql_catalog._kept._values.items() if of.table_uuid == table.metadata.table_uuid]
+    newest = [place for place, of in sql_catalog._cache._values.items() if of.table_uuid == table.metadata.table_uuid]
     assert newest == [table.library.metadata_location]
     folder = table.metadata.location
     named = {snapshot.manifest_list for snapshot in table.metadata.snapshots}

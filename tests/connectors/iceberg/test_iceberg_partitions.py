@@ -12,9 +12,11 @@ import pytest
 from iceberg_harness import IcebergHarness
 from tiers import EXHAUSTIVE
 
+from cdc.errors import ChangeRefused, SinkError
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.testing.blocks import Row, block
+from connectors.iceberg.rules import IcebergRules
 
 pytestmark = pytest.mark.slow
 
@@ -94,6 +96,18 @@ def test_every_value_is_found_in_its_partition(tmp_path: Path, name: str, transf
             assert sorted(found) == wanted, value
 
 
+def test_a_partition_of_a_column_whose_name_has_other_letters(tmp_path: Path) -> None:
+    """Avro has names of ASCII alone: readers that hold to it could not open the manifests."""
+    name = "日本 ä😎"
+    harness = IcebergHarness(tmp_path, {"partition.key": f"shop.orders:{name}"})
+    columns = (Column("id", DataType.parse("INT"), nullable=False), Column(name, DataType.parse("INT")))
+    schema = TableSchema(columns, ("id",))
+    harness.sink().apply(0, [CreateTable(T, schema)])
+    write(harness, 0, schema, [("+I", {"id": 1, name: 7})])
+    write(harness, 1, schema, [("-U", {"id": 1, name: 7}), ("+U", {"id": 1, name: 8})])
+    assert iceberg_judge.duckdb_rows(harness.table(T).library.metadata_location) == [{"id": 1, name: 8}]
+
+
 def is_early(value: Any) -> bool:
     """DuckDB 1.5 looks for what was before 1970 in the month and the day behind, and passes over its partition."""
     return isinstance(value, datetime.datetime) and value.year < 1970
@@ -119,3 +133,38 @@ def predicate(value: Any) -> Any:
     if value is None:
         return IsNull("v")
     return EqualTo("v", value.isoformat() if isinstance(value, datetime.date) else value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused", "taken"),
+    [
+        ("VARCHAR(9)", "day(v)", "truncate[3](v)"),
+        ("DATE", "hour(v)", "day(v)"),
+        ("BOOLEAN", "bucket[4](v)", "v"),
+        ("FLOAT", "bucket[4](v)", "v"),
+        ("DOUBLE", "v", "void(v)"),
+        ("VECTOR(3)", "v", "void(v)"),
+        ("DECIMAL(9, 2)", "day(v)", "void(v)"),
+        ("TIMESTAMP(6)", "truncate[3](v)", "hour(v)"),
+    ],
+)
+def test_a_transform_that_a_type_does_not_have_is_refused_at_once(kind: str, refused: str, taken: str) -> None:
+    """The first batch stopped. Of type double, the library reads partition values as float: rows were not found."""
+    schema = TableSchema(
+        (Column("id", DataType.parse("INT"), nullable=False), Column("v", DataType.parse(kind))), ("id",)
+    )
+    with pytest.raises(ChangeRefused, match="a table is not partitioned by"):
+        IcebergRules({}, {T: (refused,)}).new_table(T, schema)
+    rules = IcebergRules({}, {T: (taken,)})
+    rules.check_existing(rules.new_table(T, schema))
+
+
+def test_a_decimal_that_truncation_makes_too_long_stops_before_the_decision(tmp_path: Path) -> None:
+    """The batch was decided, and each run stopped at its commit."""
+    harness = IcebergHarness(tmp_path, {"partition.key": "shop.orders:truncate[10](v)"})
+    columns = (Column("id", DataType.parse("INT"), nullable=False), Column("v", DataType.parse("DECIMAL(7,3)")))
+    schema = TableSchema(columns, ("id",))
+    harness.sink().apply(0, [CreateTable(T, schema)])
+    write(harness, 0, schema, [("+I", {"id": 1, "v": Decimal("9999.999")})])
+    with pytest.raises(SinkError, match=r"truncate\[10\] makes -10000.000 of a value, more than 7 digits"):
+        write(harness, 1, schema, [("+I", {"id": 2, "v": Decimal("-9999.999")})])

@@ -157,3 +157,24 @@ def test_rows_are_found_by_keys_of_any_kind_also_once_it_was_promoted(
 def keyed_by(type_text: str) -> TableSchema:
     key = Column("k", DataType.parse(type_text), nullable=False)
     return TableSchema((key, Column("v", DataType(Kind.INT))), ("k",))
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["files", "index"])
+def test_key_columns_are_called_as_the_columns_of_keys_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, indexed: bool
+) -> None:
+    """`pos` and `file` beside a key are the places of its rows."""
+    monkeypatch.setattr(index, "FROM_ROWS", 0 if indexed else 1 << 60)
+    monkeypatch.setattr(index, "MOST_SHARE", 0)
+    harness, key = IcebergHarness(tmp_path), ("file", "POS", "cdc_file", "cdc_rank", "cdc_flush", "key_1", "row")
+    whole = DataType(Kind.INT)
+    schema = TableSchema((*(Column(name, whole, nullable=False) for name in key), Column("v", whole)), key)
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(TABLE, schema)])
+    for batch in range(3):
+        number = [0, 1] if batch == 0 else [0]
+        rows = [("+I", {**dict.fromkeys(key, 7), "row": row, "v": batch}) for row in number]
+        tasks = (TaskAttempt(batch, part, 0, noting=[].append) for part in range(2))
+        prepared = [one for task in tasks for one in sink.prepare(task, iter([block(TABLE, schema, rows)]))]
+        sink.commit(batch, prepared)
+    assert sorted((row["row"], row["v"]) for row in harness.rows(TABLE) or []) == [(0, 2), (1, 0)]

@@ -52,7 +52,7 @@ class TopicLog:
         """How many each topic has."""
         return {topic: 1 + max(at for name, at in self.logs if name == topic) for topic, _ in self.logs}
 
-    def make_anew(self, topic: str, *values: bytes, partitions: int = 1) -> None:
+    def recreate(self, topic: str, *values: bytes, partitions: int = 1) -> None:
         """Delete a topic and create it again, with messages in partition 0."""
         for name in [name for name in self.logs if name[0] == topic]:
             del self.logs[name]
@@ -123,7 +123,7 @@ class LogFetcher:
     def marks(self, topic: str, partition: int) -> tuple[int, int]:
         return 0, len(self._logs[topic, partition])
 
-    def rest(self) -> None:
+    def release_memory(self) -> None:
         """There is nothing to give back."""
 
     def close(self) -> None:

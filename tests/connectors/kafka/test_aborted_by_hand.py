@@ -105,6 +105,22 @@ def test_a_batch_is_not_committed_while_its_schema_changes_are_open(
     assert list(made.commit(1, ()).values()) == [1]
 
 
+def test_a_run_starts_while_schema_changes_of_a_killed_one_are_open(
+    kafka_broker: KafkaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before the end of its transaction: nobody but the run that announces them again can end that."""
+    topic = kafka_broker.new_topic()
+    options = {"sink.schema-changes": "inline", "retry-timeout": "1 s"}
+    with monkeypatch.context() as patched:
+        without_the_end(patched)
+        sink(kafka_broker, topic, tmp_path, **options).announce(0, added("a"))
+    goes_on = sink(kafka_broker, topic, tmp_path, **options)
+    goes_on.check()
+    goes_on.announce(0, added("a"))
+    assert goes_on.commit(0, ()) == {}
+    assert len(kafka_broker.read(topic)) == 1
+
+
 def test_fences_that_the_broker_forgot_are_no_abort(kafka_broker: KafkaServer, tmp_path: Path) -> None:
     """A run that goes on with a decided batch after a week."""
     topic = kafka_broker.new_topic()

@@ -205,14 +205,14 @@ def test_nulls_of_a_column_that_becomes_not_null_are_told(tmp_path: Path) -> Non
     ]
 
 
-def test_a_column_that_the_server_computed_anew_is_told(tmp_path: Path) -> None:
+def test_a_column_that_the_server_recomputed_is_told(tmp_path: Path) -> None:
     log = TopicLog(t=1)
     row = canal("INSERT", data=[{"id": "1", "n": "2"}], n="int")
     log.write("t", row, alter("modify n int generated always as (id * 3) stored"), alter("modify n int"))
     found = Follower(log, tmp_path)
     follow(found)
     assert [notice.partition(": alter")[0] for notice in found.notices] == [
-        "t-0@1: rows that are there keep their values in shop.a, column n, which the source computed anew",
+        "t-0@1: rows that are there keep their values in shop.a, column n, which the source recomputed",
     ]
 
 

@@ -55,6 +55,8 @@ def test_a_setting_that_does_not_exist_is_named() -> None:
         (KafkaError.UNKNOWN_TOPIC_OR_PART, SinkError, "create the topic"),
         (KafkaError._FENCED, SinkError, "two runs of one pipeline"),
         (KafkaError.INVALID_CONFIG, SinkError, "INVALID_CONFIG"),
+        (KafkaError.INVALID_TRANSACTION_TIMEOUT, SinkError, "set properties.transaction.timeout.ms"),
+        (KafkaError.INVALID_RECORD, SinkError, "a compacted topic takes no message without a key"),
     ],
 )
 def test_each_refusal_has_its_own_next_step(code: int, kind: type[SinkError], text: str) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from kafka_servers import KafkaServer
 
-from cdc.flow.offsets import numbered
-from cdc.flow.splits import SplitLog
+from cdc.offsets import numbered
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.source import Context, Split
+from cdc.state.splits import SplitLog
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import block
 from connectors.kafka.sink import KafkaSink

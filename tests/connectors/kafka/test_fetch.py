@@ -81,7 +81,7 @@ def test_a_schema_that_values_share_is_kept_once_and_nothing_of_them_is_lost(kaf
     parts = read_all(reader, topic, 3)
     reader.close()
     whole = Messages.of(topic, 0, [b"k"] * 40, values)
-    found = Messages.joined(parts)
+    found = Messages.concat(parts)
     assert [found.value(number) for number in range(40)] == values
     assert found.size < whole.size / 2
     assert rows_and_columns(found) == rows_and_columns(whole)
@@ -113,7 +113,7 @@ def test_values_of_two_clients_are_joined_with_what_each_left_out() -> None:
         values = replace(found.values, heads=Heads([head], np.array([0, -1, -1], np.int32)))
         return replace(found, values=values)
 
-    joined = Messages.joined([headed(b"one "), headed(b"other ")])
+    joined = Messages.concat([headed(b"one "), headed(b"other ")])
     assert [joined.value(number) for number in range(6)] == [b"one rest", None, b"all", b"other rest", None, b"all"]
 
 
@@ -154,12 +154,12 @@ def test_what_much_reading_left_behind_is_given_back_once(
     reader = fetcher(kafka_broker.bootstrap)
     reader.assign([(topic, 0, 0)])
     assert reader.fetch(1, 60.0).count == 1
-    reader.rest()
+    reader.release_memory()
     assert not given_back
     read = 1
     while read < 200:
         read += reader.fetch(200, 5.0).count
-    reader.rest()
+    reader.release_memory()
     reader.close()
     assert len(given_back) == 1
 
@@ -174,7 +174,7 @@ def test_a_message_larger_than_what_is_fetched_at_once_is_read(kafka_broker: Kaf
     values = [bytes([number]) * size for number, size in enumerate((900_000, 10, 600_000))]
     kafka_broker.produce(topic, [{"value": value} for value in values])
     reader = records.fetcher(KafkaCluster(KafkaSettings(kafka_broker.bootstrap, more), SOURCE), "large")
-    (whole,) = [Messages.joined(read_all(reader, topic, 100))]
+    (whole,) = [Messages.concat(read_all(reader, topic, 100))]
     assert [whole.value(number) for number in range(3)] == values
 
 
@@ -233,7 +233,7 @@ def test_a_client_without_the_library_says_what_to_install() -> None:
 
 def test_joined_messages_hold_what_their_parts_hold() -> None:
     parts = [Messages.of("t", 0, _KEYS, _VALUES), Messages.of("t", 0, _KEYS, _VALUES, first=7).part(1, 4)]
-    joined = Messages.joined(parts)
+    joined = Messages.concat(parts)
     assert [joined.value(number) for number in range(7)] == [*_VALUES, *_VALUES[1:]]
     assert [joined.key(number) for number in range(7)] == [*_KEYS, *_KEYS[1:]]
     assert joined.offsets.tolist() == [0, 1, 2, 3, 8, 9, 10]
@@ -243,11 +243,11 @@ def test_what_is_cut_off_and_what_is_dropped_is_gone_from_the_size() -> None:
     pending = Pending("t", 0, 0)
     for first in (0, 4):
         pending.add(Messages.of("t", 0, _KEYS, _VALUES, first))
-    pending.cut(5)
+    pending.drop_from(5)
     assert (len(pending), pending.position, pending.bytes) == (5, 5, 5 + 10 + 5)
     assert pending.drop(1) == 5
     assert (len(pending), pending.bytes) == (4, 15)
-    pending.cut(0)
+    pending.drop_from(0)
     assert (len(pending), pending.bytes) == (0, 0)
 
 

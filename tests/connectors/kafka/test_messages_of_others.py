@@ -87,6 +87,18 @@ def test_rows_with_a_schema_and_without_an_envelope_are_no_envelopes(tmp_path: P
     assert rows(followed(tmp_path / "plain", ({"id": 1}, value), **PLAIN)) == [("+U", {"id": 1})]
 
 
+@pytest.mark.parametrize("key", [b"7", b"Struct{id=7}", b"[7]"])
+def test_keys_that_name_no_columns_are_told_once(tmp_path: Path, key: bytes) -> None:
+    found = followed(tmp_path / "untold", (key, {"id": 7}), (key, {"id": 7}), **PLAIN)
+    assert rows(found) == [("+I", {"id": 7})] * 2
+    assert [notice.partition(": ")[0] for notice in found.notices] == ["topic"]
+    assert "say which columns are the key (primary-keys: {topic: [id]})" in found.notices[0]
+    declared = {"primary-keys": {"topic": ["id"]}}
+    for records, more, kind in (((key, {"id": 7}), declared, "+U"), ((None, {"id": 7}), {}, "+I")):
+        quiet = followed(tmp_path / kind, records, **PLAIN, **more)
+        assert (rows(quiet), quiet.notices) == ([(kind, {"id": 7})], ())
+
+
 TOMBSTONES = {"null": b"null", "with a schema": with_schema({"id": INT64}, None), "nothing": None}
 
 

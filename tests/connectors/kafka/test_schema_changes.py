@@ -103,7 +103,7 @@ def test_a_renamed_and_a_dropped_table(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_run_that_begins_anew_at_any_batch_does_the_same(tmp_path: Path) -> None:
+def test_a_run_that_starts_over_at_any_batch_does_the_same(tmp_path: Path) -> None:
     log = topics()
     log.write(
         "srv", ddl(20, "alter table orders drop column a", ["id"]), ddl(40, "alter table orders drop column b", ["id"])

@@ -152,7 +152,7 @@ def test_a_task_does_not_wait_for_one_that_has_stopped(made: Made) -> None:
     with pytest.raises(SinkUnavailable, match="task 1 of batch 0, which writes before, has stopped"):
         made.prepare(0, 2, inserts(1))
     made.sink().abort(0)
-    assert not FailedTasks(LocalStore(made.folder)).noted(0, 5)
+    assert not FailedTasks(LocalStore(made.folder)).has_failed(0, 5)
 
 
 def test_of_two_runs_of_one_pipeline_the_older_is_fenced(made: Made) -> None:

@@ -167,7 +167,7 @@ def test_who_logs_in_writes_and_reads_and_the_password_is_in_no_message(
 
 
 @pytest.mark.slow
-def test_a_transactional_id_that_the_broker_has_forgotten_is_taken_anew(
+def test_a_transactional_id_that_the_broker_has_forgotten_is_taken_again(
     broker_factory: BrokerFactory, tmp_path: Path
 ) -> None:
     """As after `transactional.id.expiration.ms`, a week: between batches, before a replay, and inside a task."""

@@ -147,7 +147,7 @@ def test_each_schema_that_stands_behind_its_payload_is_its_own() -> None:
         return text({"payload": {name: 1}, "schema": {"type": "struct", "fields": fields, "optional": False}})
 
     opener = Unwrapper(connect.fields_of)
-    _, found = opener.opened(messages([wrapped("a"), wrapped("b"), wrapped("a")]))
+    _, found = opener.unwrap(messages([wrapped("a"), wrapped("b"), wrapped("a")]))
     columns = [[field.name for field in opener.shapes[shape].fields or ()] for shape in found.shapes.tolist()]
     assert columns == [["a"], ["b"], ["a"]]
 

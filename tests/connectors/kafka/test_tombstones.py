@@ -48,6 +48,15 @@ def test_a_tombstone_alone_deletes(tmp_path: Path, schema: bool) -> None:
     assert rows(follower) == [("-D", 2), ("+I", 2)]
 
 
+def test_one_alone_deletes_a_row_of_postgresql(tmp_path: Path) -> None:
+    """It tells no database, and so none that is another's."""
+    row = envelope("c", None, {"id": 1}, table="shop.orders")
+    row["source"]["schema"] = "public"
+    log = TopicLog(topic=1)
+    log.write_keyed("topic", (key(1), json.dumps(row).encode()), (key(1), None))
+    assert rows(Follower(log, tmp_path, **DEBEZIUM)) == [("+I", 1), ("-D", 1)]
+
+
 def test_behind_its_delete_it_says_nothing_new(tmp_path: Path) -> None:
     log = TopicLog(topic=1)
     log.write_keyed("topic", change("c", 1), change("d", 1), (key(1), None), change("d", 2), (key(3), None))

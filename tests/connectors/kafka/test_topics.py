@@ -23,12 +23,12 @@ from debezium_messages import INT64, TEXT, envelope, text, with_schema
 from kafka_servers import BrokerFactory, KafkaServer
 
 from cdc.errors import CorruptLog, PositionLost, SchemaUnknown, SourceError, SourceUnavailable, UnsupportedChange
-from cdc.flow.offsets import numbered
+from cdc.offsets import numbered
 from cdc.schema import AddColumn, TableId
 from cdc.source import Context, Limits
 from cdc.state.store import LocalStore
 from cdc.testing import FailAt, run_in_memory
-from cdc.testing.memory import LocalPipeline, MemoryRun
+from cdc.testing.local_pipeline import LocalPipeline, MemoryRun
 from cdc.testing.source_conformance import ReadBatch, all_images, drain
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
@@ -123,7 +123,7 @@ def test_every_crash_leaves_each_change_once(topics: Topics) -> None:
     while (end := source.latest_offset(at, Limits(1 << 30, 15), 0.0)) != at:
         pipeline.batch(numbered(at, number), numbered(end, number + 1), 1 + number % 2, list(FailAt))
         at, number = end, number + 1
-    pipeline.finished(number, at)
+    pipeline.finish(number, at)
     source.stop()
     assert number > 1
     assert topics.rows("SELECT count(*) FROM shop.orders") == [(40,)]
@@ -327,7 +327,7 @@ def test_a_broker_that_is_away_is_waited_for(broker_factory: BrokerFactory, tmp_
     assert found == [0, 1, 2, 3, 4]
 
 
-def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(topics: Topics) -> None:
+def test_a_topic_that_was_recreated_is_not_taken_for_the_old_one(topics: Topics) -> None:
     topic = topics.broker.new_topic("orders")
     topics.broker.produce(topic, [insert(number) for number in range(5)])
     source = topics.source(topic)

@@ -89,7 +89,7 @@ def _changed(schema: TableSchema, change: SchemaChange) -> TableSchema:
 def catalog(*statements: str, wanted: str = "", **options: object) -> TableDefinitions:
     """A catalog that has seen these statements; `wanted` names the captured tables of `shop`, empty means all."""
     names = {TableId("shop", name) for name in wanted.split()}
-    result = TableDefinitions(wanted=lambda table: not names or table in names, **options)  # type: ignore[arg-type]
+    result = TableDefinitions(captures=lambda table: not names or table in names, **options)  # type: ignore[arg-type]
     result.define((), databases={"shop": "utf8mb4"})
     for statement in statements:
         result.apply(statement, "shop")

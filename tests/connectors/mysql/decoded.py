@@ -54,7 +54,7 @@ def decode(
     def wanted(table: TableId) -> bool:
         return table.database == database if database else table in tables
 
-    decoder = Decoder(tables, wanted=wanted, count=count, **options)
+    decoder = Decoder(tables, captures=wanted, count=count, **options)
     for chunk in chunks:
         for block in decoder.decode(chunk):
             block.rows.validate(full=True)

@@ -145,7 +145,7 @@ def _outcome(chunk: ReceiveBuffer, table: MySqlTable) -> tuple[str, str]:
     """`rows` and what they are, or the name of an error and what it says."""
     counts: Counter[str] = Counter()
     decoder = Decoder(
-        {_TABLE: table}, wanted=lambda found: found == _TABLE, count=lambda name, count: counts.update({name: count})
+        {_TABLE: table}, captures=lambda found: found == _TABLE, count=lambda name, count: counts.update({name: count})
     )
     text = []
     try:

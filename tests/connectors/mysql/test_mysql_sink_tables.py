@@ -29,6 +29,7 @@ from cdc.schema import (
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import block
 from cdc_services.server import MySqlServer, StartedServer
+from connectors.mysql.table import MySqlColumn, spelled
 
 pytestmark = [pytest.mark.slow, pytest.mark.mysql]
 
@@ -129,6 +130,20 @@ def test_keys_that_differ_in_the_source_differ_here(harness: Harness, names: tup
     assert by_id(harness) == [(0, names[0])]
 
 
+def test_labels_that_differ_in_case_or_accents_are_labels_here_too(harness: Harness) -> None:
+    """The server's collation took them for one, and the table was refused; also where the source adds one later."""
+    column = Column("name", DataType.parse("STRING"), source_type="enum('a','A','ä')")
+    schema, sink = TableSchema((ID, column), ("id",)), harness.sink()
+    sink.apply(0, [CreateTable(USERS, schema)])
+    commit(sink, 0, block(USERS, schema, [("+I", {"id": n, "name": name}) for n, name in enumerate("aAä")]))
+    other = replace(column, source_type="enum('b')")
+    orders = TableId("shop", "orders")
+    sink.apply(1, [CreateTable(orders, TableSchema((ID, other), ("id",)))])
+    sink.apply(2, [AlterColumnType(orders, replace(other, source_type="enum('b','B')"), other)])
+    assert by_id(harness) == [(0, "a"), (1, "A"), (2, "ä")]
+    assert "'b','B'" in str(harness.server.execute("SHOW CREATE TABLE shop.orders"))
+
+
 def test_a_value_that_does_not_fit_stops_the_run_and_leaves_nothing(harness: Harness) -> None:
     """LOAD DATA LOCAL would store 127 and warn."""
     harness.server.execute("CREATE TABLE shop.users (id INT PRIMARY KEY, name VARCHAR(20))")
@@ -182,21 +197,23 @@ def test_every_type_can_be_a_key(harness: Harness) -> None:
 def test_a_source_s_own_type_is_repeated(harness: Harness) -> None:
     """MySQL to MySQL is one to one."""
     own = {"a": "mediumint unsigned", "b": "enum('x','y''z')", "c": "set('a','b')", "d": "bit(12)", "e": "year"}
-    kinds = {"a": "INT UNSIGNED", "b": "STRING", "c": "STRING", "d": "BINARY(2)", "e": "INT"}
+    own["f"] = spelled(MySqlColumn("f", "varbinary", 0))
+    kinds = {"a": "INT UNSIGNED", "b": "STRING", "c": "STRING", "d": "BINARY(2)", "e": "INT", "f": "VARBINARY(0)"}
     columns = [Column(name, DataType.parse(kinds[name]), source_type=text) for name, text in own.items()]
+    columns.append(Column("g", DataType.parse("CHAR(0)")))
     schema = TableSchema((ID, *columns), ("id",))
     sink = harness.sink()
     sink.apply(0, [CreateTable(USERS, schema)])
-    row = {"id": 1, "a": 2**24 - 1, "b": "y'z", "c": "a,b", "d": b"\x0f\x01", "e": 2024}
+    row = {"id": 1, "a": 2**24 - 1, "b": "y'z", "c": "a,b", "d": b"\x0f\x01", "e": 2024, "f": b"", "g": ""}
     commit(sink, 0, block(USERS, schema, [("+I", row)]))
     found = harness.server.execute("SELECT a, b, c, HEX(d), e FROM shop.users")
     assert found == ((2**24 - 1, "y'z", "a,b", "F01", 2024),)
     types = harness.server.execute(
         "SELECT COLUMN_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'shop' AND TABLE_NAME = 'users' "
-        "AND COLUMN_NAME IN ('b', 'c', 'd') ORDER BY COLUMN_NAME"
+        "AND COLUMN_NAME NOT IN ('a', 'e', 'id') ORDER BY COLUMN_NAME"
     )
     shown = own["b"] if harness.server.flavor != "oceanbase" else own["b"].replace("''", "'")  # its own way to show it
-    assert [str(text) for (text,) in types] == [shown, own["c"], own["d"]]
+    assert [str(text) for (text,) in types] == [shown, own["c"], own["d"], "varbinary(0)", "char(0)"]
 
 
 EDGES: tuple[tuple[str, Column, Any], ...] = (

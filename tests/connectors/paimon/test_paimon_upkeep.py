@@ -18,7 +18,7 @@ from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, keyed, key
 from connectors.paimon.tables import live_files
 from connectors.paimon.upkeep.manifests import expire_snapshots, merge_manifests
 from connectors.paimon.upkeep.publishing import create
-from connectors.paimon.upkeep.tiers import MOST_BYTES, chosen
+from connectors.paimon.upkeep.tiers import MOST_BYTES, choose_files
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def file(level: int, size: int, number: int = 0) -> Any:
 
 def test_new_files_are_merged_with_runs_that_are_not_much_larger() -> None:
     new = [file(0, 10, number) for number in (3, 1, 2)]
-    merge = chosen([*new, file(4, 50, 0), file(5, 1000, -1)], 3)
+    merge = choose_files([*new, file(4, 50, 0), file(5, 1000, -1)], 3)
     assert merge is not None
     assert [item.file_name for item in merge.files] == ["0", "1", "2", "3"]
     assert (merge.level, merge.last) == (4, False)
@@ -43,15 +43,15 @@ def test_new_files_are_merged_with_runs_that_are_not_much_larger() -> None:
 def test_what_is_left_of_a_bucket_decides_the_level() -> None:
     new = [file(0, 10, 1), file(0, 10, 2)]
     for runs, level, last in (([], 5, True), ([5], 4, False), ([2, 5], 1, False), ([1, 5], 4, False)):
-        merge = chosen([*new, *(file(run, 10_000 * run**4) for run in runs)], 2)
+        merge = choose_files([*new, *(file(run, 10_000 * run**4) for run in runs)], 2)
         assert merge is not None
         assert (merge.level, merge.last) == (level, last)
 
 
 def test_too_few_or_too_large_files_are_left() -> None:
-    assert chosen([file(0, 10, 1)], 2) is None
-    assert chosen([file(0, 10, 1), file(0, MOST_BYTES, 2)], 2) is None
-    whole = chosen([file(0, 10, 1), file(5, MOST_BYTES)], 1, whole=True)
+    assert choose_files([file(0, 10, 1)], 2) is None
+    assert choose_files([file(0, 10, 1), file(0, MOST_BYTES, 2)], 2) is None
+    whole = choose_files([file(0, 10, 1), file(5, MOST_BYTES)], 1, whole=True)
     assert whole is not None
     assert [item.level for item in whole.files] == [0]
 

@@ -199,7 +199,7 @@ def test_a_modified_column_keeps_its_default() -> None:
     ],
 )
 def test_rows_whose_values_the_source_may_have_changed_stand_against_it(old: str, new: str, condition: str) -> None:
-    kind = TypeRules().wanted(DataType.parse(old), key=False)
+    kind = TypeRules().column_type(DataType.parse(old), key=False)
     there = layout(orders(ActualColumn("c", kind)))
     change = AlterColumnType(ORDERS, Column("c", DataType.parse(new)), Column("c", DataType.parse(old)))
     first = steps(there, change)[0]

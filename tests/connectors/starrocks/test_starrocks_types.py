@@ -47,23 +47,23 @@ RULES = TypeRules()
     ],
 )
 def test_every_source_type_has_a_column_type(source: str, created: str, in_key: str) -> None:
-    assert str(RULES.wanted(DataType.parse(source), key=False)) == created
-    assert str(RULES.wanted(DataType.parse(source), key=True)) == in_key
+    assert str(RULES.column_type(DataType.parse(source), key=False)) == created
+    assert str(RULES.column_type(DataType.parse(source), key=True)) == in_key
 
 
 @pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
 def test_a_created_column_takes_the_values_it_was_made_for(kind: Kind) -> None:
     source = DataType(kind, 20, 2) if kind is Kind.DECIMAL else DataType(kind, 3 if kind is Kind.CHAR else None)
     for key in (False, True):
-        wanted = RULES.wanted(source, key=key)
+        wanted = RULES.column_type(source, key=key)
         assert RULES.holds(wanted, source, key=key)
         assert wanted.target("c", nullable=True, is_key=key) is not None
 
 
 def test_bytes_per_character_and_json_follow_the_options() -> None:
     rules = TypeRules(character_bytes=3, native_json=True)
-    assert str(rules.wanted(DataType.parse("VARCHAR(10)"), key=False)) == "VARCHAR(30)"
-    assert str(rules.wanted(DataType.parse("JSON"), key=False)) == "JSON"
+    assert str(rules.column_type(DataType.parse("VARCHAR(10)"), key=False)) == "VARCHAR(30)"
+    assert str(rules.column_type(DataType.parse("JSON"), key=False)) == "JSON"
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_types_that_are_never_written_show_as_text_and_cannot_be_loaded() -> Non
 )
 def test_defaults_that_are_constants_of_the_type_are_kept(source: str, default: str, text: str | None) -> None:
     column = Column("c", DataType.parse(source), default=default)
-    assert default_text(column, RULES.wanted(column.type, key=False)) == text
+    assert default_text(column, RULES.column_type(column.type, key=False)) == text

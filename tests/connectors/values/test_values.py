@@ -213,7 +213,7 @@ def test_values_are_read(type_: str, written: Any, value: Any) -> None:
     ("type_", "written"),
     [
         ("BOOLEAN", 1), ("INT", True), ("INT", "1"), ("INT", 1.5), ("DOUBLE", "1"),
-        ("FLOAT", 1e39), ("DECIMAL(5, 2)", "one"),
+        ("FLOAT", 1e39), ("FLOAT", 3.4028235677973366e38), ("DECIMAL(5, 2)", "one"),
         ("DECIMAL(5, 2)", "NaN"), ("STRING", 5), ("BYTES", "?"), ("BYTES", 5), ("DATE", "2026-02-30"), ("DATE", 5),
         ("TIME", "12:00"), ("TIMESTAMP", "2026-01-31T12:00:00Z"), ("TIMESTAMP_LTZ", "2026-01-31T12:00:00"),
         ("VECTOR(1)", 1.0), ("VECTOR(1)", ["x"]),
@@ -227,6 +227,7 @@ def test_values_of_another_type_are_refused(type_: str, written: Any) -> None:
 ROUND_TRIP = [
     ("FLOAT", pa.scalar(0.1, pa.float32()).as_py(), 0.1),
     ("FLOAT", float("nan"), "NaN"),
+    ("FLOAT", 3.4028234663852886e38, 3.4028235e38),
     ("DOUBLE", 0.1, 0.1),
     ("DOUBLE", float("inf"), "Infinity"),
     ("VECTOR(2)", [pa.scalar(0.1, pa.float32()).as_py(), float("-inf")], [0.1, "-Infinity"]),

@@ -80,7 +80,7 @@ class Data:
             self._db.execute("COMMIT")
 
     def replace(self, schema: str, table: str, rows: pa.Table) -> None:
-        """Make a table anew, with exactly these rows."""
+        """Make a table again, with exactly these rows."""
         with self._lock:
             self._db.register("replacing", rows)
             target = f"{quoted(schema)}.{quoted(table)}"

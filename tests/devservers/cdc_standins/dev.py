@@ -21,7 +21,7 @@ _NAMES = {"doris": "Doris", "starrocks": "StarRocks"}
 
 Folder = Annotated[
     Path | None,
-    typer.Option("--dir", metavar="DIR", help="Where it keeps its data. Default: .cdc/doris, .cdc/starrocks."),
+    typer.Option("--dir", metavar="DIR", help="Where it keeps its data. Default: .cdc/dev-doris, .cdc/dev-starrocks."),
 ]
 HttpPort = Annotated[int, typer.Option("--port", help="The front end's HTTP port; 0 takes a free one.")]
 BackEndPort = Annotated[int, typer.Option("--be-port", help="The back end's HTTP port; 0 takes a free one.")]
@@ -38,7 +38,7 @@ def doris(
 ) -> None:
     """Run a Doris stand-in until Ctrl-C: stream load with two phases, DDL and queries. Only this machine reaches it."""
     ports = {"http_port": http_port, "be_http_port": be_http_port, "sql_port": sql_port}
-    serve("doris", folder or Path(".cdc/doris"), ports, count_only=count_only, say=_say)
+    serve("doris", folder or Path(".cdc/dev-doris"), ports, count_only=count_only, say=_say)
 
 
 def starrocks(
@@ -50,7 +50,7 @@ def starrocks(
 ) -> None:
     """Run a StarRocks stand-in until Ctrl-C: transactions, DDL and queries. Only this machine reaches it."""
     ports = {"http_port": http_port, "be_http_port": be_http_port, "sql_port": sql_port}
-    serve("starrocks", folder or Path(".cdc/starrocks"), ports, count_only=count_only, say=_say)
+    serve("starrocks", folder or Path(".cdc/dev-starrocks"), ports, count_only=count_only, say=_say)
 
 
 def _say(text: str) -> None:

@@ -82,6 +82,13 @@ def test_a_reader_is_a_fork_of_the_server_and_ends_when_spark_closes_its_connect
     assert forks.alive()
 
 
+def test_a_reader_that_spark_does_not_wait_for_any_more_says_nothing(forks: Forks) -> None:
+    with spark() as listening:
+        asked = started(forks, listening, subprocess.PIPE)
+        listening.accept()[0].close()
+        assert asked.communicate(timeout=60)[1] == b"", "the run says why its query has ended"
+
+
 def test_what_cannot_be_loaded_is_told_and_harms_nobody(forks: Forks) -> None:
     assert forks.load(partial(int, "x")).startswith("ValueError: invalid literal")
     assert forks.load(int) == ""

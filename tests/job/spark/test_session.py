@@ -55,6 +55,12 @@ def test_python_beside_spark_keeps_what_is_freed_in_one_place() -> None:
     assert "-Xmn32m" in settings["spark.driver.extraJavaOptions"].split()
 
 
+def test_a_spark_context_of_somebody_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.SparkContext, "_active_spark_context", object())
+    with pytest.raises(EngineError, match="this process has a Spark session already"), session.as_guest():
+        raise AssertionError("a session begins")
+
+
 def test_options_for_the_java_of_executors_are_replaced_by_the_pipeline_and_by_spark_submit() -> None:
     key, own, given = "spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1", {"CDC_SPARK_CONF": ""}
     settings = session_settings("shop", "spark://host:7077", given, Path("/tmp"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc.job.spark.without_executors import TOLD, TOLD_AFTER_S, WAITING, SparkWork, WithoutExecutors
+from cdc.job.spark.without_executors import NO_EXECUTORS, WAITING, WARNED_AFTER_S, SparkWork, WithoutExecutors
 
 NONE, SOME, IDLE = (
     SparkWork(waits=True, executors=0),
@@ -28,7 +28,7 @@ class Seen:
 
     def look(self, *works: SparkWork, stopping: bool = False) -> None:
         for work in works:
-            self.looking.look(work, TOLD_AFTER_S / 3, stopping=stopping)
+            self.looking.look(work, WARNED_AFTER_S / 3, stopping=stopping)
 
 
 @pytest.fixture
@@ -40,11 +40,11 @@ def test_it_is_told_once_and_taken_back_when_executors_come(seen: Seen) -> None:
     seen.look(NONE, NONE)
     assert (seen.warned, seen.waiting) == ([], "")
     seen.look(NONE, NONE, NONE)
-    assert (seen.warned, seen.waiting) == ([TOLD], WAITING)
+    assert (seen.warned, seen.waiting) == ([NO_EXECUTORS], WAITING)
     seen.look(SOME)
-    assert (seen.warned, seen.waiting) == ([TOLD], "")
+    assert (seen.warned, seen.waiting) == ([NO_EXECUTORS], "")
     seen.look(NONE, NONE, NONE)
-    assert seen.warned == [TOLD, TOLD]
+    assert seen.warned == [NO_EXECUTORS, NO_EXECUTORS]
 
 
 def test_executors_that_come_in_between_and_idle_times_begin_the_count_anew(seen: Seen) -> None:

@@ -52,7 +52,7 @@ class Membership:
         if kinds <= _RANKED:
             self._find = self._ranked
         elif kinds <= _RANKED | BINARY | {"decimal"}:
-            self._find = self._sorted
+            self._find = self._bisect_keys
         else:
             self._find = self._by_query
 
@@ -87,9 +87,9 @@ class Membership:
             np.array([_rank_of(column, bound[i]) for bound in self._bounds], np.uint64)
             for i, column in enumerate(self._columns)
         ]
-        return np.searchsorted(_joined(limits), _joined(ranks), side="left")
+        return np.searchsorted(_sortable_array(limits), _sortable_array(ranks), side="left")
 
-    def _sorted(self, keys: pa.RecordBatch) -> Any:
+    def _bisect_keys(self, keys: pa.RecordBatch) -> Any:
         limits = [tuple(map(_comparable, self._columns, bound)) for bound in self._bounds]
         columns = [_values(column, keys.column(i)) for i, column in enumerate(self._columns)]
         return np.array([bisect_left(limits, key) for key in zip(*columns, strict=True)], np.int64)
@@ -155,7 +155,7 @@ def _rank_of(column: MySqlColumn, value: Any) -> int:
     return number if unsigned else max(0, number + (1 << 63))
 
 
-def _joined(columns: Sequence[Any]) -> Any:
+def _sortable_array(columns: Sequence[Any]) -> Any:
     """One sortable array out of the ranks of several columns."""
     if len(columns) == 1:
         return columns[0]

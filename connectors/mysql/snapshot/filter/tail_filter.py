@@ -79,13 +79,13 @@ class TailFilter:
         """The blocks with the streams that they are part of. One of which a part is left out comes twice."""
         for block in blocks:
             found = self._filter(block.table)
-            wanted = None if found is None else found.wanted(block)
+            wanted = None if found is None else found.images_to_keep(block)
             if wanted is None or wanted.all():
                 yield block
                 continue
             yield replace(block, streams=_LOG)
             if wanted.any():
-                yield replace(_kept(block, wanted), streams=_SNAPSHOT_LOG)
+                yield replace(_keep_images(block, wanted), streams=_SNAPSHOT_LOG)
 
     def uncertain(self, end: int) -> list[TableId]:
         """Tables with a chunk that was read inside the range, which ends at the sequence `end`. On another server than
@@ -118,7 +118,7 @@ class _TableFilter:
         self._places = Membership(columns, first.collations if first is not None else (), found.bounds, ask)
         self._least, self._most = int(self._highs.min()), int(self._highs.max())
 
-    def wanted(self, block: ChangeBlock) -> Any:
+    def images_to_keep(self, block: ChangeBlock) -> Any:
         """bool[n]: the images that stay."""
         sequence = block.sequence.to_numpy(zero_copy_only=False)
         if len(self._highs) == 1:
@@ -132,7 +132,7 @@ class _TableFilter:
         return wanted
 
 
-def _kept(block: ChangeBlock, wanted: Any) -> ChangeBlock:
+def _keep_images(block: ChangeBlock, wanted: Any) -> ChangeBlock:
     """The block with the wanted images; halves of updates become deletes and inserts."""
     kinds = block.kinds.to_numpy(zero_copy_only=False).copy()
     behind = np.append(wanted[1:], False)

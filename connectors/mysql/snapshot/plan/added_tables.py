@@ -20,26 +20,26 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import DdlDialect
-from connectors.shared.ddl.statements import CreateTable, Statement, renamed
+from connectors.shared.ddl.statements import CreateTableStatement, Statement, renamed
 
 
 def added_tables(
     start: MySqlOffset,
     known: Collection[TableId],
-    wanted: Callable[[TableId], bool],
+    captures: Callable[[TableId], bool],
     streams: Streams,
     *,
     allowed: bool,
 ) -> Sequence[MySqlTable] | None:
-    """The definitions of tables that are wanted, there now, and not known at `start`; they are as they were there.
+    """The definitions of tables that are captured, there now, and not known at `start`; they are as they were there.
 
     None while the server is another one than that of `start`: its log has to be joined first.
 
     Raises SourceError when there are some and they are not `allowed`, or one was altered behind `start`.
     """
     with streams.session() as connection:
-        info = check_server(connection, wanted)
-        fresh = {table for table in table_ids(connection) if wanted(table) and table not in known}
+        info = check_server(connection, captures)
+        fresh = {table for table in table_ids(connection) if captures(table) and table not in known}
         if info.identity != start.server:
             return None
         if not fresh:
@@ -47,7 +47,7 @@ def added_tables(
         found = read_tables(connection, fresh.__contains__)
         check_select(connection, found)
         end = check_server(connection)
-    changes = _Changes(fresh, filter(wanted, known), end.dialect, end.lower_case_table_names)
+    changes = _Changes(fresh, filter(captures, known), end.dialect, end.lower_case_table_names)
     changes.look(partial(streams.at, server=end.identity), start.position, LogPosition(end.file, end.position))
     found = {table: definition for table, definition in found.items() if table not in changes.created}
     names = ", ".join(map(str, list(found)[:5]))
@@ -97,7 +97,7 @@ class _Changes(ChangedTables):
         self.created: set[TableId] = set()
 
     def _note(self, statement: Statement) -> None:
-        if isinstance(statement, CreateTable):
+        if isinstance(statement, CreateTableStatement):
             self._begin(self._known_name(statement.table))
         for pair in renamed(statement):
             old, new = map(self._known_name, pair)

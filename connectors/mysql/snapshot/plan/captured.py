@@ -23,14 +23,14 @@ class CapturedPattern:
     def __init__(self, store: Store, options: LogOptions) -> None:
         self._store, ignore_case = store, options.pattern.ignore_case
         self._now = {"tables": options.tables, "exclude": options.excluded, "ignore_case": ignore_case}
-        self._kept: bool | None = None
+        self._unchanged: bool | None = None
 
     @property
     def unchanged(self) -> bool:
         """Whether the patterns are those of the runs before. Raises StateError."""
-        if self._kept is None:
-            self._kept = self._store.read_json(FILE_NAME, hint="remove it") == self._now
-        return self._kept
+        if self._unchanged is None:
+            self._unchanged = self._store.read_json(FILE_NAME, hint="remove it") == self._now
+        return self._unchanged
 
     def matched(self, table: TableId) -> bool:
         """Whether the patterns of all runs since the last kept ones were about this table; none kept are about all."""
@@ -55,7 +55,7 @@ class CapturedPattern:
         """
         if not self.unchanged:
             self._store.write_json(FILE_NAME, self._now)
-            self._kept = True
+            self._unchanged = True
 
 
 def _pattern(texts: Mapping[str, Any]) -> TablePattern:

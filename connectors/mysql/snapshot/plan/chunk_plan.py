@@ -98,7 +98,7 @@ class ChunkPlan:
                 raise StateError(
                     f"entry {index} of the chunk plan cannot be read: {error!r}",
                     where=str(self._lines.path),
-                    hint="restore the state directory from a copy, or start anew with an empty one",
+                    hint="restore the state directory from a copy, or start over with an empty one",
                 ) from error
 
 

@@ -53,7 +53,7 @@ class Coordinator:
     Args:
         store: what the connector keeps.
         history: of schemas; read only.
-        wanted: the captured tables.
+        captures: the captured tables.
         streams: opens sessions on the server.
 
     `hurry`: the run is to end, nothing that is asked for waits for its time.
@@ -64,22 +64,22 @@ class Coordinator:
         options: MySqlSourceOptions,
         store: Store,
         history: SchemaHistory,
-        wanted: Callable[[TableId], bool],
+        captures: Callable[[TableId], bool],
         streams: Streams,
         notices: list[str],
     ) -> None:
-        self._options, self._history, self._wanted, self._streams = options, history, wanted, streams
+        self._options, self._history, self._captures, self._streams = options, history, captures, streams
         self._plan, self._marks = ChunkPlan(store), Watermarks(store)
         self._requests = Requests(store)
         self._orders: dict[str, CopyRequest] = {}
         self._due = DueRequests(self._requests, options.cascades_interval_s)
-        self._cascading = Cascading(options, store, streams, wanted)
+        self._cascading = Cascading(options, store, streams, captures)
         self.hurry = False
         self._finder: Finder | None = None
         self._blocked: dict[TableId, int] = {}
         self._session = InfoSession(streams)
         self._log_entries = LogEntries(
-            options, (self._plan, self._marks, self._requests), history, wanted, self._session, notices
+            options, (self._plan, self._marks, self._requests), history, captures, self._session, notices
         )
         self._opened = False
         self._away_since = 0.0
@@ -107,7 +107,7 @@ class Coordinator:
             order.id: CopyRequest(order.id, table, order.reason, order.limited) for table, order in orders.items()
         }
 
-    def begin_anew(self, start: MySqlOffset, tables: Collection[TableId]) -> int:
+    def restart_all(self, start: MySqlOffset, tables: Collection[TableId]) -> int:
         """The log between the two offsets of a batch is lost: all tables begin again; returns the plan's new count."""
         self._plan.truncate(start.chunks)
         self._opened = True
@@ -119,7 +119,7 @@ class Coordinator:
         ends = [TableEnd(table, "gone") for table in copies if table not in tables]
         return self._plan.append([LogLost(), *ends, *(Begin(table, "restart", reason=GAP) for table in sorted(tables))])
 
-    def jumped(self, entries: int, at: MySqlOffset) -> bool:
+    def has_jumped(self, entries: int, at: MySqlOffset) -> bool:
         """Whether a batch up to `at` has left log out, behind the first `entries` of the plan."""
         count = at.chunks
         return any(isinstance(entry, LogLost) for entry in self._plan.entries(min(entries, count), count))
@@ -134,11 +134,11 @@ class Coordinator:
             self._plan.truncate(start.chunks)
             self._opened = True
 
-    def unfinished(self, start: MySqlOffset) -> bool:
+    def is_unfinished(self, start: MySqlOffset) -> bool:
         """Whether tables are being copied still, or are to be: the log alone does not make the sink equal."""
         return bool(self._plan.copies(start.chunks)) or bool(self._new_requests(start))
 
-    def behind(self, start: MySqlOffset) -> LogPosition | None:
+    def position_to_reach(self, start: MySqlOffset) -> LogPosition | None:
         """The position that the log has to be read to until the sink is equal; None when `start` is there."""
         before, marks = start.chunks, self._marks.refresh()
         highs = (copy.highest(before, marks) for copy in self._plan.copies(before).values())
@@ -154,7 +154,7 @@ class Coordinator:
         if self._finder is not None:
             return self._finder.peek(0.0) is not None
         before, marks = start.chunks, self._marks.refresh()
-        return not all(copy.done(before, marks) for copy in self._plan.copies(before).values())
+        return not all(copy.is_done(before, marks) for copy in self._plan.copies(before).values())
 
     def plan(self, start: MySqlOffset, end: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """`end` with the entries of this batch counted; as it is when there is nothing to add.
@@ -164,15 +164,15 @@ class Coordinator:
         before = start.chunks
         self._cascading.refresh(start, end)
         requests = self._new_requests(start, self._log_entries.renamed(start, end))
-        self._due.begun([request.name for request in requests])
+        self._due.note_begun([request.name for request in requests])
         moved = start.moved_to(end)
         entries = self._log_entries.of(start, end, requests, moved=moved)
         if moved:
             self._session.close()
             self._blocked.clear()
         count = self._plan.append(entries) if entries else before
-        if entries or self._finder is None or self._unblocked(end):
-            self._find_anew(end, count)
+        if entries or self._finder is None or self._is_unblocked(end):
+            self._start_finder(end, count)
         wait_s = wait_s if end == start and not entries else 0.0
         count = self._plan.append(self._chunks(end, before, count, limits, wait_s))
         if count > before or end != start or self._is_whole(start):
@@ -201,15 +201,15 @@ class Coordinator:
         due = self._due.select(names - begun, self._plan.copies(start.chunks), renamed=renamed, hurry=self.hurry)
         orders = [order for name, order in self._orders.items() if name not in begun]
         known = self._history.tables(start.schemas) if orders else {}
-        able = [order for order in orders if order.table in known and self._wanted(order.table)]
+        able = [order for order in orders if order.table in known and self._captures(order.table)]
         return [*map(self._requests.get, sorted(due)), *able]
 
     def _is_whole(self, start: MySqlOffset) -> bool:
         """Whether a snapshot is done."""
         before, marks, here = start.chunks, self._marks.refresh(), start.sequence
-        return any(copy.finished(before, marks, here) for copy in self._plan.copies(before).values())
+        return any(copy.is_finished(before, marks, here) for copy in self._plan.copies(before).values())
 
-    def _unblocked(self, end: MySqlOffset) -> bool:
+    def _is_unblocked(self, end: MySqlOffset) -> bool:
         """Whether the log has come to where a table was found altered."""
         here = end.sequence
         free = [table for table, sequence in self._blocked.items() if sequence <= here]
@@ -217,7 +217,7 @@ class Coordinator:
             del self._blocked[table]
         return bool(free)
 
-    def _find_anew(self, end: MySqlOffset, count: int) -> None:
+    def _start_finder(self, end: MySqlOffset, count: int) -> None:
         """Start finding chunks, from where the plan is after `count` entries."""
         if self._finder is not None:
             self._finder.stop()
@@ -228,15 +228,15 @@ class Coordinator:
             if not copy.complete and table in known and table not in self._blocked
         ]
         options = self._options
-        size = ChunkSize(self._paced(options.chunk_rows), options.chunk_factor_low, options.chunk_factor_high)
+        size = ChunkSize(self._rows_at_pace(options.chunk_rows), options.chunk_factor_low, options.chunk_factor_high)
         self._finder = Finder(self._streams, tasks, size, options.max_batch_bytes, options.chunk_key_column)
         self._finder.start()
 
     def _chunks(self, end: MySqlOffset, before: int, count: int, limits: Limits | None, wait_s: float) -> list[Chunk]:
         """The batch's chunks; none while the server is away, for as long as it may be. Raises SourceUnavailable."""
         try:
-            chunks = self._again(end, before, count)
-            chunks += self._taken(end, limits, wait_s, count + len(chunks))
+            chunks = self._chunks_to_reread(end, before, count)
+            chunks += self._next_chunks(end, limits, wait_s, count + len(chunks))
             note = self._note() if chunks else {}
         except SourceUnavailable:
             self._away_since = self._away_since or time.monotonic()
@@ -248,7 +248,7 @@ class Coordinator:
         self._away_since = 0.0
         return [replace(chunk, note=note) for chunk in chunks]
 
-    def _again(self, end: MySqlOffset, before: int, number: int) -> list[Chunk]:
+    def _chunks_to_reread(self, end: MySqlOffset, before: int, number: int) -> list[Chunk]:
         """Chunks that could not be read, once the log has come to where the table was altered."""
         here, marks = end.sequence, self._marks.refresh()
         found: list[Chunk] = []
@@ -257,7 +257,7 @@ class Coordinator:
             for chunk in copy.waiting(before, marks):
                 if marks[chunk.number].sequence <= here:
                     self._check_tries(chunk)
-                    found.append(chunk.again(number + len(found), copy.table))
+                    found.append(chunk.replacement(number + len(found), copy.table))
         return found
 
     def _check_marked(self, copy: TableCopy, before: int) -> None:
@@ -265,7 +265,7 @@ class Coordinator:
             raise StateError(
                 f"nothing is known of chunk {chunk.number} of {copy.table}, which a batch has read",
                 where="watermarks.jsonl",
-                hint="a part of the state directory was removed: restore it, or start anew with an empty one",
+                hint="a part of the state directory was removed: restore it, or start over with an empty one",
             )
 
     def _check_tries(self, chunk: Chunk) -> None:
@@ -273,15 +273,15 @@ class Coordinator:
             raise SchemaUnknown(
                 f"{chunk.table} is another table on the server than its definitions in the log make it",
                 where=f"chunk {chunk.number}",
-                hint="start anew with an empty state directory, or leave the table out with tables.exclude",
+                hint="start over with an empty state directory, or leave the table out with tables.exclude",
             )
 
-    def _taken(self, end: MySqlOffset, limits: Limits | None, wait_s: float, number: int) -> list[Chunk]:
+    def _next_chunks(self, end: MySqlOffset, limits: Limits | None, wait_s: float, number: int) -> list[Chunk]:
         """The next chunks that were found, as many as a batch may hold."""
         assert self._finder is not None
         chunks: list[Chunk] = []
         rows = size = 0
-        most_rows = self._paced(limits.max_rows) if limits is not None else 0
+        most_rows = self._rows_at_pace(limits.max_rows) if limits is not None else 0
         while len(chunks) < MOST_CHUNKS and (found := self._finder.peek(0.0 if chunks else wait_s)) is not None:
             if found.part is None:
                 self._finder.pop()
@@ -295,7 +295,7 @@ class Coordinator:
             chunks.append(self._finder.pop().chunk(number + len(chunks)))
         return chunks
 
-    def _paced(self, rows: int) -> int:
+    def _rows_at_pace(self, rows: int) -> int:
         """So many rows, or as many as are read in `PACED_S`."""
         rate = self._options.rows_per_second
         return rows if rate is None else min(rows, PACED_S * rate)
@@ -320,6 +320,6 @@ class Coordinator:
         finished = [
             TableEnd(table, DONE)
             for table, copy in self._plan.copies(count).items()
-            if copy.finished(before, marks, here)
+            if copy.is_finished(before, marks, here)
         ]
         return self._plan.append(finished) if finished else count

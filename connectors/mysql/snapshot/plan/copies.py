@@ -67,7 +67,7 @@ class TableCopy:
             if chunk.number < before and chunk.number not in marks:
                 yield chunk
 
-    def done(self, before: int, marks: Mapping[int, Watermark]) -> bool:
+    def is_done(self, before: int, marks: Mapping[int, Watermark]) -> bool:
         """Every chunk is planned, and decided and read within the entries under `before`."""
         return self.complete and not self._unread(before, marks)
 
@@ -76,10 +76,10 @@ class TableCopy:
         self._unread(before, marks)
         return self._highest
 
-    def finished(self, before: int, marks: Mapping[int, Watermark], sequence: int) -> bool:
+    def is_finished(self, before: int, marks: Mapping[int, Watermark], sequence: int) -> bool:
         """The copy is done and the log from `sequence` on has nothing that it holds already."""
         highest = self.highest(before, marks)
-        return self.done(before, marks) and (highest is None or highest.sequence <= sequence)
+        return self.is_done(before, marks) and (highest is None or highest.sequence <= sequence)
 
     def highs(self, before: int, marks: Mapping[int, Watermark]) -> list[int]:
         """For each chunk, then for the rest of the table: rows of the log up to this sequence are not needed.
@@ -109,7 +109,7 @@ class TableCopy:
 
 
 def carried_on(copies: Mapping[TableId, TableCopy], entries: Iterable[Entry]) -> dict[TableId, TableCopy]:
-    """The copies that go on behind more entries, by their names of then: none that has ended, or has begun anew."""
+    """The copies that go on behind more entries, by their names of then: none that has ended, or has started over."""
     found = dict(copies)
     for entry in entries:
         match entry:

@@ -15,6 +15,7 @@ from cdc.retry import Backoff
 from cdc.schema import TableId
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import lacks_tablespace
 from connectors.mysql.server.information_schema import estimated_size, table_reader
 from connectors.mysql.snapshot.chunk import Bound, Chunk
 from connectors.mysql.snapshot.plan.copies import TableCopy
@@ -63,7 +64,7 @@ class Finder(threading.Thread):
 
     Args:
         streams: opens sessions, and says how long the server may be away.
-        tasks: the tables, in order.
+        tasks: the tables, in order; one without a tablespace is tried again behind the others.
         size: of chunks; shrunk for tables of long rows so that a chunk has about `chunk_bytes`.
         chosen: the split column that the user names for a table, or None.
     """
@@ -131,32 +132,35 @@ class Finder(threading.Thread):
                 connection = self._session()
                 try:
                     while tasks and not self._stopped:
-                        for task in self._cut(connection, tasks[0]):
+                        for task in self._cut_chunks(connection, tasks[0]):
                             tasks[0], backoff = task, self._new_backoff()
                         tasks.pop(0)
                 finally:
                     with suppress(pymysql.err.MySQLError, OSError):
                         connection.close()
             except SourceUnavailable as error:
-                if not backoff.pause(error.message) and not self._stopped:
+                if lacks_tablespace(error):
+                    error.where = f"{tasks[0].table.id} on {error.where}"
+                    tasks.append(tasks.pop(0))
+                if not backoff.pause(str(error)) and not self._stopped:
                     raise
 
     def _new_backoff(self) -> Backoff:
         return Backoff(replace(self._retry, stopping=lambda: self._stopped), "cutting tables into chunks")
 
-    def _cut(self, connection: MySqlConnection, task: TableToCut) -> Iterator[TableToCut]:
+    def _cut_chunks(self, connection: MySqlConnection, task: TableToCut) -> Iterator[TableToCut]:
         """Put a table's chunks out; gives what is left of the task after each."""
         table = task.table
         try:
             rows, row_bytes = estimated_size(connection, table.id)
             key = self._key(connection, task)
             if key is None:
-                self._put(FoundChunk(table.id, None))
+                self._offer(FoundChunk(table.id, None))
                 return
             most = max(_LEAST_CHUNK_ROWS, self._chunk_bytes // max(1, row_bytes))
             size = replace(self._size, rows=min(self._size.rows, most))
             for part in parts(connection, table, key, size, rows, task.lower):
-                if not self._put(FoundChunk(table.id, part, row_bytes)):
+                if not self._offer(FoundChunk(table.id, part, row_bytes)):
                     return
                 yield TableToCut(table, part.upper, part.columns, part.collations)
         except SourceUnavailable:
@@ -165,7 +169,7 @@ class Finder(threading.Thread):
             known = isinstance(error.__cause__, pymysql.err.MySQLError) and error.__cause__.args[0] in _ALTERED
             if not known and not difference(table, table_reader(connection)(table.id)):
                 raise
-            self._put(FoundChunk(table.id, None))
+            self._offer(FoundChunk(table.id, None))
 
     def _key(self, connection: MySqlConnection, task: TableToCut) -> KeyColumns | None:
         """The key as before, also where the server has another collation by now. None when the key is another one."""
@@ -176,7 +180,7 @@ class Finder(threading.Thread):
             return None
         return replace(key, columns=task.columns, collations=task.collations)
 
-    def _put(self, found: FoundChunk) -> bool:
+    def _offer(self, found: FoundChunk) -> bool:
         with self._changed:
             self._found.append(found)
             self._changed.notify_all()

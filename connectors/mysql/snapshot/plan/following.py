@@ -3,7 +3,7 @@
 A chunk is read when its table has the definition that the log has given it up to the batch. Between that point and the
 position at which the chunk is read, the log may still hold changes that come to the same definition in the end: a
 column dropped and added again, two tables swapped. The sink will carry these out on rows that have them behind them
-already. So a change at or before a position at which a chunk was read begins the table anew.
+already. So a change at or before a position at which a chunk was read starts the table over.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Following:
         self._altered: dict[TableId, int] = {}
         self._arrived: list[TableId] = []
         self.uncertain: dict[TableId, Uncertain] = {}
-        """Tables that are begun anew for that."""
+        """Tables that are started over for that."""
         self._entries: list[Entry] = []
 
     def entries(self, changes: Sequence[SequencedChange], old: Tables, new: Tables) -> list[Entry]:
@@ -67,8 +67,8 @@ class Following:
             self._follow(placed.change, placed.sequence)
         for table, sequence in self._altered.items():
             self._judge(table, sequence, old, new)
-        anew = [self._begun(new[table], why) for table, why in self.uncertain.items() if table in new]
-        return [*self._entries, *(Begin(table, "new") for table in self._arrived), *anew]
+        restarted = [self._begin_for(new[table], why) for table, why in self.uncertain.items() if table in new]
+        return [*self._entries, *(Begin(table, "new") for table in self._arrived), *restarted]
 
     def _follow(self, change: SchemaChange | Arrival | UncertainRows, sequence: int) -> None:
         match change:
@@ -77,14 +77,15 @@ class Following:
             case DropTable(table=table):
                 self._end(table, "dropped")
             case CreateTable(table=table):
-                self._end(table, "created anew")
+                self._end(table, "recreated")
             case RenameTable(table=table, new_table=new):
                 self._end(new, "replaced")
                 self._rename(table, new, sequence)
             case Arrival(table=table):
                 self._arrived.append(table)
             case UncertainRows(table=table, why=why):
-                self.uncertain[table] = why
+                before = self.uncertain.get(table)
+                self.uncertain[table] = why if before is None else before.followed_by(why)
                 self._note_altered(table, sequence)
             case AlterTableComment():
                 pass
@@ -120,7 +121,7 @@ class Following:
         where its chunks are read later, or begins again."""
         copy = self._names[table]
         highest = copy.highest(self._before, self._marks)
-        if self._whole(copy, sequence):
+        if self._is_copied(copy, sequence):
             self._entries.append(TableEnd(table, DONE))
         elif table in self.uncertain:
             return  # it begins again for that
@@ -129,15 +130,15 @@ class Following:
         ):
             self._entries.append(copy.begun_again(table))
 
-    def _begun(self, table: MySqlTable, why: Uncertain) -> Begin:
+    def _begin_for(self, table: MySqlTable, why: Uncertain) -> Begin:
         """How a table begins whose rows the log does not tell. One in the place of another may be to bring the keys."""
         certain = why.same_rows and bool(table.primary_key) and table.id not in self._names
         return Begin(table.id, "uncertain", reason=why.reason, keys_certain=certain)
 
-    def _whole(self, copy: TableCopy, sequence: int) -> bool:
+    def _is_copied(self, copy: TableCopy, sequence: int) -> bool:
         """Everything is copied, and from a part of the log before this sequence."""
         highest = copy.highest(self._before, self._marks)
-        return copy.done(self._before, self._marks) and (highest is None or highest.sequence < sequence)
+        return copy.is_done(self._before, self._marks) and (highest is None or highest.sequence < sequence)
 
 
 def _key_changed(copy: TableCopy, old: Tables, new: MySqlTable) -> bool:

@@ -43,7 +43,7 @@ def key_columns(connection: MySqlConnection, table: MySqlTable, chosen: str | No
         indexes[str(row[0])].append(row)
     collations = {str(row[0]): row[1] for row in query(connection, _COLLATIONS, where)}
     if chosen is not None:
-        index, columns = _chosen(table, indexes, chosen)
+        index, columns = _index_of_chosen(table, indexes, chosen)
     else:
         index, columns = _own(table, indexes)
     return KeyColumns(columns, tuple(collations.get(column) for column in columns), index if columns else "")
@@ -76,7 +76,7 @@ def _leading(table: MySqlTable, rows: list[Row]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _chosen(table: MySqlTable, indexes: Mapping[str, list[Row]], chosen: str) -> tuple[str, tuple[str, ...]]:
+def _index_of_chosen(table: MySqlTable, indexes: Mapping[str, list[Row]], chosen: str) -> tuple[str, tuple[str, ...]]:
     column = next((column for column in table.columns if column.name.lower() == chosen.lower()), None)
     if column is None:
         raise SourceError(f"there is no column {chosen}", where=str(table.id), hint=f"correct {OPTION}")

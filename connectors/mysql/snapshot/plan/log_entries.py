@@ -17,7 +17,7 @@ from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import carried_on
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
 from connectors.mysql.snapshot.plan.info_session import InfoSession
-from connectors.mysql.snapshot.plan.requests import CopyRequest, Requests, begun
+from connectors.mysql.snapshot.plan.requests import CopyRequest, Requests, begin_for
 
 
 class LogEntries:
@@ -26,7 +26,7 @@ class LogEntries:
     Args:
         kept: the plan, the watermarks and the requests of the pipeline.
         history: of schemas; read only.
-        wanted: the captured tables.
+        captures: the captured tables.
         notices: gets what the user should see.
     """
 
@@ -35,11 +35,11 @@ class LogEntries:
         options: MySqlSourceOptions,
         kept: tuple[ChunkPlan, Watermarks, Requests],
         history: SchemaHistory,
-        wanted: Callable[[TableId], bool],
+        captures: Callable[[TableId], bool],
         session: InfoSession,
         notices: list[str],
     ) -> None:
-        self._options, self._history, self._wanted = options, history, wanted
+        self._options, self._history, self._captures = options, history, captures
         self._plan, self._marks, self._requests = kept
         self._session, self._notices = session, notices
 
@@ -78,7 +78,7 @@ class LogEntries:
         known = self._history.tables(end.schemas)
 
         def is_left(table: TableId) -> bool:
-            return table not in known or not self._wanted(table)
+            return table not in known or not self._captures(table)
 
         kept = [entry for entry in entries if not (isinstance(entry, Begin) and is_left(entry.table))]
         ended = [table for table in carried_on(self._plan.copies(start.chunks), kept) if is_left(table)]
@@ -98,11 +98,11 @@ class LogEntries:
         limited: dict[TableId, str] = {}
         for request in requests:
             table = new_names.get(request.table, request.table)
-            if table not in known or not self._wanted(table):
+            if table not in known or not self._captures(table):
                 self._notices.append(f"{table} is not a captured table, so it cannot be re-snapshotted")
                 self._requests.remove({request.name})
                 continue
-            found.append(begun(request, table))
+            found.append(begin_for(request, table))
             limited |= {table: request.reason} if request.limited else {}
         self._announce([begin for begin in found if begin.table in limited], limited)
         return found
@@ -129,7 +129,7 @@ class LogEntries:
         return [
             copy.begun_again(table)
             for table, copy in carried_on(self._plan.copies(before), entries).items()
-            if copy.chunks and not copy.finished(before, marks, here)
+            if copy.chunks and not copy.is_finished(before, marks, here)
         ]
 
 
@@ -139,7 +139,7 @@ _ELSE = {True: "or schema-change.uncertain: stop to leave its rows to the sink, 
 def announced(
     begins: Mapping[TableId, Begin], why: Mapping[TableId, str], session: MySqlConnection, most_rows: int
 ) -> list[str]:
-    """A sentence for each table that begins anew. Stream reader process, when a batch is planned.
+    """A sentence for each table that starts over. Stream reader process, when a batch is planned.
 
     Raises UnsupportedChange when the server takes a table for larger than `most_rows`, SourceUnavailable.
     """

@@ -60,9 +60,9 @@ def jump(
     streams: Streams,
     schemas: Schemas,
     coordinator: Coordinator,
-    wanted: Callable[[TableId], bool],
+    captures: Callable[[TableId], bool],
 ) -> MySqlOffset:
-    """The offset at the present end of the log, behind a batch in which all tables begin anew. Nobody follows the log.
+    """The offset at the present end of the log, behind a batch in which all tables start over. Nobody follows the log.
 
     Raises SourceError when the server cannot be captured from.
     """
@@ -72,17 +72,17 @@ def jump(
     now = start_of(at_end, streams)
     tables = {table.id: table for table in now.known.tables}
     known = schemas.history.tables(start.schemas)
-    gone = [table for table in known if wanted(table) and table not in tables]
+    gone = [table for table in known if captures(table) and table not in tables]
     at = {"file": now.position.file, "pos": now.position.position}
-    entry = SchemaEntry.gone(at, gone, tuple(map(DropTable, gone)))
+    entry = SchemaEntry.of_gone_tables(at, gone, tuple(map(DropTable, gone)))
     behind = file_number(start.position.file) + 1 - file_number(now.position.file)
     return replace(
         start,
         position=now.position,
         gtids=now.gtids,
         server=now.info.identity,
-        schemas=schemas.add(start.schemas, list(tables.values()), wanted, now.position, entry),
-        chunks=coordinator.begin_anew(start, tables.keys()),
+        schemas=schemas.add(start.schemas, list(tables.values()), captures, now.position, entry),
+        chunks=coordinator.restart_all(start, tables.keys()),
         # the log was reset, or goes on in the same file: sequences have to grow all the same
         files_ahead=start.files_ahead + max(behind, 0),
     )

@@ -14,13 +14,13 @@ from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
 _KINDS = {LogRange: "log", CopiedRange: "copied-log", ChunkRead: "chunks"}
 
 
-def stored(splits: Iterable[Split]) -> list[Split]:
+def dump_payloads(splits: Iterable[Split]) -> list[Split]:
     """The splits with JSON values as payloads."""
     return [replace(split, payload={_KINDS[type(split.payload)]: asdict(split.payload)}) for split in splits]
 
 
-def opened(split: Split) -> Split:
-    """The split that `stored` was given, with the object as its payload."""
+def load_payload(split: Split) -> Split:
+    """The split that `dump_payloads` was given, with the object as its payload."""
     ((kind, fields),) = split.payload.items()
     return replace(split, payload=_MAKE[kind](fields))
 

@@ -75,6 +75,6 @@ class Requests:
             self._store.remove(f"{name}{_SUFFIX}")
 
 
-def begun(request: CopyRequest, table: TableId) -> Begin:
+def begin_for(request: CopyRequest, table: TableId) -> Begin:
     """How a table begins that a request asks for; `table` is its name by now. Pure."""
     return Begin(table, "resync", request.name, request.reason)

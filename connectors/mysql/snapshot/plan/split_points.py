@@ -65,7 +65,7 @@ def parts(
         if step is not None:
             yield from _even(connection, table, columns[0], step, size, rows, lower)
             return
-    yield from _queried(connection, table, key, size, rows, lower)
+    yield from _query_chunks(connection, table, key, size, rows, lower)
 
 
 def _even_step(
@@ -105,7 +105,7 @@ def _extremes(connection: MySqlConnection, table: MySqlTable, column: MySqlColum
     return lowest, highest
 
 
-def _queried(
+def _query_chunks(
     connection: MySqlConnection, table: MySqlTable, key: KeyColumns, size: ChunkSize, rows: int, lower: Bound | None
 ) -> Iterator[Part]:
     """Chunks of exactly `size.rows` rows, as of the moment of the query."""
@@ -128,7 +128,7 @@ def _point(
     lower: Bound | None,
 ) -> Bound | None:
     """The key of the row that is number `rows` behind `lower`; None when there are fewer."""
-    shown = ", ".join(_shown(column) for column in columns)
+    shown = ", ".join(_bound_sql(column) for column in columns)
     where = "" if lower is None else f"WHERE {after(columns, key.collations, lower)} "
     order = names_of(columns)
     found = query(
@@ -142,7 +142,7 @@ def _point(
     return tuple(_value(column, value) for column, value in zip(columns, found[0], strict=True))
 
 
-def _shown(column: MySqlColumn) -> str:
+def _bound_sql(column: MySqlColumn) -> str:
     """A column as its bound is written: text, numbers and bytes as they are, the rest in the server's spelling."""
     if column.type in TEXT:
         return f"CONVERT({quoted(column.name)} USING utf8mb4)"

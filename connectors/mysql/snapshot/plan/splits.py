@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cdc.events import SourceEvent
 from cdc.schema import TableId
@@ -36,6 +37,13 @@ class ChunkRead:
     least: int
     files_ahead: int = 0
     rows_per_second: int | None = None
+
+    def widened(self, reports: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        """The reports as if all chunks that were read had been read at `least`: no attempt reads them before that."""
+        return [self._at_least(report) if report.get("chunk", {}).get("done") else report for report in reports]
+
+    def _at_least(self, report: dict[str, Any]) -> dict[str, Any]:
+        return {**report, "chunk": {**report["chunk"], "sequence": self.least}}
 
 
 @dataclass(frozen=True, slots=True)

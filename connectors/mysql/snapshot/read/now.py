@@ -123,7 +123,7 @@ class ServerNow:
         info = server_info(self._open().side)
         return MySqlOffset(LogPosition(info.file, info.position), info.executed, server=info.identity).to_json()
 
-    def reached(self, committed: Offset, end: Offset, tables: Sequence[TableId]) -> bool:
+    def covers(self, committed: Offset, end: Offset, tables: Sequence[TableId]) -> bool:
         """By position on one server, by transactions on another; else the log between the two is looked at."""
         done, wanted = MySqlOffset.from_json(committed), MySqlOffset.from_json(end)
         if done.server != wanted.server:

@@ -20,7 +20,14 @@ from connectors.mysql.rows.table_map import table_name
 from connectors.mysql.server.positions import LogPosition
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
-from connectors.shared.ddl.statements import AlterTable, Irrelevant, Statement, StatementDml, Truncate, Unparsed
+from connectors.shared.ddl.statements import (
+    AlterTableStatement,
+    Irrelevant,
+    Statement,
+    StatementDml,
+    TruncateStatement,
+    Unparsed,
+)
 
 _READER: Final = 1 << 20
 """No task has this number, so the replica id is none of the pipeline's."""
@@ -64,7 +71,7 @@ class LastNamed:
     def _look(self, end: LogPosition) -> None:
         """From where it has looked so far to `end`, whole transactions."""
         for buffer in whole_log(self._streams.at(self._end, until_end=True, reader=_READER)):
-            for table, index in self._named(buffer):
+            for table, index in self._tables_named(buffer):
                 named = LogPosition(buffer.file, int(buffer.end_position[index]))
                 self._last[table] = max(named, self._last.get(table, named))
             self._end = LogPosition(buffer.file, int(buffer.end_position[-1]))
@@ -72,7 +79,7 @@ class LastNamed:
                 return
         self._end = max(self._end, end)
 
-    def _named(self, buffer: ReceiveBuffer) -> Iterator[tuple[TableId, int]]:
+    def _tables_named(self, buffer: ReceiveBuffer) -> Iterator[tuple[TableId, int]]:
         """Tables that rows or statements of the buffer are about, with the number of the event."""
         view = BufferView(buffer, 0)
         maps = view.maps[::-1]
@@ -94,17 +101,18 @@ class LastNamed:
             if isinstance(statement, Irrelevant) and statement.kind == "xa" and "ROLLBACK" in query.sql.upper():
                 yield from self._tables  # whose rows were delivered when the transaction was prepared
             found = (
-                self._folded.get((name.database.casefold(), name.table.casefold())) for name in self._in(statement)
+                self._folded.get((name.database.casefold(), name.table.casefold()))
+                for name in self._tables_of(statement)
             )
             yield from (table for table in found if table is not None)
 
-    def _in(self, statement: Statement) -> Iterable[TableId]:
+    def _tables_of(self, statement: Statement) -> Iterable[TableId]:
         match statement:
-            case Truncate(table=table):
+            case TruncateStatement(table=table):
                 return (table,)
             case StatementDml(tables=tables):
                 return tables
-            case AlterTable(clauses=()):  # an index, as one
+            case AlterTableStatement(clauses=()):  # an index, as one
                 return ()
             case _:
                 return redefined(statement, self._tables)

@@ -81,7 +81,7 @@ def read_chunk(
     counts. Sessions are ended, also when the caller stops early; those of a chunk that was read may be kept.
 
     Raises:
-        SourceUnavailable: the connection broke after the first row, or no view could be had; begin anew.
+        SourceUnavailable: the connection broke after the first row, or no view could be had; start over.
         SourceError: the server refuses, or the table's engine has no views.
         CorruptLog, UnsupportedChange, SchemaUnknown: as the decoder.
     """
@@ -223,7 +223,7 @@ class _Chunk:
             invalid[reason] += number
 
         decoder = Decoder(
-            {self.table.id: self.table}, wanted=self.table.id.__eq__, count=add,
+            {self.table.id: self.table}, captures=self.table.id.__eq__, count=add,
             tinyint1_as_boolean=self.settings.tinyint1_as_boolean, invalid_dates=self.settings.invalid_dates,
             invalid_text=self.settings.invalid_text,
         )  # fmt: skip

@@ -15,7 +15,7 @@ import pymysql
 
 from cdc.block import ChangeBlock, Stream
 from cdc.errors import SourceUnavailable
-from cdc.faults import reached
+from cdc.faults import crash_point
 from cdc.schema import TableId
 from cdc.source import Count, Report, Split
 from cdc.state.store import Store
@@ -132,9 +132,9 @@ def read_chunks(
             blocks = read_chunk(
                 access, chunk, table, inside, settings, count, pool=pool, throttle=throttle, retry=streams.retry
             )
-            reached("before-chunk", number)
+            crash_point("before-chunk", number)
             found = yield from _of_snapshot(order.blocks(blocks, wanted.least, number))
-            reached("after-chunk", number)
+            crash_point("after-chunk", number)
             report({"chunk": _watermark(found, wanted.least).to_json()})
     finally:
         asking.close()
@@ -208,7 +208,7 @@ class _Order:
                 block = replace(block, row=pc.add(block.row, pa.scalar(shift, pa.int32())))
             self._last[block.table] = sequence, block.row[-1].as_py()
             yield block
-            reached("in-chunk", number)
+            crash_point("in-chunk", number)
 
 
 def _check_place(sequence: int, least: int) -> None:

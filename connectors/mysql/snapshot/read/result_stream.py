@@ -36,14 +36,14 @@ _DRIVER_BUFFER: Final = 64 << 10
 _UNSIGNED: Final = 32
 _NO_CURSOR: Final = 0
 _TABLE_GONE: Final = frozenset({1146, 1412})
-"""The table does not exist; it was defined anew after the transaction's view was opened."""
+"""The table does not exist; it was redefined after the transaction's view was opened."""
 _TOO_LONG: Final = frozenset({3024, 1969})
 """The statement ran out of the time it is given: MySQL's max_execution_time, MariaDB's max_statement_time."""
 _NO_STATEMENTS: Final = 1461
 
 
 class DefinitionChanged(Exception):
-    """The statement's table is not what it was when the transaction's view was opened. The caller begins anew."""
+    """The statement's table is not what it was when the transaction's view was opened. The caller starts over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +116,18 @@ class ResultStream:
         Blocks while the server sends nothing, at most for the connection's read timeout.
         """
         self._keep_rest()
-        count = self._split(0)
+        count = self._split_packets(0)
         while count < CAPACITY and self._state[protocol.ENDED] == protocol.GOING:
             if self._filled == len(self._buffer) - _SLACK:
                 if count:
                     break
                 self._grow()
             self._receive()
-            count = self._split(count)
+            count = self._split_packets(count)
         if count:
             return RowPackets(self._buffer, self._starts, self._ends, count)
         if self._state[protocol.ENDED] != protocol.END:
-            raise self._refused()
+            raise self._refusal()
         self._close_statement()
         return None
 
@@ -153,7 +153,7 @@ class ResultStream:
         )
         return columns, self._driver._next_seq_id
 
-    def _split(self, count: int) -> int:
+    def _split_packets(self, count: int) -> int:
         found = packets.split_packets(
             address(self._buffer), self._filled, address(self._state), address(self._starts), address(self._ends),
             count, CAPACITY,
@@ -196,7 +196,7 @@ class ResultStream:
         except (pymysql.err.MySQLError, OSError) as error:
             raise self._error(error) from error
 
-    def _refused(self) -> Exception:
+    def _refusal(self) -> Exception:
         """The error at the head of the buffer."""
         if self._state[protocol.ENDED] == protocol.REFUSED:
             size = int.from_bytes(self._buffer[:3].tobytes(), "little")

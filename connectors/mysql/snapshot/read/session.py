@@ -149,22 +149,22 @@ class SessionPool:
     """Keeps a chunk's sessions for the next one that the same task reads. Close it at the end."""
 
     def __init__(self) -> None:
-        self._kept: ChunkSessions | None = None
+        self._idle: ChunkSessions | None = None
 
     def acquire(self, connect: Callable[[], MySqlConnection], lock_wait_s: int) -> ChunkSessions:
         """The kept sessions, else new ones; the caller's until it puts them back. Raises as `ChunkSessions`."""
-        kept, self._kept = self._kept, None
+        kept, self._idle = self._idle, None
         return kept or ChunkSessions(connect, lock_wait_s)
 
     def release(self, sessions: ChunkSessions) -> None:
         """Keep sessions that wait for nothing. Raises SourceUnavailable when they turn out to be broken."""
         sessions.give_up_view()
         self.close()
-        self._kept = sessions
+        self._idle = sessions
 
     def close(self) -> None:
         """End what is kept."""
-        kept, self._kept = self._kept, None
+        kept, self._idle = self._idle, None
         if kept is not None:
             kept.close()
 

@@ -119,7 +119,7 @@ def _low(
         if not sessions.info.mariadb and sessions.info.gtid:
             low, gtids = _committed(sessions, retry)
         elif not sessions.info.mariadb:
-            low = _noted(sessions, note, margin_s, clock, retry)
+            low = _log_end_before(sessions, note, margin_s, clock, retry)
         if not sessions.prepared():
             return low, gtids
         waiting = pauses.pause("an XA transaction is prepared and not ended")
@@ -160,7 +160,7 @@ def owned(text: str) -> GtidSet:
     return found
 
 
-def _noted(
+def _log_end_before(
     sessions: ChunkSessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
 ) -> LogPosition:
     """An end of the log from at least `margin_s` ago."""

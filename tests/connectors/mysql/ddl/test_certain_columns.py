@@ -77,11 +77,11 @@ COMPUTED = "id INT PRIMARY KEY, a INT, t VARCHAR(9), d DECIMAL(5,2), v INT AS (a
     ("MODIFY d DECIMAL(9,2)", ""), ("RENAME COLUMN a TO b", ""), ("MODIFY a INT COMMENT 'x' FIRST", ""),
     ("DROP v, DROP s, MODIFY d DECIMAL(9,4)", ""), ("ADD c INT DEFAULT 4", ""),
 ])  # fmt: skip
-def test_what_the_server_computes_anew_is_copied_or_told(clauses: str, computed: str) -> None:
+def test_what_the_server_recomputes_is_copied_or_told(clauses: str, computed: str) -> None:
     """The log has no row of it. Nothing is copied where only integers and texts got more room."""
 
     def applied(*, copies: bool) -> DdlResult:
-        one = TableDefinitions(wanted=lambda table: True, copied_when_uncertain=lambda table: copies)
+        one = TableDefinitions(captures=lambda table: True, copied_when_uncertain=lambda table: copies)
         one.apply(f"CREATE TABLE t ({COMPUTED}) CHARACTER SET utf8mb4", "shop")
         return one.apply(f"ALTER TABLE t {clauses}", "shop", sql_mode=1 << 21)
 
@@ -95,7 +95,7 @@ def test_rows_that_the_server_numbers_are_copied_or_told(before: str, told: bool
     """Those with 0 or NULL get a number where a column becomes AUTO_INCREMENT, not where it was that already."""
 
     def applied(*, copies: bool) -> DdlResult:
-        one = TableDefinitions(wanted=lambda table: True, copied_when_uncertain=lambda table: copies)
+        one = TableDefinitions(captures=lambda table: True, copied_when_uncertain=lambda table: copies)
         one.apply(f"CREATE TABLE t (id {before} PRIMARY KEY)", "shop")
         return one.apply("ALTER TABLE t MODIFY id BIGINT UNSIGNED AUTO_INCREMENT", "shop", sql_mode=1 << 21)
 
@@ -105,7 +105,7 @@ def test_rows_that_the_server_numbers_are_copied_or_told(before: str, told: bool
 
 @pytest.mark.parametrize("copies", [True, False])
 def test_a_table_made_of_a_partition_is_there_and_its_rows_are_copied_or_told(copies: bool) -> None:
-    one = TableDefinitions(wanted=lambda table: True, dialect=MARIADB, copied_when_uncertain=lambda table: copies)
+    one = TableDefinitions(captures=lambda table: True, dialect=MARIADB, copied_when_uncertain=lambda table: copies)
     one.apply("CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY HASH (id)", "shop")
     made = one.apply("ALTER TABLE t CONVERT PARTITION q TO TABLE u", "shop")
     assert [type(change).__name__ for change in made.changes] == ["CreateTable"]
@@ -118,7 +118,7 @@ def test_a_table_made_of_a_partition_is_there_and_its_rows_are_copied_or_told(co
 def test_it_is_copied_or_told() -> None:
     def applied(*, copies: bool) -> DdlResult:
         one = TableDefinitions(
-            wanted=lambda table: True, tinyint1_as_boolean=True, copied_when_uncertain=lambda table: copies
+            captures=lambda table: True, tinyint1_as_boolean=True, copied_when_uncertain=lambda table: copies
         )
         one.apply("CREATE TABLE t (id INT PRIMARY KEY, a TINYINT(1))", "shop")
         return one.apply("ALTER TABLE t MODIFY a INT", "shop")
@@ -137,7 +137,7 @@ def test_it_is_copied_or_told() -> None:
 def test_what_no_sink_can_see_is_told_where_nothing_is_copied(
     before: str, after: str, strict: bool, clause: str
 ) -> None:
-    one = TableDefinitions(wanted=lambda table: True)
+    one = TableDefinitions(captures=lambda table: True)
     one.apply(f"CREATE TABLE t (id INT PRIMARY KEY, a {before})", "shop")
     mode = 1 << 21 if strict else 0  # STRICT_TRANS_TABLES
     [notice] = one.apply(f"ALTER TABLE t {clause.format(after)}", "shop", sql_mode=mode).notices
@@ -147,7 +147,7 @@ def test_what_no_sink_can_see_is_told_where_nothing_is_copied(
 
 @pytest.mark.parametrize(("after", "told"), [("VARCHAR(20)", True), ("INT", True), ("DATETIME", False)])
 def test_dates_that_no_calendar_has_are_told_of_where_they_become_something_else(after: str, told: bool) -> None:
-    one = TableDefinitions(wanted=lambda table: True)
+    one = TableDefinitions(captures=lambda table: True)
     one.apply("CREATE TABLE t (a DATE)", "shop")
     notices = one.apply(f"ALTER TABLE t MODIFY a {after}", "shop").notices
     assert [notice for notice in notices if "the log does not tell what rows already there have" in notice] == (

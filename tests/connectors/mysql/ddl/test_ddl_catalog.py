@@ -270,7 +270,7 @@ def test_statement_dml_has_the_tables_copied_that_it_may_have_written_to(sql: st
     assert result.captured
 
 
-def test_definitions_read_anew_give_the_changes_from_what_was_known() -> None:
+def test_definitions_read_again_give_the_changes_from_what_was_known() -> None:
     one = catalog("CREATE TABLE t (a INT)")
     result = one.define([MySqlTable(T, (MySqlColumn("a", "bigint"),)), MySqlTable(U, (MySqlColumn("b", "int"),))])
     assert names(result.changes) == ["AlterColumnType", "CreateTable"]

@@ -47,7 +47,7 @@ def test_a_table_of_another_database_counts_where_that_is_named() -> None:
 
 @pytest.mark.parametrize("sql", ["FROB TABLE other, `my-table`", "ALTER TABLE other FROB WITH `my-table`"])
 def test_a_captured_table_behind_one_that_is_not_captured_is_not_overlooked(sql: str) -> None:
-    catalog = TableDefinitions(wanted=lambda table: table.table == "my-table")
+    catalog = TableDefinitions(captures=lambda table: table.table == "my-table")
     definition = MySqlTable(TableId("shop", "my-table"), (MySqlColumn("id", "int", nullable=False),), ("id",))
     catalog.define([definition])
     assert catalog.apply(sql, "shop").unparsed

@@ -40,7 +40,7 @@ class Oracle:
         self.database = server.new_database("ddl")
         self.connection = server.connect(database=self.database)
         self.reader = server.connect()
-        self.catalog = TableDefinitions(wanted=lambda table: True, dialect=DdlDialect.of(self._version()))
+        self.catalog = TableDefinitions(captures=lambda table: True, dialect=DdlDialect.of(self._version()))
         self.catalog.define((), databases={self.database: "utf8mb4"})
         self.settings = ("", "on")
 

@@ -13,12 +13,12 @@ from transform_rules import text
 
 from cdc.errors import ChangeRefused, TransformError
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.coerce import Coercion
 from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import CreateTable, RenameColumns, SchemaChange, TableId
 from cdc.schema_json import change_from_json, change_name, change_to_json
 from cdc.sink import Sink
+from cdc.sink_columns import Coercion
 from cdc.source import Context
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore

@@ -32,7 +32,21 @@ def test_defaults_may_have_all_65_digits() -> None:
     assert default_text(default, column, DdlDialect()) == "9" * 35 + ".5" + "0" * 29
 
 
+@pytest.mark.parametrize(
+    ("type_", "text", "stored"),
+    [
+        ("double", "1.25", "1.2"), ("double", "1.35", "1.4"), ("double", "-1.25", "-1.2"), ("float", "1.25", "1.2"),
+        ("time", "1 10:00", "34:00:00.0"), ("time", "-1 2", "-26:00:00.0"), ("time", "10:11", "10:11:00.0"),
+        ("time", "101112.5", "10:11:12.5"), ("time", "10:11.5", "10:11.5"), ("time", "10-11", "10-11"),
+    ],
+)  # fmt: skip
+def test_a_default_is_what_servers_store(type_: str, text: str, stored: str) -> None:
+    column = MySqlColumn("c", type_, length=10 if type_ != "time" else 1, scale=1 if type_ != "time" else None)
+    assert default_text(Default(DefaultKind.STRING, text), column, DdlDialect()) == stored
+
+
 NOT_TOLD = [
+    ("TIME DEFAULT '10:11.5'", "a spelling of its own"),
     ("TIME(2) DEFAULT '-1:2:3.456'", "more digits than its type"),
     ("TIME DEFAULT 101112.5", "more digits than its type"),
     ("DATETIME DEFAULT '2026-01-01 10:00:00.9'", "more digits than its type"),
@@ -42,6 +56,19 @@ NOT_TOLD = [
     ("TIMESTAMP DEFAULT '2026-01-01 10:00:00'", "the session's time zone"),
     ("FLOAT DEFAULT 1.23456789", "fewer digits than it has"),
     ("FLOAT DEFAULT 1e39", "fewer digits than it has"),
+    ("POINT NOT NULL", "an empty value of column c"),
+    ("INT DEFAULT 2.5e0", "a number in a spelling of its own"),
+    ("DECIMAL(20,0) DEFAULT '9.007199254740993e15'", "a number in a spelling of its own"),
+    ("YEAR DEFAULT 2.4", "a number in a spelling of its own"),
+    ("YEAR DEFAULT '000'", "a number in a spelling of its own"),
+    ("BIT(8) DEFAULT 2.5", "a number in a spelling of its own"),
+    ("CHAR(5) DEFAULT 007", "a number in a spelling of its own"),
+    ("VARCHAR(9) DEFAULT 1e2", "a number in a spelling of its own"),
+    ("VARCHAR(9) DEFAULT -0", "a number in a spelling of its own"),
+    ("INT DEFAULT DATE'2024-01-01'", "a number in a spelling of its own"),
+    ("DOUBLE DEFAULT '1x'", "a number in a spelling of its own"),
+    ("VARCHAR(20) DEFAULT TIME'010:00:00'", "the server computed column c"),
+    ("VARCHAR(20) DEFAULT DATE'2020-1-1'", "the server computed column c"),
 ]
 NOT_IN_EVERY_SINK = [
     ("BIT(12) DEFAULT b'101'", "BIT"),
@@ -60,7 +87,9 @@ CERTAIN = (
     "BIT DEFAULT b'1'", "TIME(2) DEFAULT '-1:2:3.450'", "TIME DEFAULT '838:59:59'", "DATETIME DEFAULT '2026-01-01'",
     "DATETIME(3) DEFAULT '2026-01-01 10:00:00.9'", "DATE DEFAULT '2026-01-01 00:00:00'", "FLOAT DEFAULT 1.5",
     "FLOAT DEFAULT 0.1", "DOUBLE DEFAULT 1.23456789", "JSON", "TIMESTAMP NULL", "DATE NOT NULL", "TIME NOT NULL",
-    "DECIMAL(5,2) DEFAULT 1.005",
+    "DECIMAL(5,2) DEFAULT 1.005", "VARCHAR(9) DEFAULT 1.50", "VARCHAR(9) DEFAULT '007'", "YEAR DEFAULT 99",
+    "INT DEFAULT 2.5", "INT DEFAULT 007", "DOUBLE DEFAULT 1e3", "DECIMAL(5,2) DEFAULT +.5", "BIGINT DEFAULT -7",
+    "VARCHAR(20) DEFAULT DATE'2020-01-01'", "VARCHAR(9) DEFAULT -1", "POINT",
 )  # fmt: skip
 
 

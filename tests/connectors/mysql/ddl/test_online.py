@@ -195,7 +195,7 @@ def test_without_the_option_the_copy_is_a_new_table() -> None:
 
 
 @pytest.mark.parametrize("rename", ["ALTER /* gh-ost */ TABLE {} RENAME {}", "RENAME /* gh-ost */ TABLE {} TO {}"])
-def test_a_cut_over_in_two_statements_copies_the_table_anew(rename: str) -> None:
+def test_a_cut_over_in_two_statements_re_snapshots_the_table(rename: str) -> None:
     """Between the two there is no table: nothing tells that nobody wrote to another one of its name."""
     one = known()
     one.copied = T.__eq__

@@ -41,7 +41,7 @@ def test_what_was_read_or_done_before_is_not_missed() -> None:
     files = Continuity(f"{UUID_}:1-3")
     files.add([(UUID_, 4, 5)])
     files.check(chunk([previous(f"{UUID_}:1-5"), *insert(6, "shop.t")], TWO))
-    assert files.done == f"{UUID_}:1-5"
+    assert files.executed_gtids == f"{UUID_}:1-5"
 
 
 def test_transactions_of_a_file_that_is_not_there_are_named() -> None:
@@ -96,6 +96,7 @@ class Shop:
         return [row["id"] for _, row in all_images(batches)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.mysql
 def test_a_log_of_another_name(server: StartedServer, tmp_path: Path) -> None:
     """Read on where nothing of the old one is missing; when it is named as before again, what is missing is told."""

@@ -101,7 +101,7 @@ def merged(segments: Iterable[Segment]) -> list[Segment]:
     out: list[Segment] = []
     for segment in segments:
         if out and not segment.changed:
-            segment = out.pop().joined(segment)
+            segment = out.pop().merge_with(segment)
         out.append(segment)
     return [replace(segment, gtids=(_set(segment.gtids),)) for segment in out]
 

@@ -44,7 +44,7 @@ class Pair:
 
     def leader_plans(self, first: int, last: int) -> None:
         end = at(last)
-        self.leader.planned(at(first), end, [(end.position, None)], None)
+        self.leader.publish_plan(at(first), end, [(end.position, None)], None)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_two_that_follow_do_not_wait_for_each_other(pair: Pair) -> None:
 
 @pytest.mark.parametrize("end", [replace(at(200), schemas=6), replace(at(200), server="another"), at(100)])
 def test_schema_changes_and_other_servers_are_planned_by_each(pair: Pair, end: MySqlOffset) -> None:
-    pair.leader.planned(at(100), end, [(end.position, None)], None)
+    pair.leader.publish_plan(at(100), end, [(end.position, None)], None)
     assert pair.other.next(at(100), None, 0.0, FOLLOWING) is Next.FOLLOW
 
 
@@ -113,5 +113,5 @@ def test_runs_that_cannot_tell_are_alone(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
     runs = Runs(Siblings(tmp_path, "one", 2))
     runs.report(SharingRun(4))
-    assert runs.others() == []
-    assert not runs.behind(100, 100)
+    assert runs.live_runs() == []
+    assert not runs.has_run_behind(100, 100)

@@ -13,11 +13,11 @@ from direct import DirectRuns
 from servers import ServerFactory, source_of
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
-from cdc.flow.offsets import numbered
+from cdc.offsets import numbered
 from cdc.schema import TableId
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.local_pipeline import LocalPipeline
 from cdc_services.server import MySqlServer
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.mysql.follow import unlogged
@@ -164,7 +164,7 @@ class Counted(Streams):
         return super().session(patient=patient)
 
 
-def test_a_server_that_numbers_its_many_tables_anew_all_the_time_is_asked_seldom(
+def test_a_server_that_numbers_its_many_tables_again_all_the_time_is_asked_seldom(
     any_server: MySqlServer, database: str
 ) -> None:
     any_server.execute(*(f"CREATE TABLE t{number} (id INT PRIMARY KEY)" for number in range(30)), database=database)

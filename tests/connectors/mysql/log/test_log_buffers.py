@@ -10,7 +10,7 @@ from connectors.mysql.log import buffers
 
 @pytest.fixture(autouse=True)
 def _no_buffers_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffers, "_kept", [])
+    monkeypatch.setattr(buffers, "_pool", [])
 
 
 def test_a_buffer_that_nobody_uses_is_taken_again() -> None:

@@ -77,7 +77,7 @@ def test_each_event_comes_once_however_often_the_connection_breaks() -> None:
         assert [position for _, position, _ in server.opened] == sorted(position for _, position, _ in server.opened)
 
 
-def test_the_time_that_a_server_may_be_away_begins_anew_with_every_event() -> None:
+def test_the_time_that_a_server_may_be_away_starts_over_with_every_event() -> None:
     gone, tries = Waits(), 100
     with pytest.raises(SourceUnavailable, match="the connection broke"):
         read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(*[CUT] * tries), gone.policy)

@@ -304,7 +304,7 @@ def test_a_new_definition_is_used_from_the_next_chunk_on(any_server: MySqlServer
     database = any_server.new_database()
     table = TableId(database, "t")
     tables = {}
-    decoder = Decoder(tables, wanted=lambda found: found == table, count=_ignore)
+    decoder = Decoder(tables, captures=lambda found: found == table, count=_ignore)
     rows = []
     for statements in (
         ("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 2)"),

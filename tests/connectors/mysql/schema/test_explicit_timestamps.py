@@ -25,7 +25,7 @@ _ON, _OFF = b"\0\0\0\x01", b"\0\0\0\0"
 def test_rows_that_are_there_get_a_time_that_the_log_does_not_tell(explicit: bool) -> None:
     """The first TIMESTAMP of a table defaults to the present time, without a word of it."""
     catalog = TableDefinitions(
-        wanted=lambda table: True, dialect=DdlDialect.of("9.7.4"), copied_when_uncertain=lambda table: True
+        captures=lambda table: True, dialect=DdlDialect.of("9.7.4"), copied_when_uncertain=lambda table: True
     )
     catalog.define((), databases={"shop": "utf8mb4"})
     catalog.apply("CREATE TABLE t (id INT PRIMARY KEY)", "shop")
@@ -49,7 +49,7 @@ def test_a_timestamp_is_what_the_server_makes_of_it(tmp_path: Path, version: str
     body = query(b"CREATE TABLE t (id INT, at TIMESTAMP)", b"shop", b"\0" + flags)
     data = np.frombuffer(bytearray(log([(events.QUERY, body)])[len(events.MAGIC) :]), np.uint8)
     _, buffer = Indexer(framing.FILE, "binlog.000001", len(events.MAGIC)).buffers(data, len(data))
-    catalog = TableDefinitions(wanted=lambda table: True, dialect=DdlDialect.of(version))
+    catalog = TableDefinitions(captures=lambda table: True, dialect=DdlDialect.of(version))
     catalog.define((), databases={"shop": "utf8mb4"})
     apply_query(catalog, parse_query(buffer, 0), buffer, 0)
     assert catalog.tables[T].columns[1].nullable == nullable

@@ -35,7 +35,7 @@ def wanted(table: TableId) -> bool:
 
 
 def written(folder: Path, statements: tuple[str, ...] = STATEMENTS) -> tuple[SchemaHistory, TableDefinitions]:
-    history, catalog = SchemaHistory(LocalStore(folder)), TableDefinitions(wanted=wanted)
+    history, catalog = SchemaHistory(LocalStore(folder)), TableDefinitions(captures=wanted)
     for number, sql in enumerate(statements):
         result = catalog.apply(sql, "shop")
         entry = SchemaEntry.of(result, {"file": "binlog.000001", "pos": 100 + number}, sql)
@@ -57,7 +57,7 @@ def test_another_process_reads_what_was_written(tmp_path: Path) -> None:
     assert reader.entries(0, 6) == history.entries(0, 6)
     assert [entry.sql for entry in reader.entries(0, 6)] == list(STATEMENTS)
     assert reader.entries(2, 3)[0].at == {"file": "binlog.000001", "pos": 102}
-    again = reader.fill(TableDefinitions(wanted=wanted, dialect=DdlDialect()), 6)
+    again = reader.fill(TableDefinitions(captures=wanted, dialect=DdlDialect()), 6)
     assert (again.tables, again.databases, again.marks) == (catalog.tables, catalog.databases, catalog.marks)
     assert again.marks == {U: "left"}
 

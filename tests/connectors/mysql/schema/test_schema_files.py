@@ -46,7 +46,7 @@ def test_a_script_is_split_at_its_delimiters() -> None:
 
 
 def defined(path: Path) -> TableDefinitions:
-    catalog = TableDefinitions(wanted=lambda table: table.database == "shop")
+    catalog = TableDefinitions(captures=lambda table: table.database == "shop")
     define_from(path, catalog)
     return catalog
 
@@ -93,7 +93,7 @@ def test_a_dump_defines_what_the_server_has(flavor: str, tmp_path: Path, request
     path = tmp_path / "dump.sql"
     path.write_text(done.stdout)
     dialect = DdlDialect.of(f"{server.version}-{flavor}")
-    catalog = TableDefinitions(wanted=lambda table: table.database == database, dialect=dialect)
+    catalog = TableDefinitions(captures=lambda table: table.database == database, dialect=dialect)
     define_from(path, catalog)
     there = read_tables(server.connect(), lambda table: table.database == database)
     assert {table: table_schema(known) for table, known in catalog.captured.items()} == {

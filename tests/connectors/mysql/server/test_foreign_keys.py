@@ -65,7 +65,7 @@ def test_a_backtick_in_a_name_however_mariadb_writes_it(monkeypatch: pytest.Monk
     key = f"  CONSTRAINT {written} FOREIGN KEY (`p`) REFERENCES `parent` (`id`) ON DELETE CASCADE"
     monkeypatch.setattr(foreign_keys, "rows_of_databases", lambda *_, **__: [])
     monkeypatch.setattr(foreign_keys, "query", lambda *_: [("child", f"CREATE TABLE `child` (\n{key}\n)")])
-    info: Any = SimpleNamespace(mariadb=True)
+    info: Any = SimpleNamespace(mariadb=True, logs_cascades=False)
     (cascade,) = unlogged_cascades(cast(Any, None), info, {TableId("shop", "child")})
     assert (cascade.constraint, cascade.actions) == ("be`long", "ON DELETE CASCADE")
 
@@ -89,7 +89,7 @@ def test_what_the_option_does_is_said(
         foreign_keys, "query",
         lambda _, sql: [("", plain if "parent" in sql else f"CREATE TABLE `child` (\n{key}\n)")],
     )  # fmt: skip
-    info: Any = SimpleNamespace(mariadb=True)
+    info: Any = SimpleNamespace(mariadb=True, logs_cascades=False)
     tables = {TableId("shop", name) for name in captured}
     (finding,) = examine_cascades(cast(Any, None), info, tables, cascades)
     assert finding.level == level

@@ -91,7 +91,7 @@ def test_mariadb_positions() -> None:
     position = MariaDbGtid.parse("1-2-7, 0-1-100,0-9-101")
     assert str(position) == "0-9-101,1-2-7"
     assert str(position.add(0, 1, 102)) == "0-1-102,1-2-7"
-    assert str(position.behind(MariaDbGtid.parse("0-1-101,1-2-8,5-1-1"))) == "1-2-8,5-1-1"
+    assert str(position.lacking(MariaDbGtid.parse("0-1-101,1-2-8,5-1-1"))) == "1-2-8,5-1-1"
     assert position.contains(MariaDbGtid.parse("0-1-100"))
     assert MariaDbGtid().contains(MariaDbGtid.parse(""))
     assert not MariaDbGtid().contains(position)

@@ -27,7 +27,7 @@ FLAVORS = pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
 
 
 class Session:
-    """A connection with the server's state asked anew each time."""
+    """A connection with the server's state asked again each time."""
 
     def __init__(self, server: MySqlServer) -> None:
         self.server, self.connection = server, server.connect()

@@ -155,6 +155,20 @@ def test_a_table_that_may_not_be_read_is_named(any_server: MySqlServer, as_user)
             check_select(user, [TableId(database, "mine"), TableId(database, other)])
 
 
+def test_tables_that_the_server_cannot_open_are_named(any_server: MySqlServer, connection: MySqlConnection) -> None:
+    database = any_server.new_database()
+    for table in ("a", "b"):
+        any_server.execute(
+            f"CREATE TABLE part_{table} (i INT) ENGINE=MyISAM", f"CREATE TABLE {table} (i INT) ENGINE=MERGE "
+            f"UNION=(part_{table})", f"DROP TABLE part_{table}", "CREATE TABLE IF NOT EXISTS good (i INT)",
+            database=database,
+        )  # fmt: skip
+    with pytest.raises(SourceError, match="error 1168") as caught:
+        check_select(connection, [TableId(database, name) for name in ("a", "good", "b")])
+    assert caught.value.where.startswith(f"{database}.a, {database}.b on ")
+    assert "tables.exclude" in caught.value.hint
+
+
 def test_the_privilege_check_leaves_no_replica_behind(any_server: MySqlServer, connection: MySqlConnection) -> None:
     own = server_info(connection).server_id
     other = any_server.connect()

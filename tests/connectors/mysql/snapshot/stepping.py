@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from servers import source_of
 
 from cdc.block import ChangeBlock
 from cdc.evolution.behavior import Behavior, Policy
-from cdc.flow.copying import blocks_for, changes_for
+from cdc.flow.shadow_tables import changes_for, tables_for
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context, Limits, Offset, Split
@@ -111,7 +111,7 @@ class Steps:
             prepared += self.sink.prepare(TaskAttempt(self.batch, split.index, attempt=0), self._routed(blocks))
         self.reports = json.loads(json.dumps(reports))
         for _ in range(2):  # as after a crash behind the decision
-            self.source.decided(self.reports)
+            self.source.store_reports(self.reports)
         handles = [Prepared(**{**asdict(handle), "table": handle.table}) for handle in prepared]
         self.sink.commit(self.batch, handles)
         self.source.commit(end)
@@ -124,7 +124,8 @@ class Steps:
     def _routed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         for block in blocks:
             state, shadowed = self.tables.state((block.table,) * 2), self.tables.sink_state(block.table).shadowed
-            yield from blocks_for(self.sink, block, state, shadowed=shadowed)
+            places = tables_for(self.sink, block.table, state, block.streams, shadowed=shadowed)
+            yield from (replace(block, table=place) for place in places)
 
     def step(self) -> bool:
         """One batch; whether there was one."""
@@ -154,7 +155,7 @@ class Steps:
         return (
             place < last
             or bool(open_orders(self.tables))
-            or self.source._parts.coordinator.unfinished(MySqlOffset.from_json(self.offset))
+            or self.source._parts.coordinator.is_unfinished(MySqlOffset.from_json(self.offset))
         )
 
     def entries(self, kind: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import comparison
 import pytest
@@ -25,6 +25,7 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import LogRange
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.schema.tracker import Tracker
+from connectors.mysql.server import server_info
 from connectors.mysql.server.foreign_keys import Link
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.cascades import (
@@ -35,10 +36,11 @@ from connectors.mysql.snapshot.cascades import (
     parents_of,
     place_of,
     read_targets,
-    watched,
+    watch_parents,
     write_targets,
 )
 from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.shared.ddl.dialect import DdlDialect
 
 P, C, G = (TableId("shop", name) for name in ("parent", "child", "grandchild"))
 SCHEMA = TableSchema(
@@ -128,11 +130,65 @@ def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
 )
 def test_a_foreign_key_that_is_added_is_asked_for(tmp_path: Path, statement: str, entries: int) -> None:
     history = SchemaHistory(LocalStore(tmp_path))
-    catalog = TableDefinitions(wanted=lambda table: table.database == "shop")
+    catalog = TableDefinitions(captures=lambda table: table.database == "shop")
     catalog.apply("CREATE TABLE child (id INT PRIMARY KEY, p INT)", "shop")
     tracker = Tracker(history, catalog, [])
     assert tracker.statement(chunk([sql(statement)]), 0, "") == frozenset()
     assert (tracker.entries, history.count()) == (entries, entries)
+
+
+@pytest.mark.parametrize(
+    ("statement", "server", "told"),
+    [
+        ("CREATE TABLE c (p INT REFERENCES parent (id) ON DELETE CASCADE)", "10.11.19-MariaDB", "ON DELETE CASCADE"),
+        (
+            "ALTER TABLE child ADD FOREIGN KEY (p) REFERENCES parent (id) ON UPDATE SET\nNULL",
+            "8.4.2",
+            "ON UPDATE SET NULL",
+        ),
+        ("ALTER TABLE child ADD FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE", "9.6.0", ""),
+        ("ALTER TABLE child ADD FOREIGN KEY (p) REFERENCES parent (id) ON DELETE RESTRICT", "10.11.19-MariaDB", ""),
+        ("ALTER TABLE other.child ADD t TIMESTAMP ON UPDATE CURRENT_TIMESTAMP", "10.11.19-MariaDB", ""),
+    ],
+)
+def test_a_foreign_key_that_the_log_declares_is_told_where_its_changes_are_not_logged(
+    statement: str, server: str, told: str
+) -> None:
+    catalog = TableDefinitions(
+        captures=lambda table: table.database == "shop", dialect=DdlDialect.of(server), warns_of_cascades=True
+    )
+    for table in ("child", "parent"):
+        catalog.apply(f"CREATE TABLE {table} (id INT PRIMARY KEY, p INT)", "shop")
+    notices = catalog.apply(statement, "shop").notices
+    assert [told in notice and "shop.parent" not in notice for notice in notices] == [True] * bool(told)
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("CREATE TABLE other.child (p INT REFERENCES `shop` . `parent` (id) ON DELETE CASCADE)", []),
+        ("ALTER TABLE other.child ADD FOREIGN KEY (p) REFERENCES shop.parent(id) ON DELETE CASCADE", []),
+        ("ALTER TABLE parent ADD FOREIGN KEY (p) REFERENCES parent(id) ON DELETE CASCADE", ["shop.parent"]),
+    ],
+)
+def test_a_table_that_a_foreign_key_only_refers_to_does_not_change_silently(statement: str, told: list[str]) -> None:
+    catalog = TableDefinitions(
+        captures=lambda table: table.database == "shop", dialect=DdlDialect.of("8.4.2"), warns_of_cascades=True
+    )
+    catalog.apply("CREATE TABLE parent (id INT PRIMARY KEY, p INT)", "shop")
+    assert [notice.partition(":")[0] for notice in catalog.apply(statement, "shop").notices] == told
+
+
+@pytest.mark.parametrize(("native", "told"), [("ON", 1), ("OFF", 0)])
+def test_a_server_that_could_log_them_is_asked_whether_it_does(
+    monkeypatch: pytest.MonkeyPatch, native: str, told: int
+) -> None:
+    answer = [("version", "9.7.4"), ("innodb_native_foreign_keys", native)]
+    monkeypatch.setattr(server_info, "query", lambda *_: answer)
+    dialect = server_info.server_settings(cast(Any, None)).dialect
+    catalog = TableDefinitions(captures=lambda table: True, dialect=dialect, warns_of_cascades=True)
+    statement = "CREATE TABLE c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)"
+    assert len(catalog.apply(statement, "shop").notices) == told
 
 
 def test_a_part_of_the_log_asks_once_and_a_repeat_asks_the_same(tmp_path: Path) -> None:
@@ -141,7 +197,7 @@ def test_a_part_of_the_log_asks_once_and_a_repeat_asks_the_same(tmp_path: Path) 
     assert read_targets(store)[P] == Parent(deletes={C})
     blocks = [block(P, SCHEMA, [("-D", {"id": number})], sequence=number) for number in (1, 2)]
     for _ in range(2):
-        assert list(watched(iter(blocks), store, "binlog.000001-4")) == blocks
+        assert list(watch_parents(iter(blocks), store, "binlog.000001-4")) == blocks
         (name,) = Requests(store).names()
     assert Requests(store).get(name).table == C
 
@@ -151,7 +207,7 @@ def test_a_part_of_another_servers_log_asks_though_its_file_is_called_alike(tmp_
     write_targets(store, parents_of(LINKS, [P, C]))
     for ahead in (0, 3):
         part = LogRange(at, LogPosition("binlog.000001", 900), 1, files_ahead=ahead)
-        list(watched(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place_of(part)))
+        list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place_of(part)))
     assert len(Requests(store).names()) == 2
 
 
@@ -161,13 +217,13 @@ def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path)
 
     def ask(place: str) -> frozenset[str]:
         store = LocalStore(tmp_path)
-        list(watched(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place))
+        list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place))
         return requests.names()
 
     write_targets(LocalStore(tmp_path), parents_of(LINKS, [P, C]))
     first = ask("binlog.000001-4")
     assert due.select({*first, "by-a-user"}, []) == {*first, "by-a-user"}
-    due.begun(first)
+    due.note_begun(first)
     requests.remove(first)
     for place in ("binlog.000001-5", "binlog.000001-6"):
         names = ask(place)
@@ -177,7 +233,7 @@ def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path)
     now[0] += 60
     assert due.select(requests.names(), [C]) == frozenset()
     assert due.select(requests.names(), []) == requests.names()
-    due.begun(requests.names())
+    due.note_begun(requests.names())
     assert due.select(requests.names(), [], hurry=True) == requests.names()
 
 

@@ -94,7 +94,7 @@ def filled(server: MySqlServer) -> str:
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_a_planned_part_of_a_snapshot_is_valid_or_planned_anew(
+def test_a_planned_part_of_a_snapshot_is_valid_or_planned_again(
     any_server: MySqlServer, tmp_path: Path, name: str
 ) -> None:
     database = filled(any_server)
@@ -109,7 +109,7 @@ def test_a_planned_part_of_a_snapshot_is_valid_or_planned_anew(
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_a_planned_part_of_a_re_snapshot_is_valid_or_planned_anew(
+def test_a_planned_part_of_a_re_snapshot_is_valid_or_planned_again(
     mysql_server: MySqlServer, tmp_path: Path, name: str
 ) -> None:
     """A table that is followed no further keeps the rows that it had, and nothing is left beside it."""

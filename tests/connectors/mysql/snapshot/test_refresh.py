@@ -24,7 +24,7 @@ from cdc.source import Limits, Order
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, block
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.cascades import Parent, watched, write_targets
+from connectors.mysql.snapshot.cascades import Parent, watch_parents, write_targets
 
 pytestmark = pytest.mark.mysql
 
@@ -59,7 +59,7 @@ def cascade(folder: Path, table: TableId) -> None:
     store, parent = LocalStore(folder), TableId(table.database, "parent")
     write_targets(store, {parent: Parent(deletes={table})})
     schema = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
-    list(watched(iter([block(parent, schema, [("-D", {"id": 1})])]), store, "4"))
+    list(watch_parents(iter([block(parent, schema, [("-D", {"id": 1})])]), store, "4"))
 
 
 def with_stale_rows(steps: Steps, table: TableId) -> None:

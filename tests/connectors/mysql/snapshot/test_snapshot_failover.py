@@ -138,7 +138,7 @@ def test_tables_that_are_copied_stay_so(pair: Replication, tmp_path: Path) -> No
 
 
 def test_the_server_restarts_while_tables_are_copied(server_factory: ServerFactory, tmp_path: Path) -> None:
-    """Planner and tasks meet a server that is away, then the same one with a new log file; nothing begins anew."""
+    """Planner and tasks meet a server that is away, then the same one with a new log file; nothing starts over."""
     server = server_factory("mysql", extra_args=("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"))
     database = filled(server, "a", "b")
     steps = Steps(server, database, tmp_path, **{"connect.max-retries": 0})

@@ -14,7 +14,7 @@ from test_snapshot_source import Shop, numbers
 
 from cdc.source import Limits, Offset, Split
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.plan.payloads import opened
+from connectors.mysql.snapshot.plan.payloads import load_payload
 from connectors.mysql.snapshot.plan.splits import ChunkRead
 from connectors.mysql.snapshot.read import read_chunk as reader_module
 from connectors.mysql.snapshot.read import reading as reading_module
@@ -128,7 +128,7 @@ def test_connections_are_no_more_than_allowed(shop: Shop, monkeypatch: pytest.Mo
     def splits(source: MySqlSource, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         found = planned(source, start, end, parallelism)
         tables = [entry.get("table") for entry in shop.plan()]
-        reads = [read for split in found if isinstance(read := opened(split).payload, ChunkRead)]
+        reads = [read for split in found if isinstance(read := load_payload(split).payload, ChunkRead)]
         seen.append([{tables[number][1] for number in read.chunks} for read in reads])
         return found
 

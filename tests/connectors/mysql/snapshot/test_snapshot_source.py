@@ -240,7 +240,7 @@ def test_a_table_that_is_added_where_the_log_is_read_from_its_beginning_comes_wi
     assert shop.catch_up().batches == 0
 
 
-def test_resync_copies_one_table_anew(shop: Shop) -> None:
+def test_resync_re_snapshots_one_table(shop: Shop) -> None:
     shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(250)}")
     shop.run("CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (1)")
     shop.catch_up()

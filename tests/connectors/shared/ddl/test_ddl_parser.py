@@ -24,7 +24,7 @@ def test_create_table_keeps_columns_key_and_options() -> None:
     statement = one(
         "CREATE TABLE orders (id INT PRIMARY KEY, v DEC(5,2) DEFAULT 1.5 COMMENT 'v') COMMENT='o' CHARSET latin1"
     )
-    assert statement == ddl.CreateTable(
+    assert statement == ddl.CreateTableStatement(
         ORDERS,
         (
             ddl.ColumnDefinition("id", ddl.TypeSpec("int"), primary_key=True),
@@ -58,20 +58,20 @@ def test_create_table_keeps_columns_key_and_options() -> None:
 )
 def test_attributes_that_say_nothing_about_rows_are_stepped_over(attributes: str) -> None:
     statement = one(f"ALTER TABLE orders ADD c TEXT {attributes} NOT NULL COMMENT 'x' FIRST", MARIADB)
-    assert isinstance(statement, ddl.AlterTable)
+    assert isinstance(statement, ddl.AlterTableStatement)
     (clause,) = statement.clauses
     assert isinstance(clause, ddl.AddColumnClause)
     assert (clause.column.nullable, clause.column.comment, clause.position) == (False, "x", Position(first=True))
 
 
 def test_a_name_with_a_database_wins_over_the_default() -> None:
-    assert one("DROP TABLE `a.b`.`c`, d") == ddl.DropTable((TableId("a.b", "c"), TableId("shop", "d")))
-    assert one("TRUNCATE .orders") == ddl.Truncate(ORDERS)
+    assert one("DROP TABLE `a.b`.`c`, d") == ddl.DropTableStatement((TableId("a.b", "c"), TableId("shop", "d")))
+    assert one("TRUNCATE .orders") == ddl.TruncateStatement(ORDERS)
 
 
 def test_rename_keeps_its_pairs_in_order() -> None:
     pairs = ((ORDERS, TableId("shop", "_old")), (TableId("x", "_new"), ORDERS))
-    assert one("RENAME TABLE orders TO _old, x._new TO orders") == ddl.RenameTable(pairs)
+    assert one("RENAME TABLE orders TO _old, x._new TO orders") == ddl.RenameTableStatement(pairs)
 
 
 def test_alter_keeps_clauses_in_order_and_steps_over_the_rest() -> None:
@@ -79,7 +79,7 @@ def test_alter_keeps_clauses_in_order_and_steps_over_the_rest() -> None:
         "ALTER TABLE orders ADD INDEX (a), DROP COLUMN b, ADD c INT AFTER a, ENGINE=InnoDB COMMENT 'x', "
         "RENAME INDEX i TO j, RENAME COLUMN d TO e, ALGORITHM=INPLACE, RENAME TO x.y"
     )
-    assert isinstance(statement, ddl.AlterTable)
+    assert isinstance(statement, ddl.AlterTableStatement)
     assert statement.clauses == (
         ddl.DropColumnClause("b"),
         ddl.AddColumnClause(ddl.ColumnDefinition("c", ddl.TypeSpec("int")), Position(after="a")),
@@ -105,7 +105,7 @@ def test_alter_keeps_clauses_in_order_and_steps_over_the_rest() -> None:
 )
 def test_rows_that_move_without_row_events_are_told(sql: str, what: str, brings: bool) -> None:
     statement = one(f"ALTER TABLE orders {sql}", MARIADB)
-    assert isinstance(statement, ddl.AlterTable)
+    assert isinstance(statement, ddl.AlterTableStatement)
     (clause,) = statement.clauses
     assert isinstance(clause, ddl.MoveRowsClause)
     assert (clause.what, clause.brings) == (what, brings)
@@ -113,7 +113,7 @@ def test_rows_that_move_without_row_events_are_told(sql: str, what: str, brings:
 
 def test_what_the_server_logs_for_create_from_select_is_a_plain_create() -> None:
     statement = one("CREATE TABLE `orders` (\n  `id` int NOT NULL\n) START TRANSACTION")
-    assert isinstance(statement, ddl.CreateTable)
+    assert isinstance(statement, ddl.CreateTableStatement)
     assert not statement.select
 
 
@@ -131,24 +131,27 @@ def test_what_the_server_logs_for_create_from_select_is_a_plain_create() -> None
 )
 def test_create_from_a_query_says_so(sql: str) -> None:
     statement = one(sql)
-    assert isinstance(statement, ddl.CreateTable)
+    assert isinstance(statement, ddl.CreateTableStatement)
     assert statement.select
 
 
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
-        ("CREATE DATABASE d", ddl.CreateDatabase("d")),
-        ("CREATE SCHEMA IF NOT EXISTS d DEFAULT CHARACTER SET = utf8", ddl.CreateDatabase("d", "utf8mb3", True)),
+        ("CREATE DATABASE d", ddl.CreateDatabaseStatement("d")),
+        (
+            "CREATE SCHEMA IF NOT EXISTS d DEFAULT CHARACTER SET = utf8",
+            ddl.CreateDatabaseStatement("d", "utf8mb3", True),
+        ),
         (
             "CREATE DATABASE `d` /*!40100 DEFAULT CHARACTER SET utf8mb4 */ /*!80016 ENCRYPTION='N' */",
-            ddl.CreateDatabase("d", "utf8mb4"),
+            ddl.CreateDatabaseStatement("d", "utf8mb4"),
         ),
-        ("CREATE DATABASE d COLLATE latin1_bin", ddl.CreateDatabase("d", "latin1")),
-        ("ALTER DATABASE d READ ONLY = 1", ddl.AlterDatabase("d")),
-        ("ALTER SCHEMA CHARSET ascii", ddl.AlterDatabase("shop", "ascii")),
-        ("ALTER DATABASE `#mysql50#d` UPGRADE DATA DIRECTORY NAME", ddl.AlterDatabase("#mysql50#d")),
-        ("DROP DATABASE IF EXISTS d", ddl.DropDatabase("d")),
+        ("CREATE DATABASE d COLLATE latin1_bin", ddl.CreateDatabaseStatement("d", "latin1")),
+        ("ALTER DATABASE d READ ONLY = 1", ddl.AlterDatabaseStatement("d")),
+        ("ALTER SCHEMA CHARSET ascii", ddl.AlterDatabaseStatement("shop", "ascii")),
+        ("ALTER DATABASE `#mysql50#d` UPGRADE DATA DIRECTORY NAME", ddl.AlterDatabaseStatement("#mysql50#d")),
+        ("DROP DATABASE IF EXISTS d", ddl.DropDatabaseStatement("d")),
     ],
 )
 def test_databases(sql: str, expected: ddl.Statement) -> None:
@@ -225,10 +228,10 @@ def test_what_is_not_understood_is_said_with_its_table(sql: str, reason: str, ta
 
 
 def test_a_trailing_semicolon_and_two_statements() -> None:
-    assert one("TRUNCATE orders;") == ddl.Truncate(ORDERS)
+    assert one("TRUNCATE orders;") == ddl.TruncateStatement(ORDERS)
     assert parse("TRUNCATE x.y; TRUNCATE orders", database="shop") == (
-        ddl.Truncate(TableId("x", "y")),
-        ddl.Truncate(ORDERS),
+        ddl.TruncateStatement(TableId("x", "y")),
+        ddl.TruncateStatement(ORDERS),
     )
 
 
@@ -265,7 +268,7 @@ def test_a_default_of_another_character_set_is_no_text_that_the_statement_shows(
     written: str, kind: ddl.DefaultKind
 ) -> None:
     statement = one(f"ALTER TABLE t ADD c VARCHAR(9) DEFAULT {written}")
-    assert isinstance(statement, ddl.AlterTable)
+    assert isinstance(statement, ddl.AlterTableStatement)
     (clause,) = statement.clauses
     assert isinstance(clause, ddl.AddColumnClause)
     assert clause.column.default is not None

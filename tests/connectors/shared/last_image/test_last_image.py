@@ -20,9 +20,9 @@ from connectors.shared.last_image.last_image import (
     KEYLESS_SKIPPED,
     KeylessChanges,
     LastImages,
+    concat_blocks,
     every_insert,
     images,
-    joined,
 )
 
 TABLE = TableId("shop", "t")
@@ -92,7 +92,9 @@ def test_an_empty_block_gives_no_rows() -> None:
 
 
 def test_positions_stay_with_their_rows() -> None:
-    both = joined([changes(("+I", 1, 1), ("+I", 2, 2)), block(TABLE, schema("INT"), [("+U", {"k0": 1})], sequence=9)])
+    both = concat_blocks(
+        [changes(("+I", 1, 1), ("+I", 2, 2)), block(TABLE, schema("INT"), [("+U", {"k0": 1})], sequence=9)]
+    )
     assert images(both, ["k0"]).sequence.tolist() == [1, 9]
 
 

@@ -65,7 +65,7 @@ class Information:
         }
 
     def refresh(self, name: str) -> None:
-        """Make the table anew when the catalog has changed; `loads` always."""
+        """Make the table again when the catalog has changed; `loads` always."""
         catalog = self._services.catalog
         with catalog.lock:
             if name != "loads" and self._made.get(name) == catalog.generation:

@@ -53,8 +53,8 @@ class CountedMarks(Mapping[int, Watermark]):
 def all_questions(copy: TableCopy, before: int, marks: Mapping[int, Watermark]) -> tuple[Any, ...]:
     """What the planning of one batch asks."""
     return (
-        copy.done(before, marks), copy.highest(before, marks), [c.number for c in copy.waiting(before, marks)],
-        [c.number for c in copy.unknown(before, marks)], copy.finished(before, marks, 0),
+        copy.is_done(before, marks), copy.highest(before, marks), [c.number for c in copy.waiting(before, marks)],
+        [c.number for c in copy.unknown(before, marks)], copy.is_finished(before, marks, 0),
         list(copy.planned_since(before)),
     )  # fmt: skip
 
@@ -89,8 +89,8 @@ def test_answers_do_not_depend_on_what_was_asked_before() -> None:
             if any(c.number < before and c.number not in known for c in fresh.tables[T].chunks):
                 continue
             assert all_questions(asked.tables[T], before, known) == all_questions(fresh.tables[T], before, known)
-    assert asked.tables[T].done(7, more)
-    assert not asked.tables[T].done(6, more)
+    assert asked.tables[T].is_done(7, more)
+    assert not asked.tables[T].is_done(6, more)
 
 
 @pytest.mark.slow

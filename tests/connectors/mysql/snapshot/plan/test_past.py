@@ -9,8 +9,8 @@ import pytest
 
 from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
-from cdc.flow.offsets import numbered
-from cdc.flow.progress import Progress
+from cdc.offsets import numbered
+from cdc.progress import Progress
 from cdc.retry import RetryPolicy
 from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
 from cdc.source import Context

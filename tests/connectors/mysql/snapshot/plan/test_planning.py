@@ -10,6 +10,7 @@ import pytest
 
 from cdc.block import ChangeBlock, Stream
 from cdc.errors import StateError
+from cdc.events import Uncertain
 from cdc.schema import (
     AddColumn,
     AlterTableComment,
@@ -31,7 +32,7 @@ from connectors.mysql.snapshot.filter.moments import BEFORE_ALL, microseconds
 from connectors.mysql.snapshot.filter.tail_filter import Regions, TailFilter, regions
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import Copies
-from connectors.mysql.snapshot.plan.following import Following, SequencedChange
+from connectors.mysql.snapshot.plan.following import Following, SequencedChange, UncertainRows
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
@@ -124,14 +125,14 @@ def test_a_watermark_is_written_once(tmp_path: Path) -> None:
     assert {n: m.sequence for n, m in reader.refresh().items()} == {1: 100, 2: 200, 3: 300}
 
 
-def test_progress_counts_a_table_that_begins_anew_from_nothing(tmp_path: Path) -> None:
+def test_progress_counts_a_table_that_starts_over_from_nothing(tmp_path: Path) -> None:
     driver, plan = DriverSide(LocalStore(tmp_path), lambda: 1000.0), ChunkPlan(LocalStore(tmp_path))
     plan.append(PLAN)
     assert [(t.state, t.planned_chunks) for t in driver.progress()] == [("copying", 3)]
     plan.append([Begin(T, "resync"), chunk(5, None, None)])
-    driver.decided([{"chunk": mark(number, 100).to_json()} for number in (1, 2, 3)])
+    driver.store_reports([{"chunk": mark(number, 100).to_json()} for number in (1, 2, 3)])
     assert [(t.state, t.rows, t.chunks, t.planned_chunks) for t in driver.progress()] == [("copying", 0, 0, 1)]
-    driver.decided([{"chunk": mark(5, 200).to_json()}])
+    driver.store_reports([{"chunk": mark(5, 200).to_json()}])
     plan.append([TableEnd(T, DONE)])
     (found,) = driver.progress()
     assert (found.state, found.rows, found.estimated_rows, found.chunks) == ("done", 5, 5, 1)
@@ -144,7 +145,7 @@ def test_a_table_of_one_batch_is_seen_while_it_is_read(tmp_path: Path) -> None:
     plan.append([replace(chunk(1, None, None), last=True, table_rows=70)])
     (found,) = driver.progress()
     assert (found.state, found.rows, found.estimated_rows) == ("copying", 0, 70)
-    driver.decided([{"chunk": mark(1, 100).to_json()}])
+    driver.store_reports([{"chunk": mark(1, 100).to_json()}])
     assert [(table.state, table.rows) for table in driver.progress()] == [("copying", 5)]
     plan.append([TableEnd(T, DONE)])
     assert [table.state for table in driver.progress()] == ["done"]
@@ -153,13 +154,13 @@ def test_a_table_of_one_batch_is_seen_while_it_is_read(tmp_path: Path) -> None:
 def test_a_table_is_done_when_the_log_is_behind_its_snapshot(tmp_path: Path) -> None:
     driver, plan = DriverSide(LocalStore(tmp_path), lambda: 1000.0), ChunkPlan(LocalStore(tmp_path))
     plan.append([*PLAN, Begin(T, "resync", reason="cdc resync"), replace(chunk(5, None, None), last=True)])
-    driver.decided([{"chunk": mark(5, 200).to_json()}])
+    driver.store_reports([{"chunk": mark(5, 200).to_json()}])
     assert [(t.state, t.why) for t in driver.progress()] == [("copying", "cdc resync")]
     plan.append([TableEnd(T, DONE)])
     assert [(t.state, t.why) for t in driver.progress()] == [("done", "cdc resync")]
 
 
-def test_a_chunk_read_anew_takes_the_place_of_the_first(tmp_path: Path) -> None:
+def test_a_chunk_read_again_takes_the_place_of_the_first(tmp_path: Path) -> None:
     again = chunk(4, None, 10, replaces=1)
     (copy,) = copies_of([*PLAN, again]).tables.values()
     assert [c.number for c in copy.chunks] == [4, 2, 3]
@@ -169,11 +170,11 @@ def test_a_chunk_read_anew_takes_the_place_of_the_first(tmp_path: Path) -> None:
 def test_a_copy_is_done_when_every_chunk_is_and_finished_behind_the_last() -> None:
     copy = copies_of(PLAN).tables[T]
     marks = {**MARKS, 3: mark(3, 200)}
-    assert not copy.done(3, marks), "chunk 3 is of this batch"
-    assert copy.done(4, marks)
-    assert not copy.finished(4, marks, 299)
-    assert copy.finished(4, marks, 300)
-    assert not copy.done(4, {**marks, 3: mark(3, 200, done=False)})
+    assert not copy.is_done(3, marks), "chunk 3 is of this batch"
+    assert copy.is_done(4, marks)
+    assert not copy.is_finished(4, marks, 299)
+    assert copy.is_finished(4, marks, 300)
+    assert not copy.is_done(4, {**marks, 3: mark(3, 200, done=False)})
 
 
 def followed(*changes: tuple[int, SchemaChange], old: MySqlTable = TABLE, new: MySqlTable = TABLE) -> list[Entry]:
@@ -190,7 +191,7 @@ ADD = AddColumn(T, Column("x", INT))
         pytest.param(
             [(50, TruncateTable(T))], [TableEnd(T, "truncated")], id="truncated: the log has all rows from there"
         ),
-        pytest.param([(50, DropTable(T)), (60, CreateTable(T, SCHEMA))], [TableEnd(T, "dropped")], id="made anew"),
+        pytest.param([(50, DropTable(T)), (60, CreateTable(T, SCHEMA))], [TableEnd(T, "dropped")], id="recreated"),
         pytest.param([(50, CreateTable(U, SCHEMA))], [], id="another table"),
         pytest.param([(301, ADD)], [], id="a column behind all chunks that were read"),
         pytest.param([(300, ADD)], [Begin(T, "restart")], id="a column before one"),
@@ -205,7 +206,23 @@ def test_schema_changes_of_a_table_that_is_being_copied(
     assert followed(*changes) == entries
 
 
-def test_another_type_of_the_split_column_begins_anew() -> None:
+GONE, OTHER_VALUES = Uncertain("rows are gone"), Uncertain("values are others", same_rows=True)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "keys_certain"),
+    [((OTHER_VALUES, OTHER_VALUES), True), ((GONE, OTHER_VALUES), False), ((OTHER_VALUES, GONE), False)],
+)
+def test_rows_that_are_gone_are_taken_out_whatever_comes_behind_it_in_the_batch(
+    reasons: tuple[Uncertain, Uncertain], keys_certain: bool
+) -> None:
+    changes = [SequencedChange(50 + n, UncertainRows(T, why)) for n, why in enumerate(reasons)]
+    reason = "; ".join(dict.fromkeys(why.reason for why in reasons))
+    found = Following({}, 0, {}).entries(changes, {T: TABLE}, {T: TABLE})
+    assert found == [Begin(T, "uncertain", reason=reason, keys_certain=keys_certain)]
+
+
+def test_another_type_of_the_split_column_starts_over() -> None:
     new = MySqlTable(T, (MySqlColumn("id", "bigint", nullable=False), TABLE.columns[1]), ("id",))
     assert followed((400, ADD), new=new) == [Begin(T, "restart")]
     assert followed((400, ADD), new=MySqlTable(T, TABLE.columns, ("id", "v"))) == [Begin(T, "restart")]

@@ -167,7 +167,7 @@ def test_more_rows_than_may_be_held_are_waited_out(mysql_server: MySqlServer) ->
     assert [row[1] for row in rows] == ["z"] * 6
 
 
-def test_a_table_emptied_after_the_view_is_read_anew(mysql_server: MySqlServer) -> None:
+def test_a_table_emptied_after_the_view_is_read_again(mysql_server: MySqlServer) -> None:
     made = Made(mysql_server)
     rows, report = made.reads.read(made.table, clock=made.once("TRUNCATE TABLE t", "INSERT INTO t VALUES (1, 'new')"))
     assert (rows, report.done) == ([(1, "new")], True)
@@ -199,7 +199,7 @@ def test_defaults_and_comments_do_not_matter(any_server: MySqlServer) -> None:
     assert made.reads.read(made.table)[1].done
 
 
-def test_a_view_that_is_too_old_is_opened_anew(any_server: MySqlServer) -> None:
+def test_a_view_that_is_too_old_is_opened_again(any_server: MySqlServer) -> None:
     made = Made(any_server)
     now = made.reads.read(made.table)[1]
 

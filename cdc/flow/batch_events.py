@@ -1,0 +1,103 @@
+"""All events of a batch: of the source, behind the rules; of users who ask for something; of an edited file. Driver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cdc.events import SourceEvent, TableLeft
+from cdc.flow.middle import Middle
+from cdc.schema import TableId
+from cdc.source import Snapshots, Source
+from cdc.tables import events as on
+from cdc.tables.entry import TableViews
+from cdc.tables.machine import unfit_rows
+from cdc.tables.pauses import paused_tables
+from cdc.tables.requests import Mailbox, Request, RequestKind
+from cdc.tables.states import NO_MEMBER, Tables, TableState
+from cdc.transform.rule_events import apply_rules
+
+log = logging.getLogger(__name__)
+
+_REQUESTED: Mapping[RequestKind, Callable[[TableId], on.Event]] = {
+    RequestKind.SNAPSHOT: on.SnapshotRequested,
+    RequestKind.PAUSE: on.PauseRequested,
+    RequestKind.RESUME: on.ResumeRequested,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEvents:
+    """The events of one batch.
+
+    Attributes:
+        events: in order.
+        after: the tables behind them, as far as source and rules are concerned.
+        requests: those of users that the batch takes in.
+    """
+
+    events: Sequence[on.Event]
+    after: TableViews
+    requests: Sequence[Request]
+
+
+class EventCollector:
+    """Collects the events of batches."""
+
+    def __init__(self, middle: Middle, source: Source, mailbox: Mailbox) -> None:
+        self._middle, self._source, self._mailbox = middle, source, mailbox
+
+    def collect(self, before: TableViews, logged: Sequence[SourceEvent], *, first: bool) -> BatchEvents:
+        """The events of a batch of which the source has `logged` these.
+
+        The `first` batch of a run may have more: what an edited pipeline file makes different. Raises SpecError,
+        TransformError as `apply_rules`, StateError.
+        """
+        requests = self._mailbox.open()
+        excluded = self._excluded_tables(before.tables) if first else []
+        pauses = paused_tables(before, requests)
+        behind = apply_rules(self._middle.rules, before, [*excluded, *logged], pauses, edited=first)
+        early = [request for request in requests if request.table in before.rules]
+        late = [request for request in requests if request.table not in before.rules]  # the batch makes the table
+        events = [
+            *(self._unfit(before.tables) if first else ()),
+            *_requested(early),
+            *behind.events,
+            *_requested(late),
+            *self._resnapshot_requests(behind.stale),
+        ]
+        return BatchEvents(events, behind.after, requests)
+
+    def forget(self, requests: Iterable[Request]) -> None:
+        """Remove the requests of users that a decided batch has taken in. Repeatable."""
+        self._mailbox.remove(requests)
+
+    def snapshots_unasked(self, table: TableId) -> bool:
+        """Whether the source snapshots a table again without a user who asks for it."""
+        return self._source.snapshots(table) is Snapshots.ALWAYS
+
+    def _excluded_tables(self, tables: Tables) -> list[SourceEvent]:
+        """Tables that are excluded since the last run; one that is paused stays so, nothing of it comes anyhow."""
+        away = NO_MEMBER | {TableState.PAUSED, TableState.RESUMED}
+        followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in away}
+        gone = sorted(table for table in followed if table in tables.sources and not self._source.captures(table))
+        return [TableLeft(table, "the source leaves it out") for table in gone]
+
+    def _unfit(self, tables: Tables) -> list[on.Event]:
+        """Rows that do not fit their tables by an edited behavior, where their source snapshots them again."""
+        found = unfit_rows(tables, self._middle.routes) if self._middle.policy.exact else ()
+        return [each for each in found if self._source.snapshots(each.table) is not Snapshots.NEVER]
+
+    def _resnapshot_requests(self, stale: Mapping[TableId, str]) -> Iterator[on.SnapshotRequested]:
+        """Requests for tables whose rows cannot be followed, where their source takes them unasked."""
+        for table, why in sorted(stale.items()):
+            if self.snapshots_unasked(table):
+                yield on.SnapshotRequested(table, why, by_user=False)
+            else:
+                text = "%s: %s: those that are there stay; `cdc resync FILE %s` re-snapshots it"
+                log.warning(text, table, why, table)
+
+
+def _requested(requests: Sequence[Request]) -> list[on.Event]:
+    return [_REQUESTED[request.kind](request.table) for request in requests]

@@ -1,0 +1,116 @@
+"""Blocks of source tables to blocks of sink tables, by the routes and the states of the tables. Executor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from cdc.block import ChangeBlock, Stream
+from cdc.errors import EngineError
+from cdc.evolution.merge import fits_exactly, same_key
+from cdc.flow.gather import gather
+from cdc.flow.middle import Middle
+from cdc.flow.shadow_tables import gathered_tables, tables_for
+from cdc.schema import TableId, TableSchema
+from cdc.sink import Sink
+from cdc.sink_columns import with_source
+from cdc.source import Count
+from cdc.tables.router import targets
+from cdc.tables.states import NO_MEMBER, Tables, TableState
+
+_NOT_FOLLOWED = NO_MEMBER | {TableState.MISSING}
+"""States whose rows are counted, or stop the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRouter:
+    """Routes the blocks of one task; `tables` as they are behind the schema changes of its batch."""
+
+    sink: Sink
+    middle: Middle
+    tables: Tables
+
+    def select_wanted(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks without those that no table of the sink gets, such as those of paused tables: no rule meets their
+        rows."""
+        wanted: dict[tuple[TableId, frozenset[Stream]], bool] = {}
+        for block in blocks:
+            key = block.table, block.streams
+            if key not in wanted:
+                wanted[key] = self._is_wanted(*key)
+            if wanted[key]:
+                yield block
+
+    def _is_wanted(self, source: TableId, streams: frozenset[Stream]) -> bool:
+        """Whether a table of the sink gets rows of these streams; of one that is not followed the run is told later."""
+        for target in self.middle.routes.targets(source):
+            state, shadowed = self.tables.state((source, target.table)), self.tables.sink_state(target.table).shadowed
+            if state in _NOT_FOLLOWED or targets(state, streams, shadowed=shadowed):
+                return True
+        return False
+
+    def route(self, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count) -> Iterator[ChangeBlock]:
+        """The blocks as the sink gets them, those of merged tables in log order; of sink tables of these names `only`.
+
+        `count` is told of rows whose sink table is missing, and of values that do not fit. Raises EngineError for rows
+        of a table that is not followed, and for other columns than those of the sink's table.
+        """
+        return gather(self._routed(blocks, only, count), gathered_tables(self.sink, self.tables.merged))
+
+    def _routed(
+        self, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count
+    ) -> Iterator[ChangeBlock]:
+        """For each sink table of a block one, with its columns."""
+        tables = self.tables
+        for block in blocks:
+            for target in self.middle.routes.targets(block.table):
+                table, state = target.table, tables.state((block.table, target.table))
+                known, sink_state = tables.sinks.get(table), tables.sink_state(table)
+                if known is None:
+                    if state is TableState.MISSING:
+                        count(f"no-table-in-sink {table}", len(block))
+                    elif only is None or str(table) in only:  # a run in memory may go on without its state
+                        yield replace(with_source(block, target), table=table)
+                    continue
+                if state in NO_MEMBER:
+                    raise _not_followed(block.table, table, state)
+                places = tables_for(self.sink, table, state, block.streams, shadowed=sink_state.shadowed)
+                if only is not None:
+                    places = [place for place in places if str(place) in only]
+                if not places:
+                    continue
+                routed = replace(with_source(block, target), table=table)
+                exact = self.middle.policy.exact and not sink_state.merged
+                fitted, fits = routed, None
+                for place in places:
+                    schema = known if place == table else sink_state.shadow or known
+                    if schema is not fits:
+                        _check_columns(routed, schema, exact=exact)
+                        fitted, fits = self.middle.coercion(routed, schema, count), schema
+                    yield replace(fitted, table=place)
+
+
+def _not_followed(source: TableId, table: TableId, state: TableState) -> EngineError:
+    return EngineError(
+        f"rows of {source} came, which is {state} there",
+        where=str(table),
+        hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
+    )
+
+
+def _check_columns(block: ChangeBlock, known: TableSchema, *, exact: bool) -> None:
+    """Raise EngineError when a routed block has another key than the sink's table, or other columns though `exact`."""
+    if fits_exactly(block.schema, known) if exact else (known is block.schema or same_key(known, block.schema)):
+        return
+    hint = "the source's log and the state directory are of different pipelines, or this is a defect: report it"
+    if same_key(known, block.schema):
+        hint = (
+            "was a schema change left out under another schema.change.behavior? Go on with that (try_evolve), or "
+            "start over with an empty --state-dir and sink table"
+        )
+    raise EngineError(
+        f"rows with the columns {', '.join(block.schema.names)} and the key {block.schema.primary_key} do not fit "
+        f"the sink's table, which has {', '.join(known.names)} and the key {known.primary_key}",
+        where=str(block.table),
+        hint=hint,
+    )

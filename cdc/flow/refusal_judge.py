@@ -1,0 +1,129 @@
+"""Judgement of schema changes that a sink refuses: whether a snapshot of the table is the way out. Driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import dropwhile
+
+from cdc.errors import ChangeRefused, EngineError
+from cdc.evolution.behavior import Behavior
+from cdc.evolution.order import ALTERATIONS
+from cdc.flow.middle import Middle
+from cdc.schema import (
+    AlterPrimaryKey,
+    CreateShadow,
+    DropShadow,
+    RenameTable,
+    SchemaChange,
+    SwapShadow,
+    TableId,
+    TruncateTable,
+)
+from cdc.sink import Sink
+from cdc.source import Snapshots, Source
+from cdc.tables.entry import TableViews
+from cdc.tables.sinks import with_shard
+from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED
+
+_IN_SNAPSHOT = (*ALTERATIONS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
+
+
+_START_OVER = "start over with an empty --state-dir and sink table, or leave the table out"
+_LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out that the sink refuses"
+
+
+def _is_in_snapshot(change: SchemaChange) -> bool:
+    """Whether a snapshot of the table has the change behind it; also one that another snapshot begins or ends with."""
+    return isinstance(change, _IN_SNAPSHOT)
+
+
+class RefusalJudge:
+    """Judges the refused changes of one batch. A `Tolerance`.
+
+    | refused | with try_evolve | with other behaviors |
+    |---|---|---|
+    | a change of a key | the table is snapshotted again, else the run stops | the same |
+    | another change | it is left out, rows are fitted to the table that there is | as a change of a key |
+
+    A table is snapshotted where its source does that unasked, or where the user has asked for it (`cdc resync`).
+
+    `way_out` says what a user may do about the last change that was not tolerated.
+    """
+
+    def __init__(
+        self, sink: Sink, source: Source, middle: Middle, changes: Sequence[SchemaChange], after: TableViews
+    ) -> None:
+        """`changes` are all of the batch, in order, and `after` the tables behind them."""
+        self._sink, self._source, self._middle = sink, source, middle
+        self._changes, self._after, self.way_out = changes, after, _LEAVE_OUT
+        self._leaves_out = middle.policy.behavior is Behavior.TRY_EVOLVE
+
+    def can_skip(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
+        """All that follows a refused change of the table goes with its snapshot."""
+        return any(before.table == change.table and self.needs_snapshot(before) for before in refused)
+
+    def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
+        """Whether a snapshot is the way out, or the change may be left out."""
+        if self._leaves_out and not isinstance(change, AlterPrimaryKey):
+            return True
+        if isinstance(change, ALTERATIONS) and not self._is_followed(change):
+            return True
+        source = self._curable_source(change, error)
+        always = source is not None and self._source.snapshots(source) is Snapshots.ALWAYS
+        if source is not None and (always or self._is_requested(change.table)):
+            return True
+        resync = "" if source is None else f"run `cdc resync FILE {source}`, which copies it as the server has it"
+        leave = _START_OVER if isinstance(change, AlterPrimaryKey) else _LEAVE_OUT
+        self.way_out = "; or ".join(filter(None, (resync, leave)))
+        return False
+
+    def needs_snapshot(self, refused: SchemaChange) -> bool:
+        """Whether the table of a refused change is snapshotted for it."""
+        return not self._leaves_out or isinstance(refused, AlterPrimaryKey)
+
+    def _is_requested(self, table: TableId) -> bool:
+        """Whether a user has asked for a snapshot of a source table of this sink table, which is not done."""
+        return any(
+            place == table and (pair.ordered or (pair.by_user and pair.state in OPEN_ORDERS | SNAPSHOTTED))
+            for (_, place), pair in self._after.tables.pairs.items()
+        )
+
+    def _is_followed(self, change: SchemaChange) -> bool:
+        """Whether a source table goes to the table of a change behind the batch, by the name that it has there."""
+        table = change.table
+        for later in dropwhile(lambda other: other is not change, self._changes):
+            if isinstance(later, RenameTable) and later.table == table:
+                table = later.new_table
+        pairs = self._after.tables.pairs
+        return any(place == table and pair.state not in NO_MEMBER for (_, place), pair in pairs.items())
+
+    def _curable_source(self, change: SchemaChange, error: ChangeRefused | EngineError) -> TableId | None:
+        """The source table whose snapshot would have the change behind it, as far as one is taken when it is asked."""
+        table, sink = change.table, self._sink
+        curable = error.curable if isinstance(error, ChangeRefused) else self._leaves_out
+        if not curable or not sink.shadows or isinstance(change, CreateShadow | SwapShadow):
+            return None  # another snapshot would come to the same operation again
+        if not all(_is_in_snapshot(other) for other in self._changes if other.table == table):
+            return None
+        source = self.only_source(table)
+        if source is None or self._source.snapshots(source) is Snapshots.NEVER:
+            return None
+        return None if sink.missing_tables([table]) else source
+
+    def only_source(self, table: TableId) -> TableId | None:
+        """The one source table of a sink table that can be replaced by a snapshot of it.
+
+        None where others go or went there, where it is to stay as it is, and where it has columns that the source table
+        does not have any more.
+        """
+        if self._middle.policy.behavior is Behavior.IGNORE or self._after.tables.sink_state(table).merged:
+            return None
+        sources, routes = self._after.rules, self._middle.routes
+        found = [(source, each) for source in sources for each in routes.targets(source) if each.table == table]
+        if len(found) != 1:
+            return None
+        source, target = found[0]
+        names = {name.casefold() for name in with_shard(sources[source], target).names}
+        there = self._after.sink.get(table)
+        kept = there is not None and {name.casefold() for name in there.names} <= names
+        return source if kept else None

@@ -1,0 +1,60 @@
+"""Re-snapshots as the sink takes them: into a shadow table where it has such, else into the emptied table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+
+from cdc.block import Stream
+from cdc.schema import CreateShadow, DropShadow, DropTable, SchemaChange, SwapShadow, TableId, TruncateTable
+from cdc.sink import Sink
+from cdc.tables.router import To, targets
+from cdc.tables.states import TableState
+
+log = logging.getLogger(__name__)
+
+
+def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChange]:
+    """A batch's changes with the sink's table names, as the sink takes them. Driver; the same for a repeat."""
+    found: list[SchemaChange] = []
+    for change in changes:
+        if sink.shadows or not isinstance(change, CreateShadow | SwapShadow | DropShadow):
+            found.append(change)
+        elif isinstance(change, CreateShadow):
+            log.warning("%s is emptied before it is re-snapshotted: this sink has no shadow tables", change.table)
+            found += _emptied(change)
+    return found
+
+
+def _emptied(change: CreateShadow) -> list[SchemaChange]:
+    created = change.created
+    return [TruncateTable(change.table)] if created is None else [DropTable(change.table), created]
+
+
+def tables_for(
+    sink: Sink, table: TableId, state: TableState, streams: frozenset[Stream], *, shadowed: bool
+) -> list[TableId]:
+    """The tables of the sink that get rows of these streams: the live one, its shadow table, or both. Executor.
+
+    `state`: of the pair that they are from; `shadowed`: the sink table has a shadow table.
+    """
+    return [sink.shadow(table) if to is To.SHADOW else table for to in targets(state, streams, shadowed=shadowed)]
+
+
+def gathered_tables(sink: Sink, merged: Collection[TableId]) -> frozenset[TableId]:
+    """The merged tables with their shadow tables."""
+    shadows = map(sink.shadow, merged) if sink.shadows else ()
+    return frozenset((*merged, *shadows))
+
+
+def shadow_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId]) -> dict[TableId, TableId]:
+    """Shadow tables among `tables`, each with the table of `known` that it is of. Driver."""
+    unknown = set(tables).difference(known)
+    if not unknown or not sink.shadows:
+        return {}
+    return {shadow: table for table in known if (shadow := sink.shadow(table)) in unknown}
+
+
+def names_of(sink: Sink, table: TableId) -> tuple[str, ...]:
+    """The sink's tables that rows of a sink table may be in."""
+    return (str(table), str(sink.shadow(table))) if sink.shadows else (str(table),)

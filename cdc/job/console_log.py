@@ -1,0 +1,35 @@
+"""The log of one run: its lines, and what others print meanwhile. Driver."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cdc.job.control import RunControl
+from cdc.job.json_log import JsonLog
+from cdc.job.log_records import log_records, log_records_here
+from cdc.job.report import Reporter
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleLog:
+    """Where a run tells what it does. `is_guest`: the process has other runs, whose records are not its own."""
+
+    reporter: Reporter
+    json_log: JsonLog
+    is_guest: bool
+
+    @classmethod
+    def of(cls, log_format: str, control: RunControl, sink_name: str) -> ConsoleLog:
+        """The log of a run; `sink_name`: of a pipeline with several sinks."""
+        reporter = Reporter(log_format, out=control.log, err=control.log, sink=sink_name)
+        is_guest = control.shared is not None
+        return cls(reporter, JsonLog(reporter.line, wanted=log_format == "json" and not is_guest), is_guest)
+
+    @contextlib.contextmanager
+    def of_python(self) -> Iterator[None]:
+        """While the block runs, Python's log records are lines of this log, and what goes to `sys.stderr`."""
+        records = log_records_here if self.is_guest else log_records
+        with records(self.reporter.line), self.json_log.of_python():
+            yield

@@ -1,0 +1,67 @@
+"""Routes that were edited since the run before: which tables go elsewhere, and whether they can follow. Driver."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+from cdc.errors import EditRefused, StateError
+from cdc.route import RouteTable, Target
+from cdc.schema import TableId
+from cdc.source import Snapshots, Source
+from cdc.state.store import RESTORE, Store
+from cdc.tables.entry import TableViews
+from cdc.tables.log import FILE
+from cdc.tables.machine import shard_moved
+
+_SHOWN = 5
+"""Tables named in a message."""
+
+
+def routes_of(known: TableViews, store: Store) -> RouteTable:
+    """Where rows went up to a batch, of which `store` has the tables."""
+    if known.routes is None:
+        raise StateError("no entry says where rows went", where=store.where(FILE), hint=RESTORE)
+    return RouteTable.from_json(known.routes)
+
+
+def filled_tables(
+    file: str, tables: Iterable[TableId], before: RouteTable, now: RouteTable, source: Source
+) -> Mapping[TableId, Set[TableId]]:
+    """The sink tables that rows went to and go to, each with its source tables among `tables`.
+
+    Raises EditRefused when tables go elsewhere by the routes of `now`, which are those of `file`, and cannot follow.
+    """
+    tables = sorted(tables)
+    old, new = ({table: routes.targets(table) for table in tables} for routes in (before, now))
+    for table in tables:
+        known = {target.table: target for target in old[table]}
+        for target in new[table]:
+            if known.get(target.table, target) != target:
+                raise shard_moved(table, known[target.table], target)
+    moved = [table for table in tables if _places(new[table]) - _places(old[table])]
+    stays = [table for table in moved if source.snapshots(table) is not Snapshots.ALWAYS]
+    if stays:
+        shown = (f"{table} went to {_names(old[table])}, now to {_names(new[table])}" for table in stays[:_SHOWN])
+        more = f" and {len(stays) - _SHOWN} more" if len(stays) > _SHOWN else ""
+        raise EditRefused(
+            f"captured tables would go elsewhere than before: {'; '.join(shown)}{more}",
+            where=f"{file}: route",
+            hint="take the edit back, or start over with another --state-dir",
+        )
+    filled: defaultdict[TableId, set[TableId]] = defaultdict(set)
+    for table in tables:
+        for place in _places(old[table]) & _places(new[table]):
+            filled[place].add(table)
+    return filled
+
+
+def _places(targets: Iterable[Target]) -> set[TableId]:
+    return {target.table for target in targets}
+
+
+def _names(targets: Sequence[Target]) -> str:
+    return " and ".join(
+        f"{target.table} with the column {target.shard_column}" if target.shard_column else str(target.table)
+        for target in targets
+    )

@@ -1,0 +1,128 @@
+"""Blocks of a pipeline file as models, with every problem and warning of theirs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from cdc.errors import Problem
+from cdc.options import Block, OptionError, Remark
+from cdc.spec import tree
+from cdc.spec.explain import Explainer, violated_rule
+from cdc.spec.model import SpecWarning
+from cdc.spec.tree import Node, Path, Scalar
+from cdc.spec.wrong import Wrong, broken
+
+AnyBlock = TypeVar("AnyBlock", bound=Block)
+
+
+class BlockReader:
+    """Reads the blocks of one file. `wrong` holds the paths that have a problem already: nothing else is said of them.
+
+    `explain` puts problems into words.
+    """
+
+    def __init__(self, file: str, root: tree.Mapping, folder: FilePath) -> None:
+        """`folder`: where relative paths in the file start."""
+        self.file, self.root, self._folder = file, root, folder
+        self.explain = Explainer(file, root)
+        self.problems: list[Problem] = []
+        self.warnings: list[SpecWarning] = []
+        self.wrong = Wrong(broken(root, ()))
+
+    def block(self, path: Path, model: type[AnyBlock]) -> AnyBlock | None:
+        """The model of one block, None when it cannot be made; problems and warnings are reported."""
+        node = tree.find(self.root, path)
+        if path in self.wrong or not (node is None or isinstance(node, tree.Mapping)):
+            return None
+        items = node.items if node is not None else {}
+        for key in items:
+            reason = model.ignored(key)
+            if reason is not None:
+                self.warn(path, Remark(key, f"Flink-only option, ignored: {reason}"))
+        given = {key: _model_input(item) for key, item in items.items() if (*path, key) not in self.wrong}
+        made, whole = self._make(path, model, given)
+        if made is not None:
+            for remark in made.problems():
+                where = (*path, remark.key) if remark.key else path
+                self.report(where, self.explain.problem(where, remark.message, remark.hint))
+            if whole:
+                for remark in made.warnings():
+                    self.warn(path, remark)
+        return made if whole else None
+
+    def block_list(self, *path: str | int, model: type[AnyBlock]) -> list[AnyBlock | None]:
+        """The models of a list of blocks, in order."""
+        return [self.block((*path, index), model) for index in range(self.count(*path))]
+
+    def count(self, *path: str | int) -> int:
+        """How many items the list at a path has; 0 where there is none."""
+        node = tree.find(self.root, path)
+        return len(node.items) if isinstance(node, tree.Listing) else 0
+
+    def report(self, path: Path, problem: Problem) -> None:
+        """Note a problem, unless the path has one already."""
+        if not self.wrong.covers(path):
+            self.wrong.add(path)
+            self.problems.append(self.masked(problem))
+
+    def warn(self, path: Path, remark: Remark) -> None:
+        """Note a warning about a key of a block."""
+        where = (*path, remark.key)
+        mark = tree.mark_of(self.root, where, key=True)
+        message, hint = self.explain.masked(remark.message), self.explain.masked(remark.hint)
+        self.warnings.append(SpecWarning(self.file, mark.line, mark.column, tree.dotted(where), message, hint))
+
+    def masked(self, problem: Problem) -> Problem:
+        """The problem without values of secrets."""
+        message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
+        return dataclasses.replace(problem, message=message, hint=hint)
+
+    def as_warning(self, problem: Problem) -> SpecWarning:
+        """The problem as a warning, without values of secrets."""
+        masked = self.masked(problem)
+        return SpecWarning(masked.file, masked.line, masked.column, masked.path, masked.message, masked.hint)
+
+    def _make(self, path: Path, model: type[AnyBlock], given: dict[str, Any]) -> tuple[AnyBlock | None, bool]:
+        """Build a model; with problems, once more without the wrong values, so that its other rules are checked."""
+        given = {key: value for key, value in given.items() if key not in self.wrong.below(path)}
+        context = {"folder": str(self._folder.absolute())}
+        try:
+            return model.model_validate(given, context=context), not self.wrong.below(path)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False, include_input=False):
+                self._model_problem(path, detail)
+        stand_ins = {
+            field.alias or name: "a.b" for name, field in model.model_fields.items() if field.is_required()
+        }  # fmt: skip
+        kept = {key: value for key, value in given.items() if key not in self.wrong.below(path)}
+        for key in stand_ins.keys() - kept.keys():
+            self.wrong.add((*path, key))
+        try:
+            return model.model_validate({**stand_ins, **kept}, context=context), False
+        except ValidationError:
+            return None, False
+
+    def _model_problem(self, path: Path, detail: Any) -> None:
+        where = path
+        for step in detail["loc"]:
+            if tree.find(self.root, (*where, step)) is not None:
+                where = (*where, step)
+        if detail["type"] == "missing":
+            return  # the schema has said so
+        node = tree.find(self.root, where)
+        raised = detail.get("ctx", {}).get("error")
+        message = str(raised) if isinstance(raised, OptionError) else violated_rule(detail) + self.explain.got(node)
+        if isinstance(node, Scalar) and node.substituted:
+            message = f"the value of {node.written} is not valid here"
+        self.report(where, self.explain.problem(where, message, str(getattr(raised, "hint", ""))))
+
+
+def _model_input(node: Node) -> Any:
+    """A model's input: a scalar's text (`password: 0123` means `0123`), data inside lists and mappings unchanged."""
+    if isinstance(node, Scalar):
+        return None if node.value is None else node.text
+    return tree.plain(node)

@@ -1,0 +1,73 @@
+"""The transform rules of a file, with the user functions and AI models that they call."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from cdc.options import Options, Remark
+from cdc.spec import functions, models, rules, tree
+from cdc.spec.blocks import BlockReader
+from cdc.spec.model import PipelineOptions, TransformRule
+from cdc.spec.tree import Path, Scalar
+from cdc.transform.texts import Model, RuleSettings, RuleSource
+
+
+class WrittenRules:
+    """Reads the rules of one file. `data` are its bytes, for the places of texts in it."""
+
+    def __init__(self, blocks: BlockReader, data: bytes) -> None:
+        self._blocks, self._data = blocks, data
+
+    def read(
+        self, transforms: list[TransformRule | None], source: Options | None, pipeline: PipelineOptions | None
+    ) -> tuple[tuple[RuleSource, ...], RuleSettings]:
+        """The rules with the places of their texts, and what they share; all that is wrong in them is reported."""
+        blocks = self._blocks.block_list(*functions.PATH, model=functions.FunctionBlock)
+        made = [
+            (number, block.function())
+            for number, block in enumerate(blocks)
+            if block is not None and not self._blocks.wrong.below((*functions.PATH, number))
+        ]
+        text = self._data.decode("utf-8-sig") if transforms or made else ""
+        unsound = dict(functions.load_problems(self._blocks.root, self._blocks.file, text, made))
+        sound = [function for _, function in made if function.name not in unsound]
+        used = self._models({block.name for block in blocks if block is not None})
+        shared = rules.settings(source, pipeline, sound, used)
+        written = tuple(rules.rule_sources(self._blocks.root, self._blocks.file, text, transforms))
+        names = [tree.find(self._blocks.root, (*functions.PATH, number, "name")) for number in range(len(blocks))]
+        paths = [(*models.PATH, number) for number in range(self._blocks.count(*models.PATH))]
+        names += [tree.find(self._blocks.root, (*path, self._model_key(path))) for path in paths]
+        usable = {function.name for function in sound} | {model.name for model in used}
+        unknown = {node.text for node in names if isinstance(node, Scalar)} - usable
+        missing = {f"there is no function {name}".casefold() for name in unknown}
+        found = rules.problems(written, shared) if written else ()
+        reported = [*unsound.values(), *(each for each in found if each.message.casefold() not in missing)]
+        self._blocks.problems += [self._blocks.masked(problem) for problem in reported]
+        self._blocks.warnings += map(self._blocks.as_warning, rules.escapes(written))
+        for index, table, first in rules.shadowed(written):
+            hint = "only the first rule of a table counts, whatever its filter passes: make one of both, with CASE"
+            self._blocks.warn(("transform", index), Remark("source-table", f"{table} has {first} already", hint))
+        return written, shared
+
+    def _models(self, taken: Set[str]) -> list[Model]:
+        """The AI models that rules may ask; `taken` are the names of functions."""
+        paths = [(*models.PATH, number) for number in range(self._blocks.count(*models.PATH))]
+        read = [(number, self._model(path)) for number, path in enumerate(paths)]
+        made, doubled = models.distinct([(number, each) for number, each in read if each is not None], taken)
+        for number in doubled:
+            path = (*paths[number], self._model_key(paths[number]))
+            self._blocks.report(path, self._blocks.explain.problem(path, "a function of this name is there already"))
+        return made
+
+    def _model(self, path: Path) -> Model | None:
+        """One model in either form; None when something is wrong with it."""
+        blocks = self._blocks
+        if not models.is_named(tree.find(blocks.root, path)):
+            block = blocks.block(path, models.ModelBlock)
+            return None if block is None or blocks.wrong.below(path) else block.for_rules()
+        named = blocks.block(path, models.NamedModel)
+        options = blocks.block((*path, "options"), models.ModelOptions)
+        return None if named is None or options is None or blocks.wrong.below(path) else options.for_rules(named.name)
+
+    def _model_key(self, path: Path) -> str:
+        return "name" if models.is_named(tree.find(self._blocks.root, path)) else "model-name"

@@ -1,0 +1,85 @@
+"""Checks of a pipeline file against the tables that its source has now: patterns, rules and merged tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cdc.errors import Problem, SpecError
+from cdc.schema import CreateTable, TableId, TableSchema
+from cdc.spec.patterns import unmatched
+from cdc.tables.events import TableCreated
+from cdc.tables.machine import BatchOutcome, batch_outcome
+from cdc.tables.states import Tables
+from cdc.tables.table_map import Circumstances
+
+if TYPE_CHECKING:
+    from cdc.flow.middle import Middle
+    from cdc.route import RouteTable
+    from cdc.spec.model import PipelineSpec
+    from cdc.transform.rules import Rules
+
+
+def check_patterns(
+    spec: PipelineSpec,
+    routes: RouteTable,
+    tables: Collection[TableId],
+    *,
+    complete: bool,
+    known: Collection[str] = (),
+) -> list[Problem]:
+    """The patterns of the file that match none of these tables, or of those that they become in the sink.
+
+    `complete`: there are no others but those created later (`Source.lists_all_tables`). `known` are names of patterns
+    that an earlier run has been through. Raises SpecError for the others, unless the file lets them be.
+    """
+    sink_tables = {sink: None for table in sorted(tables) for sink in routes(table)}
+    patterns = [each for each in spec.patterns if each.name not in known]
+    found = unmatched(patterns, sorted(tables), list(sink_tables))
+    if found and complete and spec.pipeline.unmatched_patterns == "fail":
+        raise SpecError(sorted(found, key=lambda each: (each.line, each.column)))
+    return found
+
+
+def check_merges(middle: Middle, tables: Mapping[TableId, TableSchema]) -> BatchOutcome:
+    """The sink tables of these tables. Raises ChangeRefused when tables that go to one have different keys."""
+    created = [TableCreated(table, CreateTable(table, schema)) for table, schema in sorted(tables.items())]
+    return batch_outcome(Circumstances(middle.routes, middle.policy), Tables(), created)
+
+
+def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, TableSchema]:
+    """The tables behind the rules. Raises SpecError with every mistake: unknown columns, types that do not fit.
+
+    A mistake that several tables have is told once, with the first of them.
+    """
+    if rules is None:
+        return tables
+    made: dict[TableId, TableSchema] = {}
+    problems: dict[tuple[str, int, int], Problem] = {}
+    for table, schema in sorted(tables.items()):
+        try:
+            made[table] = rules.result(table, schema).schema
+        except SpecError as error:
+            for each in error.problems:
+                located = replace(each, message=f"{each.message} in {table}")
+                problems.setdefault((each.file, each.line, each.column), located)
+    if problems:
+        raise SpecError(sorted(problems.values(), key=lambda each: (each.line, each.column)))
+    from cdc.transform.runner import prove  # with the engine, which a pipeline without rules does without
+
+    prove(rules, tables)
+    return made
+
+
+def unfit(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, SpecError]:
+    """The tables that their rule does not fit, with the reasons."""
+    found: dict[TableId, SpecError] = {}
+    if rules is None:
+        return found
+    for table, schema in sorted(tables.items()):
+        try:
+            rules.result(table, schema)
+        except SpecError as error:
+            found[table] = error
+    return found

@@ -1,0 +1,192 @@
+"""The events of a source behind the transform rules: its schemas on one side, those that the rules make on the other.
+
+Rules that were edited between two runs make other results of the same tables: the first batch of the run then begins
+with the changes that lead there.
+
+A rule need not fit a table that is paused: its changes are noted, and the rule meets the table again with its snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from cdc import events as on
+from cdc.errors import SpecError, TransformError
+from cdc.schema import AlterColumnType, CreateTable, TableId, TableSchema
+from cdc.tables.entry import TableViews
+from cdc.tables.pauses import PausedTables
+from cdc.transform.rule_edits import altered, edits, rule_changes, texts_of
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
+
+
+log = logging.getLogger(__name__)
+
+RENAMED = "it was renamed, and the rule of its new name makes other rows"
+EDITED = "its rule has changed, and rows without a key are found by all of their values"
+"""Reasons to snapshot a table again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuledEvents:
+    """The events of a batch behind the rules.
+
+    Attributes:
+        events: in order.
+        after: the tables behind them, as far as source and rules are concerned.
+        stale: tables whose rows that are there cannot be followed any more, with the reason.
+    """
+
+    events: Sequence[on.SourceEvent]
+    after: TableViews
+    stale: Mapping[TableId, str] = field(default_factory=dict)
+
+
+def apply_rules(
+    rules: Rules | None, before: TableViews, logged: Sequence[on.SourceEvent], pauses: PausedTables, *, edited: bool
+) -> RuledEvents:
+    """The source's events of a batch behind the rules. Without rules nothing is changed, or what earlier ones have made
+    is undone. Logs what users have to know.
+
+    `before` are the tables before the batch, `pauses` those that it leaves out; `edited`: the rules may be others than
+    those of the batch before.
+
+    Raises SpecError where a rule does not fit a table, TransformError where a change takes a column away that a rule
+    names.
+    """
+    if not (logged or edited):
+        return RuledEvents(logged, before)
+    walk = _Walk(rules, before, pauses)
+    if edited:
+        walk.apply_edits(before)
+    for event in logged:
+        walk.apply(event)
+    texts = texts_of(rules, walk.sources, walk.left_out, before.rule_texts)
+    behind = on.schemas_behind(before.rules, walk.made)
+    after = replace(before, source=walk.sources, rules=behind, rule_texts=texts)
+    stale = {table: why for table, why in walk.stale.items() if table not in walk.left_out}  # those get a snapshot
+    return RuledEvents(walk.made, after, stale)
+
+
+class _Walk:
+    """The events of one batch, one after another.
+
+    Attributes:
+        made: the events behind the rules so far.
+        sources: schemas of the source's tables by now.
+        left_out: tables that the sink gets nothing of by now.
+        stale: as in `RuledEvents`.
+    """
+
+    def __init__(self, rules: Rules | None, before: TableViews, pauses: PausedTables) -> None:
+        self._rules, self._paused = rules, pauses.paused
+        self.made: list[on.SourceEvent] = []
+        self.sources = dict(before.source)
+        self.left_out = set(pauses.paused | pauses.resumed)
+        self.stale: dict[TableId, str] = {}
+
+    def apply_edits(self, before: TableViews) -> None:
+        """The changes that edited rules make of the tables before the batch."""
+        made = edits(self._rules, before.source, before.rules, self.left_out)
+        texts = texts_of(self._rules, before.source, self.left_out, before.rule_texts)
+        for edit in rule_changes(before, texts, made):
+            log.warning("%s: %s", edit.table, edit.text)
+            if edit.stale and self._is_keyless(edit.table):
+                self.stale[edit.table] = EDITED
+        self.made += on.events(made)
+
+    def _is_keyless(self, table: TableId) -> bool:
+        schema = self.sources.get(table)
+        if schema is None or table in self.left_out:
+            return False
+        return not (schema if self._rules is None else self._rules.result(table, schema).schema).primary_key
+
+    def apply(self, event: on.SourceEvent) -> None:
+        """The next event of the source."""
+        schema = self.sources.get(event.table)
+        self.made += self._through(schema, event)
+        self._note_renamed(schema, event)
+        on.advance_schemas(self.sources, event)
+
+    def _through(self, schema: TableSchema | None, event: on.SourceEvent) -> list[on.SourceEvent]:
+        """The events of `through`, with notices."""
+        holds = event.table in self.left_out
+        if holds and isinstance(event, on.TableDropped | on.TableRenamed):
+            self.left_out.discard(event.table)
+        if holds and isinstance(event, on.TableRenamed):
+            self.left_out.add(event.new_table)
+        try:
+            if self._rules is not None and schema is not None:
+                _warn_stale(self._rules, schema, event)
+            return through(self._rules, schema, event)
+        except (SpecError, TransformError) as error:
+            if not holds or isinstance(event, on.TableCreated) or not _stays(event, self._paused):
+                raise
+            log.warning("%s: it is paused: %s", event.table, error)
+            return [] if isinstance(event, on.TableChanged) else [event]
+
+    def _note_renamed(self, schema: TableSchema | None, event: on.SourceEvent) -> None:
+        before = self.stale.get(event.table)
+        if isinstance(event, on.TableDropped | on.TableRenamed):
+            self.stale.pop(event.table, None)
+        if not isinstance(event, on.TableRenamed) or schema is None:
+            return
+        if before or (self._rules is not None and not self._rules.same_rows(event.table, event.new_table, schema)):
+            self.stale[event.new_table] = before or RENAMED
+
+
+def _warn_stale(rules: Rules, schema: TableSchema, event: on.SourceEvent) -> None:
+    """Say which computed columns are not computed again when a column that they read gets another type."""
+    if not isinstance(event, on.TableChanged) or event.uncertain is not None:
+        return
+    change = event.change
+    if not isinstance(change, AlterColumnType):
+        return
+    before = next((column for column in schema.columns if column.name == change.column.name), None)
+    if before is None or before.type == change.column.type:
+        return
+    names = rules.reading(change.table, schema, change.column.name)
+    if names:
+        log.warning(
+            "%s: the source changed the type of %s from %s to %s: rows that are there keep what was computed of it in "
+            "%s; `cdc resync FILE %s` re-snapshots it", change.table, before.name, before.type, change.column.type,
+            ", ".join(names), change.table,
+        )  # fmt: skip
+
+
+def through(rules: Rules | None, schema: TableSchema | None, event: on.SourceEvent) -> list[on.SourceEvent]:
+    """One event of a source table, whose schema was `schema`, behind the rules. Raises TransformError, SpecError."""
+    if rules is None:
+        return [event]
+    table = event.table
+    match event:
+        case on.TableCreated(created=created):
+            return [replace(event, created=replace(_created(rules, created), statement=created.statement))]
+        case on.TableChanged(change=change, uncertain=uncertain):
+            made = [replace(each, statement=change.statement) for each in rules.changes(table, schema, change)]
+            if not made and uncertain is not None:
+                return [on.RowsUncertain(table, uncertain)]
+            return [on.event(each, uncertain) for each in made]
+        case on.TableRenamed(new_table=new_table) if schema is not None:  # the new name may have another rule
+            old, new = (rules.result(name, schema).schema for name in (table, new_table))
+            return [event, *on.events(altered(new_table, old, new))]
+        case on.SnapshotBegun() if schema is not None:
+            return [replace(event, created=_created(rules, CreateTable(table, schema)))]
+        case _:
+            return [event]
+
+
+def _created(rules: Rules, created: CreateTable) -> CreateTable:
+    """A source table as it is created behind its rule."""
+    (made,) = rules.changes(created.table, None, created)
+    assert isinstance(made, CreateTable), "a rule makes a table of a table"
+    return made
+
+
+def _stays(event: on.SourceEvent, paused: Collection[TableId]) -> bool:
+    """Whether an event of a table that is left out does not end that: a snapshot of one that is resumed does."""
+    return not isinstance(event, on.SnapshotBegun) or event.table in paused

@@ -1,0 +1,74 @@
+"""HTML out of the templates in `templates/`: all text in them is escaped, unless it is Markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from cdc.printed import printed
+from cdc.status.model import PHASES
+from cdc.web import drawing, words
+
+_LONGEST: Final = 2_000
+_SHORT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """The reader of a page: the token of the forms, and whether actions and logging out are offered."""
+
+    form_token: str
+    read_only: bool
+    logged_in: bool
+
+
+def link(name: str, page: str = "pipelines") -> str:
+    """The address of a pipeline's page."""
+    return f"/{page}/{quote(name, safe='')}"
+
+
+def render(template: str, visitor: Visitor | None, crumbs: Sequence[tuple[str, str]] = (), **values: object) -> str:
+    """A whole document. `crumbs` are names and addresses of the pages that lead to it, and of itself."""
+    return _environment().get_template(template).render(values, visitor=visitor, crumbs=crumbs)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("cdc.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.globals.update(link=link, PHASES=PHASES, **drawing.EDGES)
+    made.filters.update({each.__name__: each for each in words.FILTERS})
+    made.filters.update(bars=drawing.phase_bars, spark=drawing.spark_points)
+    return made
+
+
+def _shown(value: object) -> Markup:
+    """A value as text inside of HTML, without characters that turn it around or are not seen; None is no text."""
+    if isinstance(value, Markup):
+        return value
+    text = "" if value is None else str(value)
+    return _short(text) if len(text) < _SHORT else escape(_lines(text))
+
+
+@lru_cache(maxsize=16_384)
+def _short(text: str) -> Markup:
+    """The same names and words come again and again: in the rows of a list, and each time that it is looked at."""
+    return escape(_lines(text))
+
+
+def _lines(text: str) -> str:
+    """Each line for itself: where it begins counts in a file."""
+    return "\n".join(printed(line, longest=_LONGEST) for line in text.split("\n"))

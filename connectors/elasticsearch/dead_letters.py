@@ -1,0 +1,90 @@
+"""Documents that the server refuses, kept as dead letters of their batch (`sink.invalid-values: dead-letter`). Driver.
+
+    <sink.dead-letter.path>/<pipeline id>/shop.orders/batch-7.jsonl
+
+A batch that is sent again after a crash is refused the same documents, and writes the same files again; a file of the
+earlier try whose documents are all in by now is removed. So a file has what its batch left out, once. An update that is
+refused leaves the document that is there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from cdc.dead_letters import DeadLetter, DeadLetters, Rejected
+from cdc.schema import Kind, TableId
+from cdc.sink import Prepared
+from cdc.types.kinds import BLOBS
+from connectors.elasticsearch.bodies import BulkBodies
+from connectors.elasticsearch.bulk import RefusedDocument
+from connectors.elasticsearch.index import Index
+
+COUNTED = "refused-dead-letter"
+"""Rows that the server refused, of a table that follows."""
+
+_FIELD = re.compile(r'fields? ?=?[\["]([^"\]]+)["\]]')
+_LONGEST_REASON = 2_000
+
+
+class BatchDeadLetters:
+    """The dead letters of one batch; `counts` is how many, by `COUNTED` and table."""
+
+    def __init__(self, index: Callable[[TableId], Index], open_file: Callable[[TableId], DeadLetters]) -> None:
+        self._index, self._open = index, open_file
+        self._files: dict[TableId, DeadLetters] = {}
+        self.counts: Counter[str] = Counter()
+
+    @contextmanager
+    def of(self, tables: Sequence[TableId], *, again: bool) -> Iterator[None]:
+        """Keep letters of these tables; their files are there when the block ends, and none when it ends by an error.
+
+        `again`: the batch may have been sent before, and files of that try be there. Raises SinkError.
+        """
+        with ExitStack() as files:
+            self._files = {table: files.enter_context(self._open(table)) for table in dict.fromkeys(tables)}
+            yield
+            for file in self._files.values():
+                if again and not file.written:
+                    file.withdraw()
+
+    def keep(self, handle: Prepared, flush: BulkBodies, refused: Sequence[Sequence[RefusedDocument]]) -> None:
+        """Write the documents of a flush that were refused, body by body. Raises SinkError."""
+        if not any(refused):
+            return
+        index, file = self._index(handle.table), self._files[handle.table]
+        for positions, found in zip(flush.positions, refused, strict=True):
+            places = positions.decode().split("\n")
+            file.write(_letter(index, each, places[each.number] if positions else "") for each in found)
+            self.counts[f"{COUNTED} {index.table}"] += len(found)
+
+
+def _letter(index: Index, refused: RefusedDocument, position: str) -> DeadLetter:
+    action, _, document = refused.item.partition(b"\n")
+    if not document:
+        raise AssertionError(f"a delete was refused: {action!r}")
+    types = {column.name: column.type.kind for column in index.schema.columns}
+    row = {name: _value(value, types.get(name)) for name, value in json.loads(document).items()}
+    match = _FIELD.search(refused.reason)
+    name = match[1].partition(".")[0] if match else ""
+    field = index.fields.get(name, {}).get("type", "object") if name in index.fields else ""
+    return DeadLetter(
+        table=str(index.table),
+        position=position,
+        operation="upsert",
+        key={name: row.get(name) for name in index.schema.primary_key},
+        rejected=(Rejected(name if field else "", field, refused.reason[:_LONGEST_REASON]),),
+        row=row,
+    )
+
+
+def _value(value: Any, kind: Kind | None) -> object:
+    """A value of a document as the row has it."""
+    if kind is Kind.JSON and value is not None and not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return base64.b64decode(value) if kind in BLOBS and isinstance(value, str) else value

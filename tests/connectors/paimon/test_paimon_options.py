@@ -1,0 +1,51 @@
+"""Table properties with which a table would not be kept equal are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc.errors import ChangeRefused
+from cdc.schema import Column, DataType, TableId, TableSchema
+from connectors.paimon.dialect import PaimonDialect
+from connectors.paimon.options import PaimonSinkOptions, property_problems
+
+
+@pytest.mark.parametrize(
+    ("name", "refused", "taken"),
+    [
+        ("merge-engine", "partial-update", "deduplicate"),
+        ("ignore-delete", "true", "false"),
+        ("deduplicate.ignore-delete", "TRUE", "false"),
+        ("changelog-producer", "input", "none"),
+        ("file.format", "orc", "parquet"),
+        ("bucket-function.type", "mod", "default"),
+        ("bucket", "-1", "4"),
+        ("row-tracking.enabled", "true", "false"),
+        ("branch", "b1", "main"),
+        ("scan.snapshot-id", "1", None),
+        ("sequence.field", "v", None),
+    ],
+)
+def test_properties_that_would_bend_rows_are_refused(name: str, refused: str, taken: str | None) -> None:
+    """Java's library leaves rows in the table that were deleted, or reads none, with most of them."""
+    given = {"catalog.properties.metastore": "filesystem", "catalog.properties.warehouse": "/lake"}
+    options = PaimonSinkOptions.model_validate({"type": "paimon", **given, f"table.properties.{name}": refused})
+    assert [problem.key for problem in options.problems()] == [f"table.properties.{name}"]
+    assert taken is None or not list(property_problems({name: taken}))
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE", "BYTES", "VARBINARY(8)", "GEOMETRY", "VECTOR(3)"])
+def test_partitions_that_the_reader_does_not_read_are_refused(kind: str) -> None:
+    """Rows went in, and the run stopped at its first compaction; a DATE is taken."""
+    table, id_ = TableId("shop", "orders"), Column("id", DataType.parse("INT"), nullable=False)
+    dialect = PaimonDialect({}, {table: ("part",)})
+    with pytest.raises(ChangeRefused, match=r"partition column part: .* is not read back"):
+        dialect.new_table(table, TableSchema((id_, Column("part", DataType.parse(kind))), ("id",)))
+    made = dialect.new_table(table, TableSchema((id_, Column("part", DataType.parse("DATE"))), ("id",)))
+    dialect.check_existing(made)
+
+
+@pytest.mark.parametrize("name", ["_row_id", "_KEY_id", "rowkind", " ", "\u3000"])
+def test_names_that_java_takes_for_its_own_or_does_not_read_are_refused(name: str) -> None:
+    with pytest.raises(ChangeRefused, match="Paimon keeps such names for itself"):
+        PaimonDialect({}, {}).check_column(TableId("shop", "orders"), name)

@@ -1,0 +1,47 @@
+"""Errors of stores: what may pass is tried again, and no schema change counts as refused for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from iceberg_harness import IcebergHarness
+from paimon_harness import PaimonHarness
+
+from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+
+pytest.importorskip("pypaimon")
+pytest.importorskip("pypaimon_rust")
+
+pytestmark = pytest.mark.slow
+T = TableId("shop", "orders")
+SCHEMA = TableSchema((Column("id", DataType.parse("INT"), False),), ("id",))
+
+
+@pytest.mark.parametrize("lake", [IcebergHarness, PaimonHarness], ids=["iceberg", "paimon"])
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("AWS Error NETWORK_CONNECTION during UploadPart operation: curlCode: 28, Timeout was reached", True),
+        ("AWS Error SLOW_DOWN during PutObject operation: Please reduce your request rate.", True),
+        ("AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body.", True),
+        ("AWS Error ACCESS_DENIED during PutObject operation: The provided token has expired.", False),
+        ("[Errno 28] No space left on device", False),
+    ],
+)
+def test_a_store_that_fails_refuses_no_schema_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lake: Callable[..., Any], text: str, passes: bool
+) -> None:
+    harness = lake(tmp_path)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(text)
+
+    monkeypatch.setattr(harness.catalog.open(), "create_table", fail)
+    with pytest.raises(SinkError) as raised:
+        harness.sink().apply(0, [CreateTable(T, SCHEMA)])
+    assert not isinstance(raised.value, ChangeRefused)
+    assert isinstance(raised.value, SinkUnavailable) == passes

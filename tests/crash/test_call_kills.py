@@ -1,0 +1,33 @@
+"""Processes that are killed at a call to a server or a file, some at random for each kind of sink (`call_kills`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from call_kills import run_apart
+from kafka_servers import KafkaServer
+from tiers import EXHAUSTIVE, one_in
+
+from cdc_services.server import MySqlServer
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("kind", one_in(5, ["starrocks", "duckdb", "paimon", "iceberg", "doris"]))
+def test_the_next_process_goes_on_where_one_was_killed(kind: str) -> None:
+    run_apart(kind, "--seed", "2", "--batches", "2")
+
+
+@pytest.mark.kafka
+def test_the_next_process_goes_on_with_transactions_of_one_that_was_killed(kafka_broker: KafkaServer) -> None:
+    run_apart("kafka", "--seed", "2", "--batches", "2", "--server", json.dumps({"bootstrap": kafka_broker.bootstrap}))
+
+
+@EXHAUSTIVE
+@pytest.mark.mysql
+def test_the_next_process_goes_on_beside_connections_of_one_that_was_killed(mysql_sink_server: MySqlServer) -> None:
+    names = ("host", "port", "user", "password", "flavor", "version")
+    fields: dict[str, Any] = {name: getattr(mysql_sink_server, name) for name in names}
+    run_apart("mysql", "--seed", "2", "--batches", "2", "--server", json.dumps(fields))
