@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +99,18 @@ def test_rows_per_second_holds_all_readers_back_together(shop: Shop, monkeypatch
 def test_a_throttle_holds_for_all_chunks_of_a_reader_together(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.options |= {"scan.snapshot.rows-per-second": 1000, "scan.incremental.snapshot.chunk.size": 50}
     shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(400)}")
-    slept: list[float] = []
-    stopped_clock = partial(Throttle, clock=lambda: 0.0, sleep=slept.append)
-    monkeypatch.setattr(reading_module, "Throttle", stopped_clock)
-    assert shop.catch_up(limits=None, parallelism=1).inserts == 400
-    assert len(slept) >= 8
-    assert max(slept) == pytest.approx(0.4), "the 400th row at 1,000 rows a second"
+    readers: list[list[float]] = []  # how long each reader slept, chunk by chunk
+
+    def with_a_stopped_clock(rate: float | None) -> Throttle:
+        readers.append([])
+        return Throttle(rate, clock=lambda: 0.0, sleep=readers[-1].append)
+
+    monkeypatch.setattr(reading_module, "Throttle", with_a_stopped_clock)
+    run = shop.catch_up(limits=None, parallelism=1)
+    assert run.inserts == 400
+    assert len(readers) <= run.batches, "one for all chunks of a batch"
+    assert sum(max(slept) for slept in readers if slept) == pytest.approx(0.4), "all rows at 1,000 rows a second"
+    assert sum(map(len, readers)) >= 8
 
 
 def test_a_slow_copy_goes_in_small_steps(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
