@@ -180,7 +180,7 @@ class LoadsLost(SinkError):
     Attributes:
         tables: by sink table (`db.table`) the first partition of the batch whose rows may be prepared again: from it on
             nothing is in the sink, or what is there does not matter, as the rows replace themselves.
-        unsure: sink tables of which the sink cannot tell any more whether rows are in, and which would get them twice.
+        uncertain: sink tables of which the sink no longer knows whether rows are in, and which would get them twice.
     """
 
     def __init__(
@@ -190,14 +190,14 @@ class LoadsLost(SinkError):
         where: str = "",
         hint: str = "",
         tables: Mapping[str, int] | None = None,
-        unsure: Sequence[str] = (),
+        uncertain: Sequence[str] = (),
     ) -> None:
         super().__init__(message, where=where, hint=hint)
-        self.tables, self.unsure = dict(tables or {}), tuple(unsure)
+        self.tables, self.uncertain = dict(tables or {}), tuple(uncertain)
 
     def extra_arguments(self) -> dict[str, Any]:
         """The tables."""
-        return {"tables": self.tables, "unsure": self.unsure}
+        return {"tables": self.tables, "uncertain": self.uncertain}
 
 
 class ChangeRefused(SinkError):

@@ -50,10 +50,10 @@ class LostLoads:
         Raises LoadsLost with the way out when that cannot be, what the sink raises, and retryable errors of the source.
         """
         ordered = self._ordered_again(decision)
-        freed = ordered & {*error.tables, *error.unsure}
+        freed = ordered & {*error.tables, *error.uncertain}
         again = {table: first for table, first in error.tables.items() if table not in freed}
         if not again and not freed:
-            raise self._final_error(decision, error, error.unsure, "whether they are in it is not known")
+            raise self._final_error(decision, error, error.uncertain, "whether they are in it is not known")
         task = pickle.loads(pickle.dumps(self._task))
         try:
             results = self._read(task, decision, again, error)
@@ -103,7 +103,7 @@ class LostLoads:
         except CdcError as failed:
             if failed.retryable or isinstance(failed, SinkError):
                 raise
-            tables = [*again, *error.unsure]
+            tables = [*again, *error.uncertain]
             raise self._final_error(decision, error, tables, f"they cannot be read again: {failed}") from failed
 
     def _parts(self, decision: Decision, again: dict[str, int]) -> list[tuple[Split, frozenset[str]]]:
@@ -112,7 +112,7 @@ class LostLoads:
         for item in decision.prepared:
             if item.partition >= again.get(str(item.table), item.partition + 1):
                 wanted.setdefault(item.partition, set()).add(str(item.table))
-        stored = {split.index: split for split in self._splits.stored(decision.batch, decision.start, decision.end)}
+        stored = {split.index: split for split in self._splits.load(decision.batch, decision.start, decision.end)}
         if not wanted.keys() <= stored.keys():
             raise StateError("how the batch was cut is not there any more", where=self._state.splits.where())
         return [(stored[index], frozenset(tables)) for index, tables in sorted(wanted.items())]
@@ -138,7 +138,7 @@ class LostLoads:
             where=error.where,
             hint=f"{way}; {error.hint}" if error.hint else way,
             tables=error.tables,
-            unsure=error.unsure,
+            uncertain=error.uncertain,
         )
 
     def _source_tables(self, decision: Decision) -> dict[str, list[str]]:

@@ -99,7 +99,7 @@ def check_known(state: StateDir, table: TableId) -> None:
 def _source(spec: PipelineSpec, state: StateDir) -> Source:
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None or CommitLog(state.commits).last() < 0:
-        hint = "give the --state-dir that the pipeline runs with"
+        hint = "start it first, or give the --state-dir that it runs with"
         raise NotNow("no batch of a pipeline was decided here yet", where=state.store.where(), hint=hint)
     source: Source = spec.source.build(Context(pipeline, state.source))
     return source

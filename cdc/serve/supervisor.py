@@ -66,7 +66,7 @@ class Supervisor:
         self._due: NextRun | None = None
         self._state: State = "starting"
         self._waiting = Waiting()
-        self._come: Callable[[], None] | None = None
+        self._arrived: Callable[[], None] | None = None
         self.file_errors: tuple[str, ...] = ()
         self._after: Supervisor | None = None
         self._thread = threading.Thread(target=self._work, name=f"keep-{spec.label}", daemon=True)
@@ -93,7 +93,7 @@ class Supervisor:
             else:
                 self._plan_first()
                 if self._history.ran_until_server_ended() and self._due is not None and self._due.left_s() <= 0:
-                    self._come = self._host.expect()
+                    self._arrived = self._host.expect()
         self._thread.start()
 
     def _lose(self) -> None:
@@ -223,14 +223,14 @@ class Supervisor:
                 except Exception as error:  # noqa: BLE001 - shown; a thread that ended would leave the pipeline to nobody
                     self._note_failure(error)
         finally:
-            self._has_come()
+            self._note_arrival()
             self.log.close()
 
-    def _has_come(self) -> None:
+    def _note_arrival(self) -> None:
         """True once it has had its first turn, or will have none: pipelines that were not live need not wait for it."""
-        if self._come is not None:
-            self._come()
-            self._come = None
+        if self._arrived is not None:
+            self._arrived()
+            self._arrived = None
 
     def _note_failure(self, error: Exception) -> None:
         """Something went wrong around a run: it has failed, until somebody starts it."""
@@ -264,8 +264,8 @@ class Supervisor:
         session = self._host.session()
         if session is None:
             return
-        started = self._host.turn(self._may_begin, first=self._come is not None)
-        self._has_come()
+        started = self._host.turn(self._may_begin, first=self._arrived is not None)
+        self._note_arrival()
         try:
             self._run_in_turn(why, session, started)
         finally:

@@ -58,9 +58,9 @@ class RunTurns:
         key = object()
         with self._changed:
             self._expected.add(key)
-        return partial(self._come, key)
+        return partial(self._arrived, key)
 
-    def _come(self, key: object) -> None:
+    def _arrived(self, key: object) -> None:
         with self._changed:
             self._expected.discard(key)
             self._changed.notify_all()

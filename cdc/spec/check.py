@@ -114,7 +114,7 @@ class _Checker:
     def run(self, sink_name: str = "") -> PipelineSpec | None:
         """The spec, None when there were problems. `sink_name`: of a list."""
         source_class, sink_class = self._schemas.connector("source"), self._schemas.connector("sink")
-        self._schemas.hold_against(schemas.load("pipeline.json"))
+        self._schemas.validate(schemas.load("pipeline.json"))
         source = self.blocks.block(("source",), source_class) if source_class else None
         sink = self.blocks.block(("sink",), sink_class) if sink_class else None
         routes = self.blocks.block_list("route", model=RouteRule)

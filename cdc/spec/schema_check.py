@@ -46,11 +46,11 @@ class SchemaCheck:
         if not schemas.exists(name):  # a connector of another package: its schema comes from its model
             from cdc.spec.export import options_schema
 
-            self.hold_against({"properties": {role: options_schema(found, name)}})
+            self.validate({"properties": {role: options_schema(found, name)}})
             self._foreign.add(path)
         return found
 
-    def hold_against(self, schema: Mapping[str, Any]) -> None:
+    def validate(self, schema: Mapping[str, Any]) -> None:
         """Report where the file is not as the schema has it."""
         for error in sorted(schemas.errors(self._document, schema), key=lambda error: len(error.absolute_path)):
             for path, problem in self._blocks.explain.violation(error):

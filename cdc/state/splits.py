@@ -45,7 +45,7 @@ class SplitLog:
         self._store.write(_name(batch), text.encode("utf-8"))
         return _splits(json.loads(text))
 
-    def stored(self, batch: int, start: Offset, end: Offset) -> Sequence[Split]:
+    def load(self, batch: int, start: Offset, end: Offset) -> Sequence[Split]:
         """The splits of a batch that was read before; none when they are not there. Driver. Raises StateError."""
         return self._stored(batch, start, end) or ()
 

@@ -64,7 +64,7 @@ class Traces:
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         exporter = OTLPSpanExporter(endpoint=None if endpoint is None else _signal_endpoint(endpoint))
         where = endpoint or "the collector that the environment names"
-        self._provider.add_span_processor(BatchSpanProcessor(_Telling(exporter, where, warn)))
+        self._provider.add_span_processor(BatchSpanProcessor(_ReportingExporter(exporter, where, warn)))
         self._tracer = self._provider.get_tracer("cdc")
         self._name = name
 
@@ -105,7 +105,7 @@ class Traces:
         ending.join(END_S)
 
 
-class _Telling(SpanExporter):
+class _ReportingExporter(SpanExporter):
     """Tells once that spans are not taken, and again after some were."""
 
     def __init__(self, exporter: SpanExporter, where: str, warn: Callable[[str], None]) -> None:

@@ -71,7 +71,7 @@ def _created() -> dict[_Key, Cell]:
 
 def _changed() -> dict[_Key, Cell]:
     event, shadow = on.TableChanged, ("widen", "create shadow")
-    unsure = (
+    uncertain = (
         case("uncertain", "not allowed", to=RQ, do=("alter",)),
         case("uncertain", "same rows", "keyed", to=RQ, do=("alter",)),
         case("uncertain", "keyed", "not mirrors", to=RQ, do=("alter",)),
@@ -87,14 +87,14 @@ def _changed() -> dict[_Key, Cell]:
         case("merged", "uncertain", to=RQ, do=("widen",)),
         case("merged", "shadowed", "grows", to=RQ, do=shadow),
         case("merged", do=("widen",)),
-        *unsure,
+        *uncertain,
         case(do=("alter",)),
     )
     requested = (
         *exchanged,
         case("merged", "shadowed", "grows", do=shadow),
         case("merged", do=("widen",)),
-        *unsure,
+        *uncertain,
         case(do=("alter",)),
     )
     shadowed = (

@@ -73,14 +73,16 @@ class TableVerifier:
         wanted = None if self._settings.tables is None else TablePattern(self._settings.tables)
         pauses = self.pauses.paused | self.pauses.resumed
         found = pairs(self._sources, sinks, self._middle.routes, self._middle.rules, self._now.partial, pauses)
-        chosen = [pair for pair in found if wanted is None or any(wanted.matches(fed.table) for fed in pair.fed)]
+        chosen = [
+            pair for pair in found if wanted is None or any(wanted.matches(routed.table) for routed in pair.routed)
+        ]
         if not chosen:
             raise SourceError("no captured table matches", where=self._settings.tables or "tables")
         return chosen
 
     def report(self, pair: Pair) -> TableReport:
         """Compare one table; one that the source cannot read is open. Raises SourceError, retryable, and SinkError."""
-        own = [fed.table for fed in pair.fed]
+        own = [routed.table for routed in pair.routed]
         names = (str(pair.table), tuple(map(str, own)))
         if pair.schema is None:
             return TableReport(*names, Verdict.OPEN, note="the pipeline has not got to its creation yet")
@@ -114,7 +116,7 @@ class TableVerifier:
 
     def _comparison(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Comparison:
         counts: Counter[str] = Counter()
-        own = [fed.table for fed in pair.fed]
+        own = [routed.table for routed in pair.routed]
 
         def count(reason: str, number: int) -> None:
             counts[reason] += number
@@ -136,12 +138,12 @@ class TableVerifier:
     def _feeds(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Iterator[Feed]:
         empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
         kept = stored.as_stored(empty).schema
-        for fed in pair.fed:
-            source, keys = self._sources[fed.table], self._now.keys(fed.table)
-            mine = keys_in_source(pair, fed, keys, self._middle.rules, source) and all(
+        for routed in pair.routed:
+            source, keys = self._sources[routed.table], self._now.keys(routed.table)
+            mine = keys_in_source(pair, routed, keys, self._middle.rules, source) and all(
                 _keeps_key_values(kept.field(name).type, arrow_schema(source).field(name).type) for name in keys
             )
-            yield Feed(fed.table, fed.target, keys if mine else ())
+            yield Feed(routed.table, routed.target, keys if mine else ())
 
     def _report(self, pair: Pair, compared: Compared, names: tuple[str, tuple[str, ...]]) -> TableReport:
         verdicts = compared.verdicts

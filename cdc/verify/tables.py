@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fed:
+class RoutedTable:
     """A source table that goes to a sink table, and what it is there: behind its rule, with the shard column."""
 
     table: TableId
@@ -38,7 +38,7 @@ class Pair:
     """
 
     table: TableId
-    fed: tuple[Fed, ...]
+    routed: tuple[RoutedTable, ...]
     schema: TableSchema | None
     columns: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -60,17 +60,17 @@ def pairs(
 
     Raises SpecError where a rule does not fit a table, ChangeRefused for a shard column that does not.
     """
-    fed: dict[TableId, list[Fed]] = {}
+    routed: dict[TableId, list[RoutedTable]] = {}
     for table, schema in sorted(sources.items()):
         made = schema if rules is None or table in held else rules.result(table, schema).schema
         for target in routes.targets(table):
-            fed.setdefault(target.table, []).append(Fed(table, target, with_shard(made, target)))
-    return [_pair(table, own, sources, sinks.get(table), rules, partial, held) for table, own in sorted(fed.items())]
+            routed.setdefault(target.table, []).append(RoutedTable(table, target, with_shard(made, target)))
+    return [_pair(table, own, sources, sinks.get(table), rules, partial, held) for table, own in sorted(routed.items())]
 
 
 def _pair(
     table: TableId,
-    fed: Sequence[Fed],
+    routed: Sequence[RoutedTable],
     sources: Mapping[TableId, TableSchema],
     schema: TableSchema | None,
     rules: Rules | None,
@@ -78,11 +78,11 @@ def _pair(
     held: Collection[TableId],
 ) -> Pair:
     if schema is None:
-        return Pair(table, tuple(fed), None)
+        return Pair(table, tuple(routed), None)
     changing = set[str]()
     masked = set[str]()
-    reasons = [f"{each.table}: {partial(each.table)}" for each in fed if partial(each.table)]
-    for each in fed:
+    reasons = [f"{each.table}: {partial(each.table)}" for each in routed if partial(each.table)]
+    for each in routed:
         if rules is None or each.table in held:
             continue
         found, rule = rules.unrepeatable(each.table, sources[each.table]), rules.rule(each.table)
@@ -93,7 +93,7 @@ def _pair(
             masked |= {mask.column.casefold() for mask in rule.masks}
             if rule.soft_delete:
                 reasons.append(f"{each.table}: deleted rows stay in the sink (SOFT_DELETE)")
-    gone = [name for name in schema.names if all(column_index(each.schema, name) is None for each in fed)]
+    gone = [name for name in schema.names if all(column_index(each.schema, name) is None for each in routed)]
     other = [name for name in schema.names if name not in gone and name.casefold() in changing]
     columns = tuple(name for name in schema.names if name not in gone and name not in other)
     left_out = (
@@ -104,11 +104,13 @@ def _pair(
     shown = frozenset(name for name in columns if name.casefold() in masked)
     if not columns:
         reasons.append("no column can be compared")
-    return Pair(table, tuple(fed), schema, columns, left_out, key, shown, "; ".join(reasons))
+    return Pair(table, tuple(routed), schema, columns, left_out, key, shown, "; ".join(reasons))
 
 
-def keys_in_source(pair: Pair, fed: Fed, source_key: Sequence[str], rules: Rules | None, source: TableSchema) -> bool:
+def keys_in_source(
+    pair: Pair, routed: RoutedTable, source_key: Sequence[str], rules: Rules | None, source: TableSchema
+) -> bool:
     """Whether the sink's key is the source's own, untouched, but for the shard column."""
-    own = [name for name in pair.key if name != fed.target.shard_column]
-    computed = set() if rules is None else set(rules.computed(fed.table, source))
+    own = [name for name in pair.key if name != routed.target.shard_column]
+    computed = set() if rules is None else set(rules.computed(routed.table, source))
     return bool(own) and set(own) == set(source_key) and not computed & set(own)

@@ -15,7 +15,7 @@ from connectors.shared.lake.read_columns import ReadColumns
 
 
 class LakeRows:
-    """See `cdc.sink.StoredTable`."""
+    """A table in its newest snapshot, read file by file: a `cdc.sink.StoredTable`. Driver, for `cdc verify`."""
 
     def __init__(self, tables: CatalogTables, table: LakeTable, schema: TableSchema) -> None:
         """Raises SinkError when the table lacks a column of the schema."""

@@ -147,12 +147,12 @@ class KafkaSink(Sink):
         announced = self._fence_notes.announced(batch)
         counts: dict[str, int] = {}
         if self._delivery.transactional and (prepared or announced):
-            counts = self._see_fences(batch, prepared, announced)
+            counts = self._check_fences(batch, prepared, announced)
         if prepared:
             self._fence_notes.note(batch)
         return counts
 
-    def _see_fences(self, batch: int, prepared: Sequence[Prepared], announced: Sequence[str]) -> dict[str, int]:
+    def _check_fences(self, batch: int, prepared: Sequence[Prepared], announced: Sequence[str]) -> dict[str, int]:
         """Raise LoadsLost when rows of a decided batch were taken back, and SinkUnavailable while that is open.
 
         Messages about schema changes that were taken back cannot be had again in their order: they are counted.
@@ -165,7 +165,7 @@ class KafkaSink(Sink):
                 "since: an administrator has aborted what a crashed broker had left open",
                 where=self._cluster.where,
                 hint="readers of these topics may lack the rows, deletes among them",
-                unsure=tables,
+                uncertain=tables,
             )
         return {f"{table}: {_MESSAGE_ABORTED}": announced.count(table) for table in announced} if DRIVER in lost else {}
 

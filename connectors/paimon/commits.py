@@ -66,8 +66,10 @@ class LakeCommits:
             with self.tables.catalog.guard(str(table)):
                 if gone := lost_file(found, handles):
                     lost = {str(table): first} if found.keys else {}
-                    unsure = () if found.keys else (str(table),)
-                    raise LoadsLost(f"the prepared file {gone} is gone", where=str(table), tables=lost, unsure=unsure)
+                    uncertain = () if found.keys else (str(table),)
+                    raise LoadsLost(
+                        f"the prepared file {gone} is gone", where=str(table), tables=lost, uncertain=uncertain
+                    )
                 commit_files(found, self.user, batch, handles)
         except (SinkUnavailable, LoadsLost):
             raise
@@ -138,8 +140,8 @@ _LOOKED_AT = 10_000
 
 def _merge_errors(errors: Sequence[LoadsLost]) -> LoadsLost:
     tables = {name: first for error in errors for name, first in error.tables.items()}
-    unsure = tuple(name for error in errors for name in error.unsure)
-    return LoadsLost(errors[0].message, where=errors[0].where, hint=errors[0].hint, tables=tables, unsure=unsure)
+    uncertain = tuple(name for error in errors for name in error.uncertain)
+    return LoadsLost(errors[0].message, where=errors[0].where, hint=errors[0].hint, tables=tables, uncertain=uncertain)
 
 
 def leftover_files(library: Any, folder: str, prefix: str, keep: frozenset[str]) -> list[str]:

@@ -18,7 +18,7 @@ _KEYS_AT_ONCE = 500
 
 
 class LakeRows:
-    """See `cdc.sink.StoredTable`."""
+    """A table in its newest snapshot, its files merged by key: a `cdc.sink.StoredTable`. Driver, for `cdc verify`."""
 
     def __init__(self, catalog: Catalog, table: LakeTable, schema: TableSchema) -> None:
         """Raises SinkError when the table lacks a column of the schema."""

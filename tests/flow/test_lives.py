@@ -295,18 +295,18 @@ def test_one_source_table_in_two_sink_tables_of_which_one_has_others(tmp_path: P
     assert pipeline.sink.tables == {NEW, ALL}
 
 
-@pytest.mark.parametrize("unsure", [False, True], ids=["follows the log", "frozen"])
-def test_a_truncated_table_needs_no_snapshot_any_more(tmp_path: Path, unsure: bool) -> None:
+@pytest.mark.parametrize("uncertain", [False, True], ids=["follows the log", "frozen"])
+def test_a_truncated_table_needs_no_snapshot_any_more(tmp_path: Path, uncertain: bool) -> None:
     """The log has all rows from there; a live table that was frozen is snapshotted again, as it has other columns."""
     pipeline = single(tmp_path)
     pipeline.source.now[A] = rows(SMALL, 7, 8, sequence=40)
-    gap = [on.RowsUncertain(A, on.Uncertain("the log is lost"), gap=True)] if unsure else []
+    gap = [on.RowsUncertain(A, on.Uncertain("the log is lost"), gap=True)] if uncertain else []
     pipeline.source.add(*gap, on.SnapshotBegun(A), new(A, 1), TruncateTable(A), rows(SMALL, 7, sequence=30))
     pipeline.run(SAME)
     pipeline.source.add(rows(SMALL, 8, sequence=31))
     pipeline.run(SAME)
     assert (pipeline.ids(A), pipeline.sink.tables) == ([7, 8], {A})
-    assert len(pipeline.source.requests) == (1 if unsure else 0)
+    assert len(pipeline.source.requests) == (1 if uncertain else 0)
 
 
 def test_a_paused_table_that_is_excluded_stays_paused(tmp_path: Path) -> None:

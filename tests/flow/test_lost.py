@@ -105,8 +105,10 @@ class World:
         return sorted((str(item.table), item.partition) for item in decision.prepared)
 
 
-def lost(tables: dict[str, int], *unsure: str) -> LoadsLost:
-    return LoadsLost("the server gave them up", where="lake", hint="keep them longer", tables=tables, unsure=unsure)
+def lost(tables: dict[str, int], *uncertain: str) -> LoadsLost:
+    return LoadsLost(
+        "the server gave them up", where="lake", hint="keep them longer", tables=tables, uncertain=uncertain
+    )
 
 
 ALL = [("lake.a", 1), ("lake.a", 2), ("lake.b", 1), ("lake.b", 2)]

@@ -177,7 +177,7 @@ class Source(ListSource):
             self._appear(changes, self.chance.choice(absent))
             return
         table = self.chance.choice(sorted(self.tables))
-        kinds = ("drop", "truncate", "alter", "alter", "exchange", "rename", "leave", "unsure", "same rows", "gap")
+        kinds = ("drop", "truncate", "alter", "alter", "exchange", "rename", "leave", "uncertain", "same rows", "gap")
         kind = self.chance.choice((*kinds, *self.more))
         if kind == "drop":
             del self.tables[table], self.schemas[table]
@@ -193,13 +193,13 @@ class Source(ListSource):
             wide = NOTE in schema.columns
             self.schemas[table] = self.narrow if wide else self.wide
             change = DropColumn(table, "note") if wide else AddColumn(table, NOTE)
-            unsure = self.chance.random() < 0.3
-            same = unsure and self.chance.random() < 0.5
-            if unsure:
+            uncertain = self.chance.random() < 0.3
+            same = uncertain and self.chance.random() < 0.5
+            if uncertain:
                 self._silently(table, same_rows=same)
-            why = on.Uncertain("values were converted", same_rows=same) if unsure else None
+            why = on.Uncertain("values were converted", same_rows=same) if uncertain else None
             changes.append(on.TableChanged(table, change, why))
-            if unsure or (table in self.running and self.chance.random() < 0.5):
+            if uncertain or (table in self.running and self.chance.random() < 0.5):
                 self._begin_again(changes, table, same_rows=same)
         elif kind == "exchange":
             rows = self.tables[table]
@@ -226,7 +226,7 @@ class Source(ListSource):
             changes.append(RenameTable(table, new))
             if snapshot is not None:
                 self.begin(changes, new)
-        elif kind in ("unsure", "same rows", "gap"):
+        elif kind in ("uncertain", "same rows", "gap"):
             same = kind == "same rows"
             self._silently(table, same_rows=same)
             changes.append(on.RowsUncertain(table, on.Uncertain("nobody saw it", same_rows=same), gap=kind == "gap"))

@@ -320,9 +320,9 @@ def test_a_column_that_is_re_snapshotted_stays_marked_behind_the_rule(tmp_path: 
             super().apply(batch, changes)
 
     change = AlterColumnType(T, Column("qty", STRING), QTY)
-    unsure = on.event(change, on.Uncertain("values were converted", same_rows=True))
+    uncertain = on.event(change, on.Uncertain("values were converted", same_rows=True))
     made = rules(("shop.t", {"projection": r"id AS key, \*"}))
-    run(tmp_path, [CREATED, unsure, on.SnapshotBegun(T)], made, Noting(), 1, 3)
+    run(tmp_path, [CREATED, uncertain, on.SnapshotBegun(T)], made, Noting(), 1, 3)
     assert replace(change, copied=True) in applied
 
 

@@ -157,7 +157,7 @@ class Source:
                 self.running.add(table)
             return
         table = self.chance.choice(sorted(self.tables))
-        kind = self.chance.choice(("drop", "left", "truncate", "change", "unsure", "gap", "rename", "begin", "done"))
+        kind = self.chance.choice(("drop", "left", "truncate", "change", "uncertain", "gap", "rename", "begin", "done"))
         if kind in ("drop", "left"):
             del self.tables[table]
             self.running.discard(table)
@@ -178,7 +178,7 @@ class Source:
                 self.running.discard(table)
                 found.append(on.SnapshotVoid(table))
             found.append(on.TableRenamed(table, new))
-        elif kind in ("unsure", "gap"):
+        elif kind in ("uncertain", "gap"):
             again = table in self.running
             if again:
                 found.append(on.SnapshotVoid(table))

@@ -90,7 +90,7 @@ class Source:
                 self.running[table] = Snapshot()
             return
         table = self.chance.choice(sorted(self.tables))
-        kinds = ("drop", "left", "truncate", "unsure", "same", "gap", "rename", "begin", "done", "done", "done")
+        kinds = ("drop", "left", "truncate", "uncertain", "same", "gap", "rename", "begin", "done", "done", "done")
         kind = self.chance.choice(kinds)
         if kind in ("drop", "left"):
             del self.tables[table]
@@ -100,12 +100,12 @@ class Source:
             self.tables[table].clear()
             self.running.pop(table, None)
             found.append(on.TableTruncated(table))
-        elif kind in ("unsure", "same", "gap"):
+        elif kind in ("uncertain", "same", "gap"):
             certain = kind == "same" and table not in self.running
             self.void(found, table)
             self.silently(table, same_keys=kind == "same")
             found.append(on.RowsUncertain(table, on.Uncertain("values", same_rows=kind == "same"), gap=kind == "gap"))
-            if kind != "unsure" or self.chance.random() < 0.5:
+            if kind != "uncertain" or self.chance.random() < 0.5:
                 self.begin(found, table, keys_certain=certain)
         elif kind == "rename" and absent:
             new = self.chance.choice(absent)

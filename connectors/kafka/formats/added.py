@@ -33,14 +33,14 @@ class Added:
     Attributes:
         kind: the base type in the statement, as `TypeSpec.name` has it.
         fill: the text of what rows that are there get; None for NULL.
-        unsure: why that is not certain; empty when it is.
+        uncertain: why that is not certain; empty when it is.
         if_new: it may have been there already.
     """
 
     name: str
     kind: str
     fill: str | None = None
-    unsure: str = ""
+    uncertain: str = ""
     if_new: bool = False
 
 

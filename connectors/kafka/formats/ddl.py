@@ -54,12 +54,12 @@ class AlteredColumns:
     @property
     def filled(self) -> tuple[Added, ...]:
         """New columns in which rows that are there get a value that is certain."""
-        return tuple(item for item in self.added if not item.unsure)
+        return tuple(item for item in self.added if not item.uncertain)
 
     @property
-    def unsure(self) -> tuple[Added, ...]:
+    def uncertain(self) -> tuple[Added, ...]:
         """New columns in which rows that are there have a value in the source that nothing tells."""
-        return tuple(item for item in self.added if item.unsure)
+        return tuple(item for item in self.added if item.uncertain)
 
     def agrees(self, table: TableId, columns: Iterable[str]) -> bool:
         """Whether a table with these columns can be what the statement has left, whatever the case of names."""
@@ -131,7 +131,7 @@ def _common(one: Changes, other: Changes) -> Changes:
         ):
             if [item.name for item in mine.added] == [item.name for item in theirs.added]:
                 pairs = zip(mine.added, theirs.added, strict=True)
-                both = (a if a == b else replace(a, fill=None, unsure=COMPUTED) for a, b in pairs)
+                both = (a if a == b else replace(a, fill=None, uncertain=COMPUTED) for a, b in pairs)
                 return (replace(mine, added=tuple(both)),)
     return ()
 
@@ -175,5 +175,5 @@ def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
     left = {name.casefold() for name in (*dropped, *(old for old, _ in renamed))}
     if any(item.name.casefold() in left for item in new):
         return ()  # its rows before and behind the statement have different columns of one name
-    filled = tuple(item for item in new if item.unsure or item.fill is not None)
+    filled = tuple(item for item in new if item.uncertain or item.fill is not None)
     return (AlteredColumns(table, tuple(dropped), tuple(renamed), filled, tuple(not_null), tuple(computed)),)

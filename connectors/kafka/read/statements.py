@@ -89,7 +89,7 @@ def up_to_statement(group: TableGroup, reading: Reading) -> TableGroup:
 
 def is_left_out(statement: DdlMessage, carried: bool) -> bool:
     """Whether a statement counts as one that was not carried out, or not in all that it does."""
-    return not carried or any(isinstance(change, AlteredColumns) and change.unsure for change in statement.changes)
+    return not carried or any(isinstance(change, AlteredColumns) and change.uncertain for change in statement.changes)
 
 
 def not_filled(entries: Sequence[Entry], known: HistoryState) -> Iterator[str]:
@@ -120,9 +120,9 @@ def _unsure(statement: DdlMessage, known: HistoryState) -> str:
 
 
 def _unsure_values(change: AlteredColumns, key: Sequence[str]) -> Iterator[str]:
-    if change.unsure:
-        names = ", ".join(item.name for item in change.unsure)
-        yield f"rows that are there get NULL in {change.table}, column {names} ({change.unsure[0].unsure})"
+    if change.uncertain:
+        names = ", ".join(item.name for item in change.uncertain)
+        yield f"rows that are there get NULL in {change.table}, column {names} ({change.uncertain[0].uncertain})"
     if change.computed:
         names = ", ".join(change.computed)
         yield f"rows that are there keep their values in {change.table}, column {names}, which the source recomputed"

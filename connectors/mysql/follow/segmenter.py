@@ -54,7 +54,7 @@ class SchemaTracker(Protocol):
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         """Rows of a captured table are coming, under an id not met before: the tables that become known by it."""
 
-    def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
+    def uncertain(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
         """From here on the log does not tell the rows of these tables; False when not all are re-snapshotted for that.
 
         Where none are given it is not known which they are: those whose snapshot is ordered are taken for them.
@@ -248,7 +248,7 @@ class Segmenter:
         if text.split()[1].upper() != "ROLLBACK" or tables == frozenset():
             return
         reason = "a prepared XA transaction was rolled back after its rows may have been delivered"
-        if not self._schemas.unsure(view.buffer, index, tables or frozenset(), reason):
+        if not self._schemas.uncertain(view.buffer, index, tables or frozenset(), reason):
             which = "; which tables it wrote to is not known" if tables is None else _of(tables)
             raise UnsupportedChange(f"{reason}{which}", where=view.buffer.where(index), hint=COPY_IT)
 
@@ -259,7 +259,7 @@ class Segmenter:
         """
         tables = self._rows_before(view, first, index)
         reason = "the log holds rows that were rolled back (a transaction that mixes engines)"
-        if tables and not self._schemas.unsure(view.buffer, index, tables, reason):
+        if tables and not self._schemas.uncertain(view.buffer, index, tables, reason):
             raise UnsupportedChange(f"{reason}{_of(tables)}", where=view.buffer.where(index), hint=COPY_IT)
         text = parse_query(view.buffer, index).sql.upper().split()
         view.is_end[index] = "TO" not in text[:4]

@@ -268,7 +268,7 @@ class ChangedTables:
         """Rows redefine nothing."""
         return frozenset()
 
-    def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
+    def uncertain(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
         """Nor does what became of them."""
         return True
 

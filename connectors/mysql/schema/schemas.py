@@ -134,14 +134,14 @@ class Schemas:
     def _events(self, entry: SchemaEntry) -> Iterator[SourceEvent]:
         """The changes of an entry, each with what is uncertain behind it; then what is uncertain without a change, and
         tables that got a name that is not captured."""
-        unsure, changed = entry.delta.uncertain, set[TableId]()
+        uncertain, changed = entry.delta.uncertain, set[TableId]()
         for change, name in zip(entry.changes, _later_names(entry.changes), strict=True):
             shown = change if self._options.include_comments else without_comments(change)
             if shown is not None:
-                made = event(replace(shown, statement=entry.statement), unsure.get(name))
+                made = event(replace(shown, statement=entry.statement), uncertain.get(name))
                 changed |= {name} if isinstance(made, TableChanged) else set()
                 yield made
-        for table, why in unsure.items():
+        for table, why in uncertain.items():
             if table not in changed:
                 yield RowsUncertain(table, why)
         for table, mark in entry.delta.marks.items():

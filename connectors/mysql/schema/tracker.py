@@ -222,7 +222,7 @@ class Tracker:
         self.entries = self._history.append(SchemaEntry.of(result, place, _UNLOGGED))
         return frozenset(names)
 
-    def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
+    def uncertain(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
         """Note uncertain rows, as `segmenter.SchemaTracker` says."""
         tables = tables or self._ordered
         if not tables or not all(map(self._catalog.copied_when_uncertain, tables)):

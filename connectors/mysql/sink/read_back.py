@@ -26,7 +26,10 @@ _KEYS_AT_ONCE = 500
 
 
 class ServerRows:
-    """See `cdc.sink.StoredTable`. The value of a JSON column counts, not its spelling."""
+    """A table of MySQL, MariaDB or OceanBase, read by SELECT: a `cdc.sink.StoredTable`. Driver, for `cdc verify`.
+
+    The value of a JSON column counts, not its spelling.
+    """
 
     def __init__(self, server: SinkServer, table: MySqlTable, *, vectors_as_text: bool = False) -> None:
         self._server, self._table = server, table

@@ -23,7 +23,7 @@ NO_IDENTIFIER = 2**63 - 1
 _LONGEST = timedelta(seconds=30)
 """So long one file is tried to be put: upkeep has another turn."""
 _TRIES = {"commit.max-retries": "2"}
-"""Of a commit whose answer is unsure."""
+"""Of a commit whose answer is uncertain."""
 
 
 def committer(catalog: Catalog, table: LakeTable, user: str) -> Any:

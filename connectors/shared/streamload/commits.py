@@ -93,5 +93,5 @@ def _lost(outcomes: Sequence[_Outcome]) -> LoadsLost:
         where=first.where,
         hint=first.hint,
         tables={str(outcome.table): outcome.partition for outcome in outcomes if not outcome.doubled},
-        unsure=[str(outcome.table) for outcome in outcomes if outcome.doubled],
+        uncertain=[str(outcome.table) for outcome in outcomes if outcome.doubled],
     )

@@ -33,7 +33,10 @@ _DIGITS = 38
 
 
 class LoadedRows:
-    """See `cdc.sink.StoredTable`. Where a load would stop at a value that does not fit, it is NULL here."""
+    """A table of Doris or StarRocks, read by SELECT: a `cdc.sink.StoredTable`. Driver, for `cdc verify`.
+
+    Where a load would stop at a value that does not fit, it is NULL here.
+    """
 
     def __init__(self, sql: SqlClient, schema: TableSchema, loads: Loads) -> None:
         target, dialect, rules = loads.target, loads.dialect, loads.rules

@@ -205,7 +205,7 @@ def test_a_prepared_load_that_expired_is_an_error_that_says_what_to_do(harness: 
         sink.commit(7, prepared)
     assert str(table) in caught.value.message
     assert "stream_load_default_precommit_timeout_second" in caught.value.hint
-    assert (caught.value.tables, caught.value.unsure) == ({str(table): 0}, ())
+    assert (caught.value.tables, caught.value.uncertain) == ({str(table): 0}, ())
     check_once(harness, sink, table, prepare(sink, 7, [ONE_ROW[table]]))
 
 
@@ -221,7 +221,7 @@ def test_a_label_that_doris_has_forgotten_is_not_guessed(harness: Harness, table
         sink.commit(0, prepared)
     # Rows of a table with a key replace themselves; others would be there twice.
     again = {ORDERS: ({str(ORDERS): 0}, ()), LOG: ({}, (str(LOG),))}[table]
-    assert (caught.value.tables, caught.value.unsure) == again
+    assert (caught.value.tables, caught.value.uncertain) == again
 
 
 def test_a_committed_batch_whose_decision_is_gone_is_loaded_again_where_that_changes_nothing(harness: Harness) -> None:

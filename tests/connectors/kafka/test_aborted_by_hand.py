@@ -45,7 +45,7 @@ def test_a_decided_batch_whose_transaction_is_aborted_later_stops_the_run(
     for _ in range(2):  # as often as a run is started
         with pytest.raises(LoadsLost, match=r"batch 1 is decided.*shop\.orders was aborted since") as caught:
             made.commit(1, handles)
-        assert caught.value.unsure == ("shop.orders",)
+        assert caught.value.uncertain == ("shop.orders",)
         # The next batch is written while that is not seen: its fence tells what it found.
         made.prepare(TaskAttempt(2, 0, 0, rows="c"), iter([rows(3)]))
     assert ids(kafka_broker, topic) == [1, 3]

@@ -298,7 +298,7 @@ ADDED: dict[str, tuple[str | None, bool]] = {
 @pytest.mark.parametrize("definition", ADDED)
 def test_which_defaults_are_certain(definition: str) -> None:
     (found,) = altered(f"alter table a add column if not exists n {definition}").added
-    assert (found.name, found.fill, not found.unsure, found.if_new) == ("n", *ADDED[definition], True)
+    assert (found.name, found.fill, not found.uncertain, found.if_new) == ("n", *ADDED[definition], True)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_files_that_are_gone_are_named(tmp_path: Path) -> None:
     with pytest.raises(LoadsLost) as lost:
         sink.commit(0, waiting)
     assert dict(lost.value.tables) == {str(ORDERS): 0}
-    assert tuple(lost.value.unsure) == (str(LOG),)
+    assert tuple(lost.value.uncertain) == (str(LOG),)
     assert (lake.rows(ORDERS), lake.rows(LOG)) == ([], [])
     sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))]))
     assert [item["name"] for item in lake.rows(ORDERS) or []] == ["a"]

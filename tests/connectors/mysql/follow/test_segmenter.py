@@ -64,7 +64,7 @@ class Tracker:
     def table(self, chunk: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         return frozenset()
 
-    def unsure(self, chunk: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
+    def uncertain(self, chunk: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
         assert "rolled back" in reason
         self.not_told |= set(tables)
         self.entries += self._copies

@@ -49,14 +49,14 @@ def test_after_a_lost_load_the_later_ones_of_its_table_wait_for_it() -> None:
     with pytest.raises(LoadsLost) as caught:
         run({(A, 1): lost(), (C, 0): lost()}, {A: 3, B: 2, C: 1})
     assert run.done == [(A, 0), (B, 0), (B, 1)]  # type: ignore[attr-defined]
-    assert (caught.value.tables, caught.value.unsure) == ({"shop.a": 1, "shop.c": 0}, ())
+    assert (caught.value.tables, caught.value.uncertain) == ({"shop.a": 1, "shop.c": 0}, ())
     assert "shop.a, shop.c" in caught.value.message
 
 
 def test_rows_that_may_be_there_are_never_sure_to_be_loaded_once_in_a_table_without_a_key() -> None:
     with pytest.raises(LoadsLost) as caught:
         run({(A, 0): lost(forgotten=True), (B, 0): lost()}, {A: 1, B: 1}, upserts=False)
-    assert (caught.value.tables, caught.value.unsure) == ({"shop.b": 0}, ("shop.a",))
+    assert (caught.value.tables, caught.value.uncertain) == ({"shop.b": 0}, ("shop.a",))
 
 
 def test_what_may_still_be_committed_is_tried_before_anything_is_lost() -> None:
@@ -65,7 +65,7 @@ def test_what_may_still_be_committed_is_tried_before_anything_is_lost() -> None:
 
 
 def test_the_tables_cross_processes() -> None:
-    error = LoadsLost("gone", where="w", hint="h", tables={"shop.a": 2}, unsure=["shop.b"])
+    error = LoadsLost("gone", where="w", hint="h", tables={"shop.a": 2}, uncertain=["shop.b"])
     again = from_json(error.to_json())
     assert isinstance(again, LoadsLost)
-    assert (str(again), again.tables, again.unsure) == (str(error), {"shop.a": 2}, ("shop.b",))
+    assert (str(again), again.tables, again.uncertain) == (str(error), {"shop.a": 2}, ("shop.b",))
