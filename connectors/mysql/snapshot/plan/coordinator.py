@@ -35,6 +35,9 @@ from connectors.mysql.snapshot.plan.split_points import ChunkSize
 MOST_CHUNKS = 512
 """In one batch: small tables come by the thousand."""
 
+GATHER_S = 0.1
+"""A batch that has a chunk waits so long for more that are being found: a batch for each small table would take longer."""
+
 BYTES_FACTOR = 4
 """A batch may hold this many times `max-batch-bytes` of chunks: they are not read ahead and have no before images."""
 
@@ -282,7 +285,11 @@ class Coordinator:
         chunks: list[Chunk] = []
         rows = size = 0
         most_rows = self._rows_at_pace(limits.max_rows) if limits is not None else 0
-        while len(chunks) < MOST_CHUNKS and (found := self._finder.peek(0.0 if chunks else wait_s)) is not None:
+        gathered_at = 0.0
+        while len(chunks) < MOST_CHUNKS:
+            found = self._finder.peek(max(0.0, gathered_at - time.monotonic()) if chunks else wait_s)
+            if found is None:
+                break
             if found.part is None:
                 self._finder.pop()
                 self._block(found.table, end)
@@ -293,6 +300,7 @@ class Coordinator:
             if chunks and full:
                 break
             chunks.append(self._finder.pop().chunk(number + len(chunks)))
+            gathered_at = gathered_at or time.monotonic() + GATHER_S
         return chunks
 
     def _rows_at_pace(self, rows: int) -> int:
