@@ -36,7 +36,7 @@ MOST_CHUNKS = 512
 """In one batch: small tables come by the thousand."""
 
 GATHER_S = 0.1
-"""A batch that has a chunk waits so long for more that are being found: a batch for each small table would take longer."""
+"""A batch that has a chunk waits so long for more that are being found: a batch for each small table takes longer."""
 
 BYTES_FACTOR = 4
 """A batch may hold this many times `max-batch-bytes` of chunks: they are not read ahead and have no before images."""
