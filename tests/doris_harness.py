@@ -28,12 +28,16 @@ _VISIBLE_S = 300
 
 def sink_options(server: DorisServer, **more: Any) -> DorisSinkOptions:
     """Options for a server; `more` by the names of the pipeline file. A server that is gone is not waited for."""
-    given = {
+    return DorisSinkOptions.model_validate(given_options(server) | more)
+
+
+def given_options(server: DorisServer) -> dict[str, Any]:
+    """The same as a pipeline file has them."""
+    return {
         "type": "doris", "username": server.user, "password": server.password,
         "fenodes": f"{server.host}:{server.http_port}", "jdbc-url": f"jdbc:mysql://{server.host}:{server.sql_port}",
         "table.create.properties.replication_num": "1", "retry-timeout": "300 ms",
     }  # fmt: skip
-    return DorisSinkOptions.model_validate(given | more)
 
 
 @dataclass

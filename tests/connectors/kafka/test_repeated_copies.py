@@ -6,37 +6,27 @@ What counts is the place of the log at which the committed rows were read, or ch
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from cdc_process import Pipeline, mysql_pipeline
+from cdc_process import mysql_pipeline
 from direct import DirectRuns
 from kafka_servers import KafkaServer
+from repeated_copies import FIFTY_ROWS, LIMITS, PipelineInto, copy_and_die_in_each_batch
 
-from cdc.offsets import numbered
-from cdc.sink import Sink, TaskAttempt
-from cdc.source import Context, Limits
-from cdc.spec.check import check_file
+from cdc.sink import TaskAttempt
+from cdc.source import Context
 from cdc.state.reports import Reports
 from cdc.state.store import LocalStore
-from cdc.testing import FailAt
 from cdc.testing.crashes import Crash
-from cdc.testing.local_pipeline import LocalPipeline
 from cdc_services.server import MySqlServer
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.sink_options import KafkaSinkOptions
 
 pytestmark = pytest.mark.kafka
-
-_LIMITS = Limits(1 << 24, 5000)
-FIFTY_ROWS = (
-    "CREATE TABLE orders (id INT PRIMARY KEY, n INT NOT NULL)",
-    f"INSERT INTO orders VALUES {','.join(f'({n}, 0)' for n in range(50))}",
-)
 
 
 @pytest.mark.mysql
@@ -53,7 +43,7 @@ def test_changes_between_a_copy_and_its_repeat_are_in_the_topic_once(
         "type": "kafka", "properties.bootstrap.servers": kafka_broker.bootstrap,
         "topic.prefix": kafka_broker.new_name("again"), "topic.create.partitions": 1,
     }  # fmt: skip
-    pipeline = IntoKafka(mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*"), topics)
+    pipeline = PipelineInto(mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*"), database, topics)
     steps = iter(range(1, 1000))
 
     def change() -> None:
@@ -64,7 +54,7 @@ def test_changes_between_a_copy_and_its_repeat_are_in_the_topic_once(
         )  # fmt: skip
 
     copy_and_die_in_each_batch(pipeline, change)
-    DirectRuns(pipeline, pipeline.name).catch_up(_LIMITS)
+    DirectRuns(pipeline, pipeline.name).catch_up(LIMITS)
     table, changes = read_table(kafka_broker, f"{topics['topic.prefix']}.{database}.orders")
     assert next(steps) > 2, "a batch with the copy has died"
     assert table == dict(execute("SELECT id, n FROM orders"))
@@ -85,7 +75,7 @@ def test_with_at_least_once_no_change_between_both_is_left_out(
         "type": "kafka", "properties.bootstrap.servers": kafka_broker.bootstrap, "topic.create.partitions": 1,
         "topic.prefix": kafka_broker.new_name("least"), "sink.delivery-guarantee": "at-least-once",
     }  # fmt: skip
-    pipeline = IntoKafka(mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*"), topics)
+    pipeline = PipelineInto(mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*"), database, topics)
     begun = set[tuple[int, int]]()
     real = KafkaSink.prepare
 
@@ -106,7 +96,7 @@ def test_with_at_least_once_no_change_between_both_is_left_out(
     monkeypatch.setattr(KafkaSink, "prepare", prepare)
     copy_and_die_in_each_batch(pipeline, change)
     monkeypatch.setattr(KafkaSink, "prepare", real)
-    DirectRuns(pipeline, pipeline.name).catch_up(_LIMITS)
+    DirectRuns(pipeline, pipeline.name).catch_up(LIMITS)
     table, _ = read_table(kafka_broker, f"{topics['topic.prefix']}.{database}.orders")
     assert table == dict(mysql_server.execute("SELECT id, n FROM orders", database=database))
 
@@ -123,47 +113,6 @@ def read_table(broker: KafkaServer, topic: str) -> tuple[dict[int, int], list[tu
         else:
             table[key] = value["after"]["n"]
     return table, changes
-
-
-class IntoKafka(Pipeline):
-    """A pipeline whose sink is in topics."""
-
-    def __init__(self, of: Pipeline, topics: dict[str, Any]) -> None:
-        super().__init__(of.folder, of.source, of.password)
-        self.topics = topics
-        self.name: str = topics["topic.prefix"]
-
-    def write(self) -> None:
-        document = {"source": self.source, "sink": self.topics, "pipeline": {"name": "proof"}}
-        self.file.write_text(json.dumps(document), encoding="utf-8")
-
-
-def copy_and_die_in_each_batch(pipeline: IntoKafka, change: Any) -> None:
-    """A run to the end that the log has now, in which each batch dies several times once its tasks are through;
-    `change` is called before it is repeated."""
-    pipeline.write()
-    with patch.dict(os.environ, {"MYSQL_PASSWORD": pipeline.password}):
-        spec: Any = check_file(str(pipeline.file)).spec
-    folders = {name: pipeline.state / name for name in ("source", "sink")}
-    for folder in folders.values():
-        folder.mkdir(parents=True, exist_ok=True)
-    source = spec.source.build(Context(pipeline.name, LocalStore(folders["source"]), metadata=spec.metadata()))
-    sink = spec.sink.build(Context(pipeline.name, LocalStore(folders["sink"])))
-    source.stop_at_current()
-
-    def restarted() -> Sink:
-        change()
-        found: Sink = sink
-        return found
-
-    at, batch = source.initial_offset(), 0
-    lives = LocalPipeline(source, sink, pipeline.state / "engine", numbered(at, 0), restarted)
-    while (end := lives.latest(at, batch, _LIMITS)) != at:
-        lives.batch(numbered(at, batch), numbered(end, batch + 1), 1, [FailAt.PREPARED] * 4)
-        source.commit(end)
-        at, batch = end, batch + 1
-    lives.finish(batch, at)
-    source.stop()
 
 
 def test_a_repeat_goes_by_the_reports_of_the_attempt_whose_rows_are_committed(
