@@ -204,8 +204,10 @@ def run_here(
             notifying = stack.enter_context(RunNotifying(first, log_format))
             root = state_location(state_dir, first).root
             check_one_sink(first, root)
-            asked = StateDir(root).stop_requested
-            return run_again(first, partial(run_once, first, notifying), Reporter(log_format), stop_requested=asked)
+            stop_requested = StateDir(root).stop_requested
+            return run_again(
+                first, partial(run_once, first, notifying), Reporter(log_format), stop_requested=stop_requested
+            )
         root = state_location(state_dir, first.model_copy(update={"sink_name": ""})).root
         bounded = until_caught_up or first.pipeline.bounded
         return run_sinks(pipeline.specs, run_once, root=root, master=master, log_format=log_format, bounded=bounded)

@@ -15,10 +15,10 @@ SAY_EVERY_S = 5.0
 def repeatedly(work: Callable[[float], object], every_s: float, name: str = "long-step") -> Iterator[None]:
     """While the block runs, `work` is called each so many seconds with how long the block has taken, in seconds, from a
     thread of its own, until it returns False; not at all for a block that is shorter."""
-    over, begun = threading.Event(), time.monotonic()
+    ended, begun = threading.Event(), time.monotonic()
 
     def repeat() -> None:
-        while not over.wait(every_s):
+        while not ended.wait(every_s):
             if work(time.monotonic() - begun) is False:
                 return
 
@@ -27,5 +27,5 @@ def repeatedly(work: Callable[[float], object], every_s: float, name: str = "lon
     try:
         yield
     finally:
-        over.set()
+        ended.set()
         thread.join()

@@ -53,17 +53,17 @@ class KeylessRows(StrEnum):
     """`apply` refuses to create such a table (ChangeRefused): the system tells rows apart by a key only."""
 
 
-class ReportKeeper(Protocol):
-    """Keeps what the source has told about the rows of one attempt."""
+class SavedReports(Protocol):
+    """The reports of the source about the rows of one attempt."""
 
-    def keep(self) -> str:
-        """Keep them, as `TaskAttempt.keep_reports` says."""
+    def save(self) -> str:
+        """Save them, as `TaskAttempt.save_reports` says."""
 
     def note_visible(self) -> None:
         """Take note of what `TaskAttempt.note_visible` says."""
 
-    def use(self, id_: str) -> None:
-        """Go by those of another attempt, as `TaskAttempt.use_reports` says."""
+    def restore(self, id_: str) -> None:
+        """Go by those of another attempt, as `TaskAttempt.restore_reports` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,33 +84,33 @@ class TaskAttempt:
     rows: str = ""
     again: bool = False
     noting: Callable[[Any], None] | None = field(default=None, compare=False, repr=False)
-    reports: ReportKeeper | None = field(default=None, compare=False, repr=False)
+    reports: SavedReports | None = field(default=None, compare=False, repr=False)
 
-    def keep_reports(self) -> str:
-        """Keep what the source has told about the rows of this attempt: an id, to be committed with them; may be empty.
+    def save_reports(self) -> str:
+        """Save the reports of the source about the rows of this attempt: an id to be committed with them; may be empty.
 
         For a sink that commits in the task, once all blocks were read and before its commit. On disk when this returns.
         Executor, inside `prepare`. Raises StateError.
         """
-        return "" if self.reports is None else self.reports.keep()
+        return "" if self.reports is None else self.reports.save()
 
     def note_visible(self) -> None:
         """Rows of this attempt are seen as they are sent, and stay when it is made again (at least once): what the
-        source tells a repeat then covers the moments at which earlier attempts may have read.
+        source reports to a repeat then covers the moments at which earlier attempts may have read.
 
         Executor, inside `prepare`, before the first row is sent.
         """
         if self.reports is not None:
             self.reports.note_visible()
 
-    def use_reports(self, id_: str) -> None:
+    def restore_reports(self, id_: str) -> None:
         """The rows of this part were committed by an earlier attempt, with this id: what the source told that one
         counts. This one may have read a table at a later moment.
 
         Executor, inside `prepare`, once all blocks were read. Raises StateError.
         """
         if self.reports is not None:
-            self.reports.use(id_)
+            self.reports.restore(id_)
 
     def note(self, value: Any) -> None:
         """Keep a name that the sink cannot choose, such as of a file with a random part, before something gets it.

@@ -118,8 +118,8 @@ def stop(
     targets = find(name_or_file, state_root, state_dir, sink)
     running = [target for target in targets if (seen := read_status(target.root)) is not None and seen.alive]
     waits = [(target, _ask_to_stop(target, drain=drain)) for target in running or targets]
-    for target, over in waits:
-        _wait(over, target)
+    for target, ended in waits:
+        _wait(ended, target)
         print(printed(f"{target.name}: stopped"))
 
 
@@ -257,12 +257,12 @@ def _unknown_pipeline(target: CommandTarget) -> Exception:
     return PipelineUnknown("no running server keeps it", where=target.name, hint=hint)
 
 
-def _wait(over: Callable[[], bool], target: CommandTarget) -> None:
+def _wait(ended: Callable[[], bool], target: CommandTarget) -> None:
     from cdc.errors import NotNow
     from cdc.retry import RetryPolicy
 
     policy, left_s = RetryPolicy(), _STOP_S
-    while not over():
+    while not ended():
         if left_s <= 0:
             hint = "the running batch goes on; it ends after it"
             raise NotNow(f"has not ended after {_STOP_S:.0f} s", where=target.name, hint=hint)

@@ -80,9 +80,9 @@ class PrepareTask:
         """
         counts: Counter[str] = Counter()
         noting = None if self.notes is None else self.notes.of_attempt(batch, split.index, generation, attempt)
-        told = list[dict[str, Any]]()
+        reported = list[dict[str, Any]]()
         widened = partial(self.source.widened, split) if split.again or repeated else None
-        reports = None if self.notes is None else self.notes.reports.of_attempt(batch, split.index, told, widened)
+        reports = None if self.notes is None else self.notes.reports.of_attempt(batch, split.index, reported, widened)
         task = TaskAttempt(batch, split.index, attempt, generation, _digest(split), split.again, noting, reports)
         figures, phases = ReadFigures(), Phases()
         started = time.monotonic()
@@ -92,7 +92,7 @@ class PrepareTask:
 
         try:
             router = BlockRouter(self.sink, self.middle, self.tables.at(batch).tables)
-            wanted = router.select_wanted(self.source.read(split, count, told.append))
+            wanted = router.select_wanted(self.source.read(split, count, reported.append))
             read = phases.of("read", self._with_positions(figures.watch(wanted)))
             name = f"batch-{batch}-part-{split.index}"
             with RuleSteps(self.middle.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
@@ -112,7 +112,7 @@ class PrepareTask:
             dict(counts),
             figures.newest_ms,
             read_s,
-            reports=tuple(told if reports is None else reports.valid),
+            reports=tuple(reported if reports is None else reports.valid),
             read=figures.changes(),
             phases=spent,
             bytes_read=figures.bytes,

@@ -40,7 +40,7 @@ class Copying:
         self._tables: Sequence[TableProgress] = ()
         self._states: dict[TableId, str] = {}
         self._copied: set[TableId] = set()
-        self._read_s = self._said_s = 0.0
+        self._read_s = self._written_s = 0.0
         read()  # tables that are snapshotted before the first look have their times, too
 
     def update(self, *, last: bool = False) -> None:
@@ -54,8 +54,8 @@ class Copying:
         if not self._tables or self._tables == before:
             return
         self._store.write_json_later(FILE_NAME, snapshot_json(self._tables, now), indent=1)
-        if now - self._said_s >= _LOG_S and self._in_flight():
-            self._said_s = now
+        if now - self._written_s >= _LOG_S and self._in_flight():
+            self._written_s = now
             for table in self._in_flight()[:MOST_BARS]:
                 self._say("copying", **{key: value for key, value in _fields(table).items() if value is not None})
 

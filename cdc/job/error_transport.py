@@ -103,8 +103,8 @@ def recover(error: BaseException) -> CdcError:
     missing = _NO_CODE.search(text)
     if missing is not None:
         hint = "install the same version of cdc on every machine of the cluster (docs/cluster.md)"
-        told = f"the Python of an executor has no {missing[1]}, or another version of it"
-        return EngineError(told, where=where, hint=hint)
+        message = f"the Python of an executor has no {missing[1]}, or another version of it"
+        return EngineError(message, where=where, hint=hint)
     if lost is not None:
         return WorkerLost(f"a process of Spark's has ended, or did not come up: {lost[0]}", where=where, hint=_HINT)
     return EngineError(

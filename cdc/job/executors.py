@@ -147,14 +147,14 @@ def _probe(look_there: Callable[[], list[str]]) -> Callable[[Iterable[int]], Ite
         import socket
         import sys
 
-        there, wrong, told = looking(), "", list[str]()
+        there, wrong, found = looking(), "", list[str]()
         if there == wanted:  # else there may be nothing that could be asked
             from cdc.errors import CdcError
 
             try:
-                told = pickle.loads(pickled)()
+                found = pickle.loads(pickled)()
             except CdcError as error:
                 wrong = error.to_json()
-        yield there, socket.gethostname(), sys.executable, wrong, told
+        yield there, socket.gethostname(), sys.executable, wrong, found
 
     return probe

@@ -75,8 +75,8 @@ def finish_earlier_runs(steps: Iterable[Callable[[], None]], signals: Signals, r
         passing = error.retryable or isinstance(error, CommitUnknown)
         if not (signals.stop.is_set() and passing):
             raise
-        said = "stopped while what the runs before had decided was being committed; the next run finishes it"
-        reporter.line(f"{said}: {error}", level="warning")
+        stopped = "stopped while what the runs before had decided was being committed; the next run finishes it"
+        reporter.line(f"{stopped}: {error}", level="warning")
         return False
     return True
 

@@ -25,6 +25,6 @@ def import_position(spec: PipelineSpec, position: str, state_dir: Path | None) -
             )
         pipeline = state.open(name=spec.name, source=spec.source.type)
         source: Source = spec.source.build(Context(pipeline, state.source))
-        offset, told = source.start_at(position)
+        offset, notices = source.start_at(position)
         state.store_initial_offset(numbered(offset, 0))
-    return told
+    return notices

@@ -26,7 +26,7 @@ class LongSteps:
         now_s = self._clock()
         if what != self._what:
             self._what, self._begun_s, self._gap_s = what, now_s, FIRST_S
-        elif what and now_s - max(self._begun_s, self._reporter.said_s) >= self._gap_s:
+        elif what and now_s - max(self._begun_s, self._reporter.written_s) >= self._gap_s:
             self._reporter.line(f"{what}: {now_s - self._begun_s:.0f} s so far")
             self._gap_s = min(self._gap_s * 2, LONGEST_S)
 

@@ -22,7 +22,7 @@ _USUAL_WIDTH = 80
 class Reporter:
     """Writes log lines to `err`, the summary to `out`. The status line appears only when `err` is a terminal.
 
-    `sink` is the name of one of several sinks: its lines have it, and there is no status line. `said_s` is when the
+    `sink` is the name of one of several sinks: its lines have it, and there is no status line. `written_s` is when the
     last log line was written (monotonic).
     """
 
@@ -32,7 +32,7 @@ class Reporter:
         self._json, self._sink = log_format == "json", sink
         self._out, self._err = out or sys.stdout, err or sys.stderr
         self._live = self._err.isatty() and not self._json and not sink
-        self._started = self.said_s = time.monotonic()
+        self._started = self.written_s = time.monotonic()
         self._shown = 0  # lines that stand below the log
         self._lock = threading.Lock()  # lines also come from the thread that reads what Spark prints
 
@@ -53,7 +53,7 @@ class Reporter:
             self._erase()
             self._err.write(text + "\n")
             self._err.flush()
-            self.said_s = time.monotonic()
+            self.written_s = time.monotonic()
 
     def batch(self, report: BatchReport) -> None:
         """One line per committed batch; on a terminal the status line says it instead."""

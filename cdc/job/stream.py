@@ -134,7 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         nothing comes, or while the source cannot go on: a request may be what lets it.
         """
         own, first = source_offset(start), start[BATCH_KEY] == 0
-        end, asked = own, False
+        end, requests = own, False
         if not self._plan.state.stop_requested():
             self._plan.source.order(self._orders(start[BATCH_KEY]))
             requested = not Mailbox(self._plan.state.store).is_empty()
@@ -144,11 +144,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if error.retryable or not requested:
                     raise
             finally:
-                self._keep_notices()
-            asked = end == own and not Mailbox(self._plan.state.store).is_empty()
+                self._save_notices()
+            requests = end == own and not Mailbox(self._plan.state.store).is_empty()
         elif not first:
             self._plan.state.confirm_stop()
-        return numbered(end, start[BATCH_KEY] + 1) if first or asked or end != own else start
+        return numbered(end, start[BATCH_KEY] + 1) if first or requests or end != own else start
 
     def _orders(self, batch: int) -> Mapping[TableId, Order]:
         """The snapshots that tables wait for before a batch."""
@@ -156,7 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._tables = TableLog(self._plan.state.store)
         return open_orders(self._tables.at(batch - 1).tables)
 
-    def _keep_notices(self) -> None:
+    def _save_notices(self) -> None:
         """Write down what the source has met since the last look, for the driver to tell: at once, whatever happens."""
         lag = self._plan.source.lag()
         if lag is None or lag.noticed <= self._noticed:
@@ -165,8 +165,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         new = lag.noticed - self._noticed
         left_out = new - len(lag.notices)
-        said = [f"{left_out} notices of the source are left out"] if left_out > 0 else []
-        Notices(self._plan.state.store).add([*said, *lag.notices[-new:]])
+        omitted = [f"{left_out} notices of the source are left out"] if left_out > 0 else []
+        Notices(self._plan.state.store).add([*omitted, *lag.notices[-new:]])
         self._noticed = lag.noticed
 
     @crossing

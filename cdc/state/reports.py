@@ -2,9 +2,9 @@
 
     <state>/notes/reports/<batch>-<partition>-<id>.json    {"reports": [...]}, as `Source.store_reports` takes them
 
-A task that runs again may read a table at a later moment than the attempt whose rows are committed. So what the source
-told is kept under an id before the commit, and the sink commits that id with the rows: a repeat goes by the reports of
-the attempt that it finds there. With the decision on a batch its documents go.
+A task that runs again may read a table at a later moment than the attempt whose rows are committed. So the reports are
+saved under an id before the commit, and the sink commits that id with the rows: a repeat goes by the reports of the
+attempt that it finds there. With the decision on a batch its documents go.
 
 Where rows of several attempts may be in the sink (at least once), the reports of a repeat are widened: they cover the
 earliest moment at which an attempt may have read.
@@ -28,39 +28,39 @@ _NAME = re.compile(r"(\d+)-\d+-[0-9a-f]+\.json")
 
 @dataclass(slots=True)
 class AttemptReports:
-    """The reports to one attempt of a task; `told` grows as the source tells more. Executor.
+    """The reports to one attempt of a task; `reports` grows as the source tells more. Executor.
 
     `widened` gives those of a repeat whose earlier attempts may have left rows; None for a first attempt.
     """
 
     store: Store
     name: str
-    told: list[Report]
+    reports: list[Report]
     widened: Callable[[Sequence[Report]], Sequence[Report]] | None = None
     _visible: bool = False
 
     @property
     def valid(self) -> list[Report]:
         """The reports that go with the rows that are in the sink."""
-        return list(self.widened(self.told)) if self._visible and self.widened is not None else self.told
+        return list(self.widened(self.reports)) if self._visible and self.widened is not None else self.reports
 
     def note_visible(self) -> None:
         """Rows of each attempt stay in the sink."""
         self._visible = True
 
-    def keep(self) -> str:
-        """Keep the valid ones, on disk when this returns; their id, empty for none. Raises StateError."""
-        if not self.told:
+    def save(self) -> str:
+        """Save the valid ones, on disk when this returns; their id, empty for none. Raises StateError."""
+        if not self.reports:
             return ""
         id_ = secrets.token_hex(8)
         self.store.write_json(self._document(id_), {"reports": self.valid})
         return id_
 
-    def use(self, id_: str) -> None:
-        """Go by what was kept under this id, and not by what was told. Raises StateError when it is gone."""
+    def restore(self, id_: str) -> None:
+        """Go by what was saved under this id instead. Raises StateError when it is gone."""
         self._visible = False
         if not id_:
-            self.told = []
+            self.reports = []
             return
         found = self.store.read_json(self._document(id_))
         if found is None:
@@ -69,7 +69,7 @@ class AttemptReports:
                 where=self.store.where(self._document(id_)),
                 hint="restore the newest state directory, or start over with another --state-dir and an empty sink",
             )
-        self.told = list(found["reports"])
+        self.reports = list(found["reports"])
 
     def _document(self, id_: str) -> str:
         return f"{self.name}-{id_}.json"
@@ -77,7 +77,7 @@ class AttemptReports:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """All reports of one pipeline that are kept. Picklable; `store` is their own part of the state."""
+    """All saved reports of one pipeline. Picklable; `store` is their own part of the state."""
 
     store: Store
 
@@ -85,11 +85,11 @@ class Reports:
         self,
         batch: int,
         partition: int,
-        told: list[Report],
+        reports: list[Report],
         widened: Callable[[Sequence[Report]], Sequence[Report]] | None = None,
     ) -> AttemptReports:
         """The reports to one attempt of a task. Executor."""
-        return AttemptReports(self.store, f"{batch}-{partition}", told, widened)
+        return AttemptReports(self.store, f"{batch}-{partition}", reports, widened)
 
     def forget_decided(self, batch: int, reports: Sequence[Report]) -> None:
         """Remove the documents of a batch that is decided with these reports, and earlier ones.

@@ -183,8 +183,8 @@ class Recorder:
     def _point(self, point: Point) -> None:
         """Add to the plots, once in a while; a stretch of equal points is its two ends."""
         points = self._points
-        over = self._status.state in ("ended", "failed")
-        if points and point.at_s - points[-1].at_s < (0.001 if over else POINT_S):
+        ended = self._status.state in ("ended", "failed")
+        if points and point.at_s - points[-1].at_s < (0.001 if ended else POINT_S):
             return
         if len(points) > 1 and _flat(points[-1], points[-2]) and _flat(points[-1], point):
             points.pop()

@@ -85,7 +85,7 @@ class LocalPipeline:
         return open_orders(TableLog(self._state.store).at(batch - 1).tables)
 
     @property
-    def is_asked(self) -> bool:
+    def has_requests(self) -> bool:
         """Whether requests wait for a batch, be it an empty one."""
         return not Mailbox(self._state.store).is_empty()
 

@@ -54,7 +54,7 @@ def run_in_memory(
         )  # fmt: skip
         batch = first_batch
         try:
-            while (end := pipeline.latest(at, batch, limits)) != at or pipeline.is_asked:
+            while (end := pipeline.latest(at, batch, limits)) != at or pipeline.has_requests:
                 failures = source.failures(at, end) if isinstance(source, ListSource) else []
                 pipeline.batch(numbered(at, batch), numbered(end, batch + 1), parallelism, failures)
                 source.commit(end)

@@ -311,8 +311,8 @@ def assert_read_back(sink: Sink, written: ChangeBlock) -> None:
     stored: StoredTable = found
     expected = stored.as_stored(written.rows)
     keys = expected.select(["id"]).slice(1)
-    for asked, wanted in ((None, expected), (keys, expected.slice(1))):
-        batches = list(stored.rows(asked))
+    for chosen, wanted in ((None, expected), (keys, expected.slice(1))):
+        batches = list(stored.rows(chosen))
         assert {batch.schema for batch in batches} == {expected.schema}
         read = [row for batch in batches for row in batch.to_pylist()]
         assert sorted(read, key=lambda row: row["id"]) == wanted.to_pylist()

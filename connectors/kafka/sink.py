@@ -122,7 +122,7 @@ class KafkaSink(Sink):
                 log.info("task %d of batch %d is written already", task.partition, task.batch)
                 for block in blocks:
                     tally.add(block)
-                task.use_reports(found.reports)
+                task.restore_reports(found.reports)
                 return tally.prepared()
             if not self._delivery.transactional:
                 task.note_visible()
@@ -131,7 +131,7 @@ class KafkaSink(Sink):
             with self._too_large(task) as too_large:
                 outgoing = Outgoing(writer, topics, self._names, turn, too_large, to_zero=to_zero)
                 self._write(blocks, outgoing, tally)
-            writer.commit(fences, part, replace(wanted, before=found.batch, reports=task.keep_reports()))
+            writer.commit(fences, part, replace(wanted, before=found.batch, reports=task.save_reports()))
         done = tally.prepared(too_large.counts)
         return [replace(handle, counts={**handle.counts, **self._recreations(handle.table, topics)}) for handle in done]
 

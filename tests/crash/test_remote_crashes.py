@@ -252,7 +252,7 @@ class World:
                 pass
             finally:
                 if run is not None:
-                    run._over.set()
+                    run._ended.set()
         return not machine.dead
 
     def _sleep(self, seconds: float) -> None:

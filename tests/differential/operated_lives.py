@@ -185,7 +185,7 @@ class OperatedLife:
     def _batch(self, failures: Sequence[FailAt] = (), *, step: bool = True) -> bool:
         """One batch, if there is one; with a `step` of the workload between its plan and its tasks."""
         end = self.local.latest(self.at, self.batch, _LIMITS, 0.2)
-        if end == self.at and not self.local.is_asked:
+        if end == self.at and not self.local.has_requests:
             return False
         if step:
             self.work.step()

@@ -14,7 +14,7 @@ class Run:
     def __init__(self) -> None:
         self.now_s, self.err = 0.0, io.StringIO()
         self.reporter = Reporter("text", err=self.err)
-        self.reporter.said_s = 0.0
+        self.reporter.written_s = 0.0
         self.steps = LongSteps(self.reporter, lambda: self.now_s)
 
     def at(self, second: float, what: str) -> None:
@@ -22,7 +22,7 @@ class Run:
         before = self.err.getvalue()
         self.steps.look(what)
         if self.err.getvalue() != before:
-            self.reporter.said_s = second
+            self.reporter.written_s = second
 
     @property
     def lines(self) -> list[str]:
@@ -47,7 +47,7 @@ def test_a_step_begins_anew_and_a_wait_for_changes_is_none() -> None:
 def test_other_lines_are_told_instead() -> None:
     run = Run()
     run.at(0, "Spark starts")
-    run.reporter.said_s = 8.0
+    run.reporter.written_s = 8.0
     run.at(12, "Spark starts")
     assert run.lines == []
     run.at(18, "Spark starts")
@@ -56,6 +56,6 @@ def test_other_lines_are_told_instead() -> None:
 
 def test_a_line_of_the_log_counts_as_one() -> None:
     reporter = Reporter("text", err=io.StringIO())
-    reporter.said_s = 0.0
+    reporter.written_s = 0.0
     reporter.line("a line")
-    assert reporter.said_s > 0.0
+    assert reporter.written_s > 0.0

@@ -56,7 +56,7 @@ def begun(url: str, folder: Path, ttl_s: float = TTL_S) -> _RemoteRun:
     """A run that gives no sign of life any more: it was killed with its machine, or goes on much later."""
     started = _RemoteRun(url, folder, RETRY, ttl_s)
     started.begin(lambda told: None)
-    started._over.set()
+    started._ended.set()
     started._ending.set()
     return started
 

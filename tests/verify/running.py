@@ -79,12 +79,12 @@ class ShortPipeline:
                 try:
                     end = local.latest(at, batch, wait_s=0.1)
                 except SourceError:
-                    if not local.is_asked:
+                    if not local.has_requests:
                         raise
                     end = at  # as a run does: what is asked for may be what lets it go on
-                if end == at and stop is None and not local.is_asked:
+                if end == at and stop is None and not local.has_requests:
                     break
-                if end != at or local.is_asked:
+                if end != at or local.has_requests:
                     local.batch(numbered(at, batch), numbered(end, batch + 1), 1)
                     at, batch = end, batch + 1
         finally:

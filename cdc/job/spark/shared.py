@@ -65,7 +65,7 @@ class SharedSpark:
         self.master, self.settings = chosen_master(master), dict(settings or {})
         self._lock, self._secrets, self._line = RunLock(root), secret_variables, line
         self._stack = contextlib.ExitStack()
-        self._say_every_s, self._said_s = say_every_s, -math.inf
+        self._say_every_s, self._written_s = say_every_s, -math.inf
         self._turn, self._loading, self._ended = threading.Lock(), threading.Lock(), threading.Event()
         self._loads: dict[tuple[type, type], threading.Event] = {}
         self._spark: SparkSession | None = None
@@ -156,8 +156,8 @@ class SharedSpark:
         """A line about what all runs wait for, unless one was written a moment ago, or all is to end. Any thread."""
         now_s = time.monotonic()
         with self._turn:
-            due = not self._ended.is_set() and now_s - self._said_s >= self._say_every_s
-            self._said_s = now_s if due else self._said_s
+            due = not self._ended.is_set() and now_s - self._written_s >= self._say_every_s
+            self._written_s = now_s if due else self._written_s
         if due:
             self._line(text, "info")
 

@@ -81,7 +81,7 @@ class HdfsBucket(Bucket):
 
     def put(self, name: str, data: bytes | Path) -> None:
         """Put a file, whatever is there."""
-        self._retried(lambda: self._put(name, data, over=True), name, "written")
+        self._retried(lambda: self._put(name, data, overwrite=True), name, "written")
 
     def download(self, name: str, path: Path) -> None:
         """Write a file into a new one. Raises StateError also when it is not there, OSError."""
@@ -113,14 +113,14 @@ class HdfsBucket(Bucket):
     def _only_new(self, name: str, data: bytes, condition: str) -> str | None:
         if condition != "create":
             raise StateError("is put once", where=f"{self.url}/{name}")
-        return "" if self._put(name, data, over=False) else None
+        return "" if self._put(name, data, overwrite=False) else None
 
     def _next_version(self, name: str, data: bytes, condition: str) -> str | None:
         there = self._versions(name)
         number = 0 if condition == "create" else int(condition) + 1
         if there[-1:] != ([] if condition == "create" else [number - 1]):
             return None
-        if not self._put(_version(name, number), data, over=False):
+        if not self._put(_version(name, number), data, overwrite=False):
             return None
         there = self._versions(name)
         if there[-1:] != [number]:
@@ -162,19 +162,19 @@ class HdfsBucket(Bucket):
                     return []
         raise RuntimeError("folders were removed while they were listed")
 
-    def _put(self, name: str, data: bytes | Path, *, over: bool) -> bool:
+    def _put(self, name: str, data: bytes | Path, *, overwrite: bool) -> bool:
         """False when the name is taken, which is so, too, behind a rename whose answer was lost."""
         path, spare = self._path(name), self._path(f"{_NEW}/{secrets.token_hex(16)}")
         self._write(spare, data)
         try:
             try:
-                _soon(self._client.rename, spare, path, over)
+                _soon(self._client.rename, spare, path, overwrite)
             except FileNotFoundError:
                 self._make(path.rpartition("/")[0])
-                _soon(self._client.rename, spare, path, over)
+                _soon(self._client.rename, spare, path, overwrite)
         except FileExistsError:
             _soon(self._client.delete, spare)
-            if over:
+            if overwrite:
                 raise  # a folder has the name
             return False
         return True

@@ -54,7 +54,7 @@ class _RemoteRun:
         self._url, self._copy, self._retry, self._ttl_s = url, copy, retry, ttl_s
         self._bucket, self._owner = bucket_at(url, retry), secrets.token_hex(16)
         self._once = bucket_at(url, RetryPolicy(timeout_s=0.0))
-        self._over, self._ending = threading.Event(), threading.Event()
+        self._ended, self._ending = threading.Event(), threading.Event()
         self._openings, self._base = list[int](), -1
         self._writer: StateWriter | None = None
         self._lost: CdcError | None = None
@@ -105,7 +105,7 @@ class _RemoteRun:
             clean(self._copy)
 
     def _live_no_more(self) -> None:
-        self._over.set()
+        self._ended.set()
         self._living.join()
 
     def _place(self) -> str:
@@ -146,7 +146,7 @@ class _RemoteRun:
 
     def _live(self) -> None:
         """The thread that shows that the run lives: it does nothing else, as that may take longer than the lease."""
-        while not self._over.wait(self._ttl_s / 3):
+        while not self._ended.wait(self._ttl_s / 3):
             try:
                 if not self._lease.beat():
                     other = self._lease.holder()

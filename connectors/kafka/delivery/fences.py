@@ -49,7 +49,7 @@ def part_of(task: int) -> int:
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
     """A batch that a part wrote, NEVER for none, `TaskAttempt.rows` of it, the batch that it had written before, and
-    the id of the attempt's reports (`TaskAttempt.keep_reports`).
+    the id of the attempt's reports (`TaskAttempt.save_reports`).
 
     The last three are kept as the metadata of the offset; empty and None when they are not known.
     """

@@ -47,8 +47,8 @@ class Columns:
         found = self.rows.cells(name)
         if self._changed is None:
             return found
-        over = self._changed.cells(name)
-        return Cells.either(present(over), over, found)
+        changed = self._changed.cells(name)
+        return Cells.either(present(changed), changed, found)
 
     @property
     def faults(self) -> Any:

@@ -85,6 +85,8 @@ def unseen_in_sinks(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint
         return f"numbers of column {old.name} may have been cut to {after.length} characters"
     if "year" in (old.type, new.type) and old.type != new.type and not (after.kind in RANGES and old.type == "year"):
         return f"column {old.name} is converted to {new.type.upper()}"
+    if "bit" in (old.type, new.type) and old.type != new.type and (is_bytes(old.type) or is_bytes(new.type)):
+        return f"column {old.name} is bits as a number on the one side and bytes on the other"
     if old.type == new.type == "bit" and 1 not in (old.length, new.length):
         return f"column {old.name} has bits in another number of bytes, which are shifted"
     if _fewer_digits(old, new):

@@ -1,8 +1,8 @@
 """Text that an ALTER may write otherwise in rows already there, without a trace in the log. Pure.
 
-A sink sees text before and after, so it cannot tell: labels of ENUM and SET, and characters that a character set lacks,
-which servers without a strict sql_mode turn into `?`. Sinks keep text as Unicode, so the bytes that text of another
-character set becomes are others there, and the text that bytes become.
+A sink sees text before and after, so it cannot tell: labels of ENUM and SET, addresses and UUIDs, and characters that a
+character set lacks, which servers without a strict sql_mode turn into `?`. Sinks keep text as Unicode, so the bytes
+that text of another character set becomes are others there, and the text that bytes become.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.table import MySqlColumn
 
 _LABELLED = ("enum", "set")
+_SPELLED = ("uuid", "inet4", "inet6")
+"""Types of MariaDB that are text in a sink."""
 _WHOLE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 _UTF8 = ("utf8mb4", "utf8mb3", "utf8", "ascii")
 _BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
@@ -23,6 +25,8 @@ def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
             return f"the bytes of the character set {text.charset}, which are not those of UTF-8,"
     if new.type in _LABELLED and old.type not in _LABELLED:
         return f"a new type, {new.type.upper()}, whose labels replace text that is equal to them,"
+    if new.type in _SPELLED and old.type != new.type:
+        return f"a new type, {new.type.upper()}, which spells values in its own way and has no other text,"
     if old.charset is None or new.charset is None or "binary" in (old.charset, new.charset):
         return ""
     if new.type in _LABELLED and not _keeps_labels(old, new):

@@ -133,7 +133,7 @@ def test_a_repeat_goes_by_the_reports_of_the_attempt_whose_rows_are_committed(
             said.extend({"chunk": number} for number in told)
 
         sink.prepare(TaskAttempt(batch, 0, 0, reports=attempt), rows())
-        return [report["chunk"] for report in attempt.told]
+        return [report["chunk"] for report in attempt.reports]
 
     assert told_by_an_attempt(0, 1, 2) == [1, 2]
     assert told_by_an_attempt(0, 3) == [1, 2]

@@ -33,6 +33,14 @@ def test_any_session_rounds_to_new_digits(old: MySqlColumn, new: MySqlColumn, ce
     assert (uncertain_column(old, new, strict=strict) == "") == certain
 
 
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("other", [column("varbinary", 300), column("binary", 3), column("blob")])
+def test_bits_are_a_number_and_its_digits_become_bytes(other: MySqlColumn, strict: bool) -> None:
+    bits = column("bit", 20)
+    assert uncertain_column(bits, other, strict=strict)
+    assert uncertain_column(other, bits, strict=strict)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "certain"),
     [

@@ -85,8 +85,9 @@ def test_earliest_reads_all_that_the_log_has(shop: Shop) -> None:
 
 def test_latest_reads_what_comes_and_creates_what_is_there(shop: Shop) -> None:
     source = shop.source("latest-offset")
+    before = shop.end()
     start = source.initial_offset()
-    assert (start["file"], start["position"]) == shop.end()
+    assert before <= (start["file"], start["position"]) <= shop.end(), "MariaDB notes checkpoints when it likes"
     shop.run("INSERT INTO t VALUES (3)")
     batches = drain(source, start)
     assert batches[0].blocks == ()
@@ -142,8 +143,9 @@ def test_a_time_starts_at_the_first_transaction_from_then_on(shop: Shop) -> None
     shop.run("INSERT INTO t VALUES (3)", "INSERT INTO t VALUES (4)")
     assert shop.ids("timestamp", timestamp_millis=then) == [3, 4]
     later = shop.source("timestamp", timestamp_millis=int(started * 1000) + 10**9)
+    before = shop.end()
     start = later.initial_offset()
-    assert (start["file"], start["position"]) == shop.end()
+    assert before <= (start["file"], start["position"]) <= shop.end(), "MariaDB notes checkpoints when it likes"
 
 
 def test_a_table_altered_since_the_start_is_created_as_it_was(shop: Shop) -> None:
