@@ -20,7 +20,7 @@ from connectors.mysql.charsets.tables import CODECS, CORRECTIONS, USER_DEFINED
 from connectors.mysql.kernels import charset_text
 
 IDENTITY: Final = frozenset({"utf8mb4", "utf8mb3", "binary"})
-"""Character sets whose bytes are UTF-8 already: `to_utf8` copies nothing and checks nothing, see `validate_utf8`."""
+"""Character sets whose bytes are UTF-8 already: `to_utf8` checks them and copies nothing."""
 
 _ALIASES: Final = {"utf8": "utf8mb3"}
 _UNITS: Final = {  # bytes of a unit, big-endian, surrogate pairs
@@ -69,7 +69,8 @@ def to_utf8(array: pa.Array, charset: str, replaced: Callable[[int], None] | Non
     name = canonical(charset)
     if name in IDENTITY:
         validity, offsets, data = array.buffers()
-        return pa.StringArray.from_buffers(len(array), offsets, data, validity, array.null_count, array.offset)
+        text = pa.StringArray.from_buffers(len(array), offsets, data, validity, array.null_count, array.offset)
+        return text if _is_utf8(text) else _repaired(array, name, replaced)
     src, offsets, valid = _parts(array)
     room = 3 * int(offsets[-1] - offsets[0]) + 8
     dst, out = np.empty(room, np.uint8), np.empty(len(array) + 1, np.int32)
@@ -92,11 +93,28 @@ def to_utf8(array: pa.Array, charset: str, replaced: Callable[[int], None] | Non
     return pa.StringArray.from_buffers(len(array), pa.py_buffer(out), data, validity, array.null_count)
 
 
-def validate_utf8(array: pa.Array, charset: str = "utf8mb4") -> None:
-    """Check that every value is well-formed UTF-8 (for `ascii`: ASCII). Raises UnsupportedChange as `to_utf8`."""
-    row = charset_text.check_utf8(*_parts(array), charset == "ascii")
-    if row != charset_text.DONE:
-        raise _undefined(array[int(row)].cast(pa.binary()).as_py(), charset)
+def _is_utf8(text: pa.StringArray) -> bool:
+    """Whether all of it is well-formed. Servers keep halves of surrogate pairs, and characters that were cut."""
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _repaired(array: pa.Array, charset: str, replaced: Callable[[int], None] | None) -> pa.StringArray:
+    """The text with U+FFFD in place of what is no UTF-8; without `replaced` the first such value is an error."""
+    values, count = list[str | None](), 0
+    for value in array.to_pylist():
+        text = None if value is None else value.decode("utf-8", "replace")
+        if text is not None and text.encode() != value:
+            if replaced is None:
+                raise _undefined(value, charset)
+            count += 1
+        values.append(text)
+    if replaced is not None:
+        replaced(count)
+    return pa.array(values, pa.string())
 
 
 def _parts(array: pa.Array) -> tuple[Any, Any, Any]:

@@ -83,6 +83,10 @@ def unseen_in_sinks(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint
         return f"the server spells the numbers of column {old.name} as text, perhaps with zeros in front"
     if not strict and after.kind in TEXTS and after.length is not None and _most_digits(before) > after.length:
         return f"numbers of column {old.name} may have been cut to {after.length} characters"
+    if not strict and before.kind is Kind.JSON and after.kind in TEXTS and after.length is not None:
+        return f"values of column {old.name} may have been cut to {after.length} characters"
+    if not strict and new.type == "mediumint" and before.kind in RANGES and not _holds(new, old):
+        return f"numbers of column {old.name} may have been cut to the range of MEDIUMINT"
     if "year" in (old.type, new.type) and old.type != new.type and not (after.kind in RANGES and old.type == "year"):
         return f"column {old.name} is converted to {new.type.upper()}"
     if "bit" in (old.type, new.type) and old.type != new.type and (is_bytes(old.type) or is_bytes(new.type)):
@@ -95,6 +99,13 @@ def unseen_in_sinks(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint
     if booleans or (before.kind, after.kind) in _OTHER_NUMBERS:
         return f"values of column {old.name} are converted to {after}"
     return ""
+
+
+def _holds(new: MySqlColumn, old: MySqlColumn) -> bool:
+    """Whether a MEDIUMINT, which sinks keep as an integer of 32 bits, has every number of another integer column."""
+    if old.type == new.type:
+        return old.unsigned == new.unsigned
+    return old.type in ("tinyint", "smallint", "year") and (old.unsigned or not new.unsigned)
 
 
 def _same_type(old: MySqlColumn, new: MySqlColumn) -> bool:

@@ -79,12 +79,9 @@ def decoded(value: bytes, column: MySqlColumn) -> str:
     """The text that bytes are in the column's character set. Raises UnsupportedChange when they are none."""
     import pyarrow as pa
 
-    from connectors.mysql.charsets.conversion import to_utf8, validate_utf8
+    from connectors.mysql.charsets.conversion import to_utf8
 
-    charset = column.charset or "utf8mb4"
-    text = to_utf8(pa.array([value], pa.binary()), charset)
-    validate_utf8(text)
-    return str(text[0].as_py())
+    return str(to_utf8(pa.array([value], pa.binary()), column.charset or "utf8mb4")[0].as_py())
 
 
 def fill_text(column: MySqlColumn) -> str | None:

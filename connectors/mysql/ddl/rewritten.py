@@ -31,7 +31,7 @@ def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
         return ""
     if new.type in _LABELLED and not _keeps_labels(old, new):
         return "another list of labels"
-    if old.type not in _LABELLED and _lacks(new.charset, old.charset):
+    if new.type not in _LABELLED and _lacks(new.charset, old.charset):
         return f"the character set {new.charset}, which lacks characters of {old.charset},"
     return ""
 

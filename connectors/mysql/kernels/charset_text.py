@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.mysql.kernels import kernel
-from connectors.mysql.kernels.json_scalar import little, utf8_width
+from connectors.mysql.kernels.json_scalar import little
 from connectors.shared.kernels.kernel_types import Bytes, Int, Ints, Word
 
 DONE = -1
@@ -180,23 +180,3 @@ def _unit(src: Bytes, i: Int, width: Int, big_endian: Int) -> Int:
     for j in range(width):
         code = code << 8 | src[i + (j if big_endian else width - 1 - j)]
     return code
-
-
-@kernel
-def check_utf8(src: Bytes, offsets: Ints, valid: Bytes, ascii_only: Int) -> Int:
-    """`DONE`, or the first row that is not well-formed UTF-8 (or not ASCII)."""
-    for row in range(offsets.size - 1):
-        if valid.size > 0 and valid[row] == 0:
-            continue
-        i, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        while i < end:
-            if i + 8 <= end and little(src, i, 8) & _HIGHS == np.uint64(0):
-                i += 8
-            elif src[i] < 0x80:
-                i += 1
-            else:
-                width = 0 if ascii_only else utf8_width(src, i, end)
-                if width == 0:
-                    return row
-                i += width
-    return DONE

@@ -104,7 +104,7 @@ Op = dict[str, int]
 class Finish:
     """The step for a column's bytes behind the kernel: `inflate`, `inet4`, `inet6`, or nothing; then charset.
 
-    `charset` is set when the bytes have to be converted to UTF-8.
+    `charset` is that of text, which is converted to UTF-8, or checked where it is that already.
     """
 
     step: str = ""
@@ -150,7 +150,7 @@ def plan_table(
     """The plan for rows that `found` announces, of a table defined as `table`.
 
     Args:
-        charsets: per column, the charset its bytes need converting from; None when they are UTF-8 or not text.
+        charsets: per column, the charset of its text; None where none is known, which is UTF-8, or it is no text.
         where: table and position, for errors.
         mariadb: the log is MariaDB's, whose rows may have hidden columns at their end (`hashes`).
 
@@ -316,5 +316,5 @@ def _finish(column: MySqlColumn, code: int, charset: str | None) -> Finish | Non
     step = column.type if column.type in ("inet4", "inet6") else ""
     if code in (codes.VARCHAR_COMPRESSED, codes.BLOB_COMPRESSED):
         step = "inflate"
-    charset = charset if column.type in _TEXT else None
+    charset = (charset or "utf8mb4") if column.type in _TEXT else None
     return Finish(step, charset) if step or charset else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from cdc.errors import CorruptLog, SchemaUnknown
 from cdc.schema import TableId
-from connectors.mysql.charsets.conversion import IDENTITY, canonical
+from connectors.mysql.charsets.conversion import canonical
 from connectors.mysql.events import MARIADB_GTID
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels import table_maps as scan
@@ -216,9 +216,9 @@ def _longer(array: Any, size: int) -> Any:
 
 
 def _charsets(table: MySqlTable, found: TableMapEvent) -> list[str | None]:
-    """Per column the charset to convert from, None for UTF-8; the log's own word counts before the definition's."""
+    """Per column the charset of its text, None where none is known; the log's own counts before the definition's."""
     names = []
     for column, collation in zip(table.columns, found.collations, strict=False):
         name = (None if collation is None else charset_of(collation)) or column.charset
-        names.append(None if name is None or canonical(name) in IDENTITY else name)
+        names.append(None if name is None else canonical(name))
     return names + [None] * (len(table.columns) - len(names))

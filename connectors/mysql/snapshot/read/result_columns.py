@@ -17,7 +17,6 @@ from cdc.block import ChangeBlock, arrow_schema
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, SourceError, UnsupportedChange
 from cdc.schema import Kind
 from cdc.source import Count
-from connectors.mysql.charsets.conversion import IDENTITY, canonical
 from connectors.mysql.kernels import ops
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.addresses import address
@@ -79,8 +78,7 @@ def result_plan(
         as_boolean = schema.columns[index].type.kind is Kind.BOOLEAN
         for field, value in _operation(column, found, as_boolean=as_boolean, where=where).items():
             numbers[field][index] = value
-        foreign = column.type in _TEXT and canonical(column.charset or "utf8mb4") not in IDENTITY
-        finish.append(Finish(charset=column.charset) if foreign else None)
+        finish.append(Finish(charset=column.charset or "utf8mb4") if column.type in _TEXT else None)
     arrow = arrow_schema(schema)
     raw = tuple(kind if left is None else pa.binary() for kind, left in zip(arrow.types, finish, strict=True))
     nothing = np.zeros(1, np.int64)

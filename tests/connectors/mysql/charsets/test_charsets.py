@@ -11,7 +11,7 @@ import pytest
 
 from cdc.errors import UnsupportedChange
 from cdc_services.server import MySqlServer
-from connectors.mysql.charsets.conversion import IDENTITY, KNOWN, canonical, to_utf8, validate_utf8
+from connectors.mysql.charsets.conversion import IDENTITY, KNOWN, canonical, to_utf8
 from connectors.mysql.charsets.tables import CODECS
 from connectors.mysql.rows.collations import charset_of
 
@@ -164,14 +164,17 @@ def test_bytes_without_a_character_are_refused_with_the_bytes(charset: str, valu
     assert replaced.count("\ufffd") == 1
 
 
-def test_utf8_is_checked_on_demand() -> None:
-    validate_utf8(pa.array(["é😀" * 9, None, "x"], pa.string()))
-    validate_utf8(pa.array([b"plain and long enough"], pa.binary()), "ascii")
-    for bad in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"12345678\x80"):
-        with pytest.raises(UnsupportedChange, match=bad.hex()):
-            validate_utf8(pa.array([b"fine", bad], pa.binary()))
-    with pytest.raises(UnsupportedChange, match="character set ascii"):
-        validate_utf8(pa.array(["é"], pa.string()), "ascii")
+@pytest.mark.parametrize(
+    "bad", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"12345678\x80"]
+)
+def test_what_servers_keep_as_utf8_and_is_none_is_refused_or_replaced(bad: bytes) -> None:
+    array = pa.array([b"fine", None, "é😀".encode() + bad, bad], pa.binary())[1:]
+    with pytest.raises(UnsupportedChange, match=f"{bad.hex()} are no text in character set utf8mb4"):
+        to_utf8(array, "utf8mb4")
+    found: list[int] = []
+    none, text, replaced = to_utf8(array, "utf8mb4", found.append).to_pylist()
+    assert (none, text, found) == (None, "é😀" + replaced, [2])
+    assert "\ufffd" in replaced
 
 
 def test_names() -> None:

@@ -328,6 +328,11 @@ def test_values_that_the_server_computed_are_given_or_noted() -> None:
         ("ENUM('a','b')", "ENUM('x','b','a')", ""),
         ("SET('a','b')", "SET('a','x','b')", ""),
         ("ENUM('a')", "VARCHAR(9)", ""),
+        (
+            "ENUM('é') CHARACTER SET latin1",
+            "VARCHAR(9) CHARACTER SET gbk",
+            "the character set gbk, which lacks characters of latin1,",
+        ),
         ("VARCHAR(9) CHARACTER SET latin1", "VARCHAR(9) CHARACTER SET utf8mb3", ""),
         ("VARCHAR(9) CHARACTER SET ascii", "TEXT CHARACTER SET gbk", ""),
         ("INT", "BIGINT", ""),
