@@ -17,7 +17,7 @@ from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, Layout
-from cdc.schema import TableId
+from cdc.schema import TableId, shadow_of
 from connectors.paimon.dialect import PaimonDialect, PaimonStep, PaimonTable, same_layout
 from connectors.paimon.library import identifier
 from connectors.paimon.rewrite import copy_rows
@@ -92,8 +92,8 @@ class PaimonSchemas(SchemaSession[str]):
             if table is None:
                 continue
             self._fill_columns(table)
-            if SWAP in table.options and self._tables.find(TableId.parse(table.options[SWAP])) is None:
-                self._rename_table(name, TableId.parse(table.options[SWAP]))
+            if SWAP in table.options:
+                self._end_swap(name, TableId.parse(table.options[SWAP]))
 
     # operations
 
@@ -171,9 +171,19 @@ class PaimonSchemas(SchemaSession[str]):
             return
         self._alter(copy, [_kinds().set_option(SWAP, str(table))])
         self._drop_table(table)
-        self._rename_table(copy, table)
+        self._end_swap(copy, table)
 
     # helpers
+
+    def _end_swap(self, marked: TableId, table: TableId) -> None:
+        """Give a copy the name of its table once that is dropped, and take its mark away. A marked table of any other
+        name has been swapped already, and renamed since."""
+        if marked in (self._dialect.copy_of(table), shadow_of(table)):
+            if self._tables.find(table) is not None:
+                return
+            self._rename_table(marked, table)
+            marked = table
+        self._alter(marked, [_kinds().remove_option(SWAP)])
 
     @property
     def _prefix(self) -> str:

@@ -9,7 +9,8 @@ re-snapshotted. On it is, besides what `cdc.types.certain` has for types alone:
   the others as the servers do; BOOLEAN, which is BIT(1) or TINYINT(1), stays what it is;
 - a number that is not UNSIGNED to text: ZEROFILL, which pads the text, makes a column UNSIGNED, and nothing else tells;
 - under a strict sql_mode: a smaller range or length, numbers as text of fewer characters, and NOT NULL, as the server
-  refuses the statement where a value does not fit (MySQL manual, "Strict SQL Mode");
+  refuses the statement where a value does not fit (MySQL manual, "Strict SQL Mode"); but NULLs of a TIMESTAMP become
+  the time of the statement in any mode;
 - text and bytes in a smaller class (TEXT to TINYTEXT) likewise, and in one that holds what the old type could at most;
 - FLOAT and DOUBLE but for a new number of digits, to which any session rounds;
 - text in another character set that has every character of the old one, and labels that stay.
@@ -69,7 +70,7 @@ def unseen_in_sinks(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint
     reason = rewritten_text(old, new)
     if reason:
         return f"{reason} may have changed column {old.name}"
-    if old.nullable and not new.nullable and not strict:
+    if old.nullable and not new.nullable and (not strict or new.type == "timestamp"):
         return f"NULLs of column {old.name}, which is NOT NULL now, have become other values"
     if new.type in ("float", "double") and new.scale is not None and not _same_type(old, new):
         return f"values of column {old.name} are rounded to {new.scale} digits"

@@ -69,6 +69,13 @@ def test_only_a_strict_session_refuses_to_cut(old: MySqlColumn, new: MySqlColumn
     assert uncertain_column(old, new, strict=True) == ""
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_nulls_of_a_timestamp_become_the_time_of_the_statement(strict: bool) -> None:
+    old = MySqlColumn("c", "timestamp", 3)
+    assert uncertain_column(old, MySqlColumn("c", "timestamp", 6, nullable=False), strict=strict)
+    assert uncertain_column(old, MySqlColumn("c", "timestamp", 6), strict=strict) == ""
+
+
 TINYINT1 = column("tinyint", 1)
 
 
