@@ -43,7 +43,8 @@ def main() -> None:
     context, build = Context("proof-1", LocalStore(state / "sink")), spec.sink.build
     engine, planned = state / "engine", folder / "planned.json"
     source.stop_at_current()
-    decision = CommitLog(StateDir(engine).commits).get(CommitLog(StateDir(engine).commits).last())
+    log = CommitLog(StateDir(engine).commits)
+    decision = log.get(log.last())
     again: tuple[Offset, Offset] | None = None
     first = folder / "first.json"
     if not first.exists():
@@ -56,7 +57,8 @@ def main() -> None:
         again = (begin, end) if number == batch else None
     pipeline = LocalPipeline(source, build(context), engine, numbered(at, batch), lambda: build(context))
     if decision is not None:
-        pipeline.plan(decision.start, decision.end)
+        for each in (*log.uncommitted(), decision):  # a crash may have come before the commit of two
+            pipeline.plan(each.start, each.end)
     pipeline.recover()
     random = Random(os.getpid())
     print("ready", flush=True)
