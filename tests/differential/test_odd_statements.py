@@ -57,6 +57,13 @@ CASES: dict[str, tuple[str, ...]] = {
         "CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW INSERT INTO u VALUES (NEW.id, NEW.a)",
         "INSERT INTO t VALUES (5,5)",
     ),
+    "a view where a table would be made": (
+        "CREATE TABLE t (id INT PRIMARY KEY)|CREATE VIEW u AS SELECT * FROM t",
+        "CREATE VIEW v AS SELECT * FROM t|INSERT INTO t VALUES (1)",
+        "CREATE TABLE IF NOT EXISTS u (id INT)|CREATE TABLE IF NOT EXISTS v (id INT) SELECT 5 AS id",
+        "RENAME TABLE u TO x, t TO u|CREATE VIEW t AS SELECT * FROM u|CREATE TABLE IF NOT EXISTS t (a INT)",
+        "CREATE TABLE IF NOT EXISTS x (a INT)|INSERT INTO u VALUES (2)|DROP VIEW x|CREATE TABLE IF NOT EXISTS x (a INT)",
+    ),
     "dropped again": (
         "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
         "INSERT INTO t VALUES (1,1)",
@@ -263,7 +270,7 @@ def _ends_equal(server: MySqlServer, tmp_path: Path, sessions: tuple[str, ...]) 
     database = server.new_database("odd")
     tables = rf"{database}.\.*"
     first, *others = sessions
-    server.execute(first, database=database)
+    server.execute(*first.split("|"), database=database)
     followed = DirectRuns(mysql_pipeline(tmp_path / "followed", server, tables))
     followed.catch_up(LIMITS)
     for session in others:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import DropTable, TableId, TruncateTable
 from connectors.mysql.ddl.definition import altered, created
+from connectors.mysql.ddl.delta import NO_TABLES, Mark
 from connectors.mysql.ddl.renames import rename_tables
 from connectors.mysql.ddl.work import COPY_IT, StatementWork
 from connectors.mysql.table import MySqlTable
@@ -16,8 +17,10 @@ from connectors.shared.ddl.statements import (
     CreateDatabaseStatement,
     CreateSequenceStatement,
     CreateTableStatement,
+    CreateViewStatement,
     DropDatabaseStatement,
     DropTableStatement,
+    DropViewStatement,
     MoveRowsClause,
     RenameTableStatement,
     RenameToClause,
@@ -50,6 +53,11 @@ def carry_out(statement: Statement, work: StatementWork) -> None:
                 work.changes.append(TruncateTable(table))
         case CreateSequenceStatement(table=table):
             work.put_mark(work.known.known_name(table), "sequence")
+        case CreateViewStatement(table=table):
+            _create_view(work.known.known_name(table), work)
+        case DropViewStatement(tables=tables):
+            for table in tables:
+                _unmark(work.known.known_name(table), "view", work)
         case CreateDatabaseStatement():
             _create_database(statement, work)
         case AlterDatabaseStatement(database=database, charset=charset):
@@ -65,7 +73,8 @@ def _create_table(statement: CreateTableStatement, work: StatementWork) -> None:
     table = work.known.known_name(statement.table)
     old = work.table(table)
     # A table that is not captured may have been there all along without being known.
-    if statement.if_not_exists and (old is not None or not work.captures(table)):
+    # A MySQL server logs the statement also where it did nothing.
+    if statement.if_not_exists and (old is not None or not work.captures(table) or work.mark(table) == "view"):
         return
     if statement.options.sequence:
         work.put_mark(table, "sequence")
@@ -147,7 +156,7 @@ def _check_versioning(table: TableId, statement: AlterTableStatement, work: Stat
 
 def _alter_unknown(table: TableId, statement: AlterTableStatement, work: StatementWork) -> None:
     changing = [clause for clause in statement.clauses if not isinstance(clause, (RenameToClause, MoveRowsClause))]
-    if changing and work.captures(table) and not statement.if_exists and work.mark(table) != "sequence":
+    if changing and work.captures(table) and not statement.if_exists and work.mark(table) not in NO_TABLES:
         raise SchemaUnknown("the log alters it, but its definition is not known", where=str(table), hint=_MISSING_HINT)
 
 
@@ -191,8 +200,17 @@ def _drop_table(table: TableId, work: StatementWork) -> None:
     if work.table(table) is not None and work.captures(table):
         work.changes.append(DropTable(table))
     work.put(table, None)
-    if work.mark(table) == "sequence":
-        work.put_mark(table, None)
+    _unmark(table, "sequence", work)
+
+
+def _create_view(view: TableId, work: StatementWork) -> None:
+    if work.captures(view) and work.mark(view) is None:
+        work.put_mark(view, "view")
+
+
+def _unmark(name: TableId, mark: Mark, work: StatementWork) -> None:
+    if work.mark(name) == mark:
+        work.put_mark(name, None)
 
 
 def _create_database(statement: CreateDatabaseStatement, work: StatementWork) -> None:
@@ -207,6 +225,9 @@ def _create_database(statement: CreateDatabaseStatement, work: StatementWork) ->
 def _drop_database(database: str, work: StatementWork) -> None:
     for table in work.tables_of(database):
         _drop_table(table, work)
+    for name in work.marked(NO_TABLES):
+        if name.database == database:
+            work.put_mark(name, None)
     if database in work.known.databases or database in work.databases:
         work.databases[database] = None
 

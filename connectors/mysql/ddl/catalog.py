@@ -200,11 +200,11 @@ class TableDefinitions:
             work.emit(None, table)
         return self._result(work, (), ())
 
-    def ignore_sequences(self, sequences: Iterable[TableId]) -> DdlResult:
-        """Take over the names of MariaDB sequences that are there at the start."""
+    def mark(self, names: Mapping[TableId, Mark]) -> DdlResult:
+        """Take over names that are no tables where the log is begun."""
         work = StatementWork(self, self.dialect, "utf8mb4", None)
-        for sequence in sequences:
-            work.put_mark(sequence, "sequence")
+        for name, mark in names.items():
+            work.put_mark(name, mark)
         return self._result(work, (), ())
 
     def known_name(self, table: TableId) -> TableId:

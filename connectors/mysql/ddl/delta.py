@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from cdc.events import Uncertain
 from cdc.schema import TableId
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
-Mark = Literal["left", "sequence", "arrived", "copy", "filled"]
-"""`left`: a captured table was renamed away, its sink table still has this name. `sequence`: not a table at all.
+Mark = Literal["left", "sequence", "view", "arrived", "copy", "filled"]
+"""`left`: a captured table was renamed away, its sink table still has this name. `sequence`, `view`: not a table.
 `arrived`: in this entry a table is renamed in, whose rows of before are to be copied; in later ones it means nothing.
 `copy`, `filled`: the copy that an online schema change makes of a captured table, as in `online`.
 """
+NO_TABLES: Final[tuple[Mark, ...]] = ("sequence", "view")
 
 
 @dataclass(frozen=True, slots=True)

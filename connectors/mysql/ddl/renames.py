@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, RenameTable, TableId
+from connectors.mysql.ddl.delta import NO_TABLES
 from connectors.mysql.ddl.online import is_copy, may_rename, why_uncertain
 from connectors.mysql.ddl.work import COPY_IT, StatementWork
 from connectors.mysql.table import MySqlTable
@@ -27,20 +28,20 @@ def rename_tables(pairs: Sequence[Pair], work: StatementWork) -> None:
     swapped = {target for target, copy in copies.items() if copy is not None}
     for origin in finals:
         work.put(origin, None)
-        if marks[origin] == "sequence":
+        if marks[origin] in NO_TABLES:
             work.put_mark(origin, None)
     for origin, target in finals.items():
         definition = definitions[origin]
         work.put(target, None if definition is None else replace(definition, id=target))
-        if marks[origin] == "sequence":
-            work.put_mark(target, "sequence")
+        if marks[origin] in NO_TABLES:
+            work.put_mark(target, marks[origin])
         elif target in swapped:
             _take_over(definitions[target], copies[target], work)
         else:
             _judge(origin, target, origin in swapped, work)
     _emit_steps(pairs, finals, definitions, work)
     for origin, target in finals.items():
-        if marks[origin] != "sequence" and target not in swapped and _comes_in(origin, target, work):
+        if marks[origin] not in NO_TABLES and target not in swapped and _comes_in(origin, target, work):
             work.free_name(target)
             work.emit(None, work.table(target))
             work.put_mark(target, "arrived")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -74,6 +74,11 @@ class StatementWork:
     def mark(self, table: TableId) -> Mark | None:
         """The mark under the name, other than a table."""
         return self.marks[table] if table in self.marks else self.known.marks.get(table)
+
+    def marked(self, marks: Collection[Mark]) -> list[TableId]:
+        """The names with one of the marks."""
+        names = dict.fromkeys((*self.known.marks, *self.marks))
+        return [name for name in names if self.mark(name) in marks]
 
     def put(self, table: TableId, definition: MySqlTable | None) -> None:
         """The definition from here on; None when the table is gone or no longer known."""

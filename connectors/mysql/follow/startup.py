@@ -31,7 +31,7 @@ from connectors.mysql.schema.schemas import StartingDefinitions
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.engines import check_engines
-from connectors.mysql.server.information_schema import read_databases, read_sequences, read_tables, table_ids
+from connectors.mysql.server.information_schema import read_databases, read_no_tables, read_tables, table_ids
 from connectors.mysql.server.positions import (
     LogPosition,
     check_file_position,
@@ -65,7 +65,8 @@ class Start:
     Attributes:
         position: the first transaction to deliver begins there.
         gtids: the GTID set (MySQL) or position (MariaDB) done there; None when the server uses none.
-        known: what holds from there on: captured tables, the databases' character sets, sequences.
+        known: what holds from there on: captured tables, the databases' character sets, names that are no
+            tables.
         info: the server at that moment.
     """
 
@@ -84,6 +85,11 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
     """
     captures = options.pattern.matches
     at_end = options.startup_mode in ("latest-offset", "initial", "snapshot")
+
+    def views(name: TableId) -> bool:
+        """From an earlier place on, the log itself makes those that are there now."""
+        return at_end and captures(name)
+
     session, open_stream = streams.session, streams.at
     backoff, going_on = Backoff(streams.retry, "reading the definitions of tables"), True
     while going_on:
@@ -100,7 +106,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
                 raise explain_no_tables(visible, options.pattern, connection)
             check_select(connection, tables)
             check_engines(connection, [table for table in tables if options.copied_at_first(table)])
-            databases, sequences = read_databases(connection), read_sequences(connection)
+            databases, marks = read_databases(connection), read_no_tables(connection, views)
         except SourceError as error:
             if not is_gone(error):
                 raise
@@ -115,7 +121,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
         unchanged = {table: definition for table, definition in tables.items() if table not in changed}
         if not at_end or not changed:
             gtids = gtids_at(open_stream, position) if info.gtid else None
-            return Start(position, gtids, StartingDefinitions(tuple(unchanged.values()), databases, sequences), info)
+            return Start(position, gtids, StartingDefinitions(tuple(unchanged.values()), databases, marks), info)
         going_on = backoff.pause("a table was altered while all were looked at")
     raise SourceError(
         "the captured tables are altered again and again while their definitions are read",

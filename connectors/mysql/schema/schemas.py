@@ -25,7 +25,7 @@ from cdc.schema import (
 from cdc.source import Count
 from cdc.state.store import Store
 from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
-from connectors.mysql.ddl.delta import table_to_json
+from connectors.mysql.ddl.delta import Mark, table_to_json
 from connectors.mysql.options import LogOptions
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.schema.tracker import Reread, Tracker, Unlogged
@@ -52,11 +52,11 @@ def _shared(store: Store) -> SchemaHistory:
 
 @dataclass(frozen=True, slots=True)
 class StartingDefinitions:
-    """The source where a pipeline starts: captured tables, default character sets, sequences."""
+    """The source where a pipeline starts: captured tables, default character sets, names that are no tables."""
 
     tables: tuple[MySqlTable, ...] = ()
     databases: Mapping[str, str] = field(default_factory=dict)
-    sequences: tuple[TableId, ...] = ()
+    marks: Mapping[TableId, Mark] = field(default_factory=dict)
 
 
 class Schemas:
@@ -77,7 +77,7 @@ class Schemas:
         """
         self.history.truncate(0)
         catalog = self.catalog(0, captures, dialect, 0)
-        results = (catalog.define(known.tables, databases=known.databases), catalog.ignore_sequences(known.sequences))
+        results = (catalog.define(known.tables, databases=known.databases), catalog.mark(known.marks))
         where = {"file": at.file, "pos": at.position}
         self.history.append(*(SchemaEntry.of(result, where) for result in results if result.delta))
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from cdc.errors import SchemaUnknown
 from cdc.schema import TableId
 from connectors.mysql.ddl.defaults import bytes_text, is_bytes
+from connectors.mysql.ddl.delta import Mark
 from connectors.mysql.ddl.versions import with_versions
 from connectors.mysql.server.column_type import parse_column_type, unescape
 from connectors.mysql.server.connection import MySqlConnection
@@ -59,14 +60,20 @@ def read_databases(connection: MySqlConnection) -> dict[str, str]:
     return {str(name): _modern(str(charset)) for name, charset in rows if str(name) not in SYSTEM_DATABASES}
 
 
-def read_sequences(connection: MySqlConnection) -> tuple[TableId, ...]:
-    """MariaDB's sequences, whose state the log has as rows; MySQL has none. Driver."""
+def read_no_tables(connection: MySqlConnection, views: Callable[[TableId], bool]) -> dict[TableId, Mark]:
+    """Names that are no tables: the views asked for, and MariaDB's sequences, whose state the log has as rows.
+    Driver."""
     rows = query(
         connection,
-        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE'",
+        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES "
+        f"WHERE TABLE_TYPE IN ('SEQUENCE', 'VIEW') AND TABLE_SCHEMA NOT IN ({NOT_CAPTURED})",
         slow=True,
     )
-    return tuple(sorted(TableId(str(row[0]), str(row[1])) for row in rows))
+    found = sorted((TableId(str(row[0]), str(row[1])), str(row[2])) for row in rows)
+    kinds: tuple[tuple[TableId, Mark], ...] = tuple(
+        (name, "sequence" if kind == "SEQUENCE" else "view") for name, kind in found
+    )
+    return {name: mark for name, mark in kinds if mark == "sequence" or views(name)}
 
 
 def read_tables(connection: MySqlConnection, captures: Callable[[TableId], bool]) -> dict[TableId, MySqlTable]:

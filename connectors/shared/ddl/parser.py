@@ -18,9 +18,11 @@ from connectors.shared.ddl.statements import (
     AlterTableStatement,
     CreateDatabaseStatement,
     CreateSequenceStatement,
+    CreateViewStatement,
     DropDatabaseStatement,
     DropPrimaryKeyClause,
     DropTableStatement,
+    DropViewStatement,
     Irrelevant,
     RenameTableStatement,
     Statement,
@@ -47,6 +49,9 @@ _OBJECTS = frozenset(
         "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "INSTANCE", "PREPARE", "MASKING", "CATALOG",
     }
 )  # fmt: skip
+_OF_VIEWS = ("VIEW", "ALGORITHM", "DEFINER", "SQL", "JSON", "MATERIALIZED")
+"""What may follow CREATE in front of a view's name; DEFINER in front of other objects, too."""
+_DEFINED = ("VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "AGGREGATE", "PACKAGE")
 _DML = ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH", "SELECT", "DO")
 """A query is logged for what a function in it has written."""
 
@@ -127,7 +132,20 @@ def _create(cursor: Cursor) -> Statement:
     if cursor.take_any("DATABASE", "SCHEMA"):
         if_not_exists = cursor.take("IF", "NOT", "EXISTS")
         return CreateDatabaseStatement(cursor.name(), _database_charset(cursor), if_not_exists, or_replace)
-    return _object(cursor, "create")
+    return _create_view(cursor) if cursor.at_any(*_OF_VIEWS) else _object(cursor, "create")
+
+
+def _create_view(cursor: Cursor) -> Statement:
+    """CREATE with words that may come in front of a view's name."""
+    kind = cursor.peek().word
+    while not cursor.at_any(*_DEFINED) and not cursor.at_end():
+        cursor.next()
+    if not cursor.take("VIEW"):
+        return _irrelevant(cursor, f"create {kind}")
+    cursor.take("IF", "NOT", "EXISTS")
+    view = CreateViewStatement(cursor.table())
+    cursor.skip_statement()
+    return view
 
 
 def _alter(cursor: Cursor) -> Statement:
@@ -148,13 +166,7 @@ def _drop(cursor: Cursor) -> Statement:
     if cursor.take("TEMPORARY"):
         return _irrelevant(cursor, "drop temporary")
     if cursor.take_any("TABLE", "TABLES", "SEQUENCE"):
-        cursor.take("IF", "EXISTS")
-        tables = [cursor.table()]
-        while cursor.take_symbol(","):
-            tables.append(cursor.table())
-        cursor.take_wait()
-        cursor.take_any("RESTRICT", "CASCADE")
-        return DropTableStatement(tuple(tables))
+        return DropTableStatement(_dropped(cursor))
     if cursor.take_any("DATABASE", "SCHEMA"):
         cursor.take("IF", "EXISTS")
         return DropDatabaseStatement(cursor.name())
@@ -166,7 +178,20 @@ def _drop(cursor: Cursor) -> Statement:
         cursor.skip_statement()
         primary = name.upper() == "PRIMARY"
         return AlterTableStatement(table, (DropPrimaryKeyClause(),)) if primary else Irrelevant("drop index")
+    if cursor.take("VIEW"):
+        return DropViewStatement(_dropped(cursor))
     return _object(cursor, "drop")
+
+
+def _dropped(cursor: Cursor) -> tuple[TableId, ...]:
+    """The names behind DROP TABLE and its like, to the end."""
+    cursor.take("IF", "EXISTS")
+    names = [cursor.table()]
+    while cursor.take_symbol(","):
+        names.append(cursor.table())
+    cursor.take_wait()
+    cursor.take_any("RESTRICT", "CASCADE")
+    return tuple(names)
 
 
 def _object(cursor: Cursor, verb: str) -> Irrelevant:

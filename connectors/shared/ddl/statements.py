@@ -257,7 +257,7 @@ class RenameTableStatement:
 
 @dataclass(frozen=True, slots=True)
 class DropTableStatement:
-    """DROP TABLE of one or several; also DROP SEQUENCE and DROP VIEW, as far as names go."""
+    """DROP TABLE of one or several; also DROP SEQUENCE, as far as names go."""
 
     tables: tuple[TableId, ...]
 
@@ -274,6 +274,20 @@ class CreateSequenceStatement:
     """CREATE SEQUENCE (MariaDB): its rows are in the log like a table's and are nobody's data."""
 
     table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class CreateViewStatement:
+    """CREATE VIEW: a name that no table can have until it is dropped."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class DropViewStatement:
+    """DROP VIEW of one or several."""
+
+    tables: tuple[TableId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +345,8 @@ Statement = (
     | DropTableStatement
     | TruncateStatement
     | CreateSequenceStatement
+    | CreateViewStatement
+    | DropViewStatement
     | CreateDatabaseStatement
     | AlterDatabaseStatement
     | DropDatabaseStatement

@@ -361,8 +361,25 @@ def test_sequences_are_no_tables() -> None:
     assert one.sequences == {TableId("shop", "sq2")}
     assert one.apply("DROP SEQUENCE sq2", "shop").touched == {TableId("shop", "sq2")}  # its rows come before that
     assert not one.sequences
-    one.ignore_sequences([U])
+    one.mark({U: "sequence"})
     assert one.sequences == {U}
+
+
+def test_no_table_is_created_where_a_view_has_its_name() -> None:
+    """MySQL logs CREATE TABLE IF NOT EXISTS also where a view kept it from creating anything."""
+    one = catalog()
+    create = "CREATE TABLE IF NOT EXISTS {} (a INT)"
+    one.apply("CREATE ALGORITHM=UNDEFINED DEFINER=`view`@`%` SQL SECURITY DEFINER VIEW `v` AS select 1 AS `1`", "shop")
+    assert not one.apply(create.format("v"), "shop").changes
+    one.apply("RENAME TABLE v TO w", "shop")
+    assert not one.apply(create.format("w"), "shop").changes
+    assert one.apply(create.format("v"), "shop").changes
+    one.apply("DROP VIEW IF EXISTS nope, w", "shop")
+    assert one.apply(create.format("w"), "shop").changes
+    one.mark({TableId("shop", "x"): "view"})
+    one.apply("DROP DATABASE shop", "shop")
+    one.apply("CREATE DATABASE shop", "shop")
+    assert one.apply(create.format("x"), "shop").changes
 
 
 def test_turning_system_versioning_on_is_refused() -> None:
