@@ -89,7 +89,7 @@ def uncertain(new: DataType, old: DataType) -> UncertainValues | None:
         return UncertainValues(AnyValue(), f"{old} values may come out differently as {new} in the source")
     if old.kind in TEXTS and new.kind in TEXTS:
         return _of_text(new, old)
-    if old.kind in RANGES and new.kind in RANGES:
+    if old.kind in RANGES and (new.kind in RANGES or new.kind is Kind.DECIMAL):
         return _of_integers(new, old)
     if new.kind is old.kind is Kind.DECIMAL:
         return _of_decimals(new, old)
@@ -168,7 +168,7 @@ def _converted(new: DataType, old: DataType) -> bool:
         return longest > _LONGEST_DECIMAL and (
             _integer_digits(new) < _integer_digits(old) or (old.scale or 0) != (new.scale or 0)
         )
-    if new.kind is Kind.JSON or new.kind is Kind.BOOLEAN or Kind.VECTOR in (old.kind, new.kind):
+    if new.kind is Kind.BOOLEAN or not {Kind.JSON, Kind.VECTOR}.isdisjoint((old.kind, new.kind)):
         return True
     # An ENUM takes a number for a member's place, not for its name.
     return (old.kind in RANGES and new.kind is Kind.STRING) or (old.kind in TEXTS and new.kind not in TEXTS)
@@ -195,11 +195,19 @@ def _shorter(new: DataType, old: DataType) -> bool:
 
 
 def _of_integers(new: DataType, old: DataType) -> UncertainValues | None:
-    low, high = RANGES[new.kind]
+    low, high = _range(new)
     old_low, old_high = RANGES[old.kind]
     if low <= old_low and old_high <= high:
         return None
     return UncertainValues(OutsideOf(low, high), f"values are outside of {new}")
+
+
+def _range(number: DataType) -> tuple[int, int]:
+    """The smallest and the largest whole number that an integer or a DECIMAL has."""
+    if number.kind in RANGES:
+        return RANGES[number.kind]
+    high = 10 ** _integer_digits(number) - 1
+    return -high, high
 
 
 def _of_decimals(new: DataType, old: DataType) -> UncertainValues | None:

@@ -242,6 +242,8 @@ KINDS: tuple[Kind, ...] = (
     Kind("DECIMAL(5)", _decimal(5, 0), wider="DECIMAL(18,0)"),
     Kind("FLOAT", _real("3.4028234e38"), wider="DOUBLE"),
     Kind("DOUBLE", _real("1.7976931348623157e308")),
+    Kind("DECIMAL(10,2) UNSIGNED", lambda rng: _decimal(10, 2)(rng).lstrip("-")),
+    Kind("DOUBLE UNSIGNED", lambda rng: repr(rng.choice([0.0, 0.1, rng.uniform(0, 1e6)]))),
     Kind("BIT(1)", _bits(1)),
     Kind("BIT(7)", _bits(7)),
     Kind("BIT(20)", _bits(20)),

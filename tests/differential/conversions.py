@@ -74,5 +74,9 @@ CONVERSIONS: tuple[Conversion, ...] = (
     ("VARCHAR(30)", "JSON", ('\'{"b":1,"a":2}\'',)),
     ("INT", "BINARY(4)", ("65",)),
     ("BIT(16)", "INT", ("513",)),
+    ("DECIMAL(10,2)", "DECIMAL(10,2) UNSIGNED", ("1.5", "-1.5")),
+    ("DOUBLE", "DOUBLE UNSIGNED", ("1.5", "-1.5")),
+    ("BIGINT", "DECIMAL(10,2)", ("5", "123456789012")),
+    ("JSON", "INT", ("'null'", "'true'", "'2.5'")),
 )
 """Those that depend on the session, that servers do without a strict sql_mode, or that each server does its own way."""

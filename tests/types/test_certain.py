@@ -17,6 +17,7 @@ CERTAIN = [
 ROWS = [
     ("BIGINT", "INT", "`c` < -2147483648 OR `c` > 2147483647"),
     ("INT", "INT UNSIGNED", "`c` < 0 OR `c` > 4294967295"),
+    ("SMALLINT", "DECIMAL(5, 2)", "`c` < -999 OR `c` > 999"),
     ("DECIMAL(10, 4)", "DECIMAL(10, 2)", "`c` <> round(`c`, 2)"),
     ("DECIMAL(10, 4)", "DECIMAL(4, 2)", "`c` <> round(`c`, 2) OR `c` >= 100 OR `c` <= -100"),
     ("VARCHAR(20)", "VARCHAR(10)", "char_length(`c`) > 10"),
@@ -30,6 +31,7 @@ ANY = [
     ("VARBINARY(5)", "BINARY(9)"), ("TIMESTAMP(6)", "TIMESTAMP"), ("TIMESTAMP", "DATE"), ("TIME", "TIME(3)"),
     ("TIMESTAMP", "TIMESTAMP_LTZ"), ("DATE", "TIMESTAMP_LTZ"), ("TIMESTAMP", "VARCHAR(30)"), ("GEOMETRY", "BYTES"),
     ("DECIMAL(45, 4)", "DECIMAL(45, 2)"), ("VECTOR(3)", "STRING"),
+    ("JSON", "INT"), ("JSON", "STRING"),
     ("INT", "DECIMAL(65, 30)"), ("BIGINT UNSIGNED", "DECIMAL(39, 0)"), ("DECIMAL(10, 2)", "DECIMAL(45, 4)"),
 ]  # fmt: skip
 

@@ -11,6 +11,7 @@ re-snapshotted. On it is, besides what `cdc.types.certain` has for types alone:
 - under a strict sql_mode: a smaller range or length, numbers as text of fewer characters, and NOT NULL, as the server
   refuses the statement where a value does not fit (MySQL manual, "Strict SQL Mode"); but NULLs of a TIMESTAMP become
   the time of the statement in any mode;
+- numbers in a DECIMAL, FLOAT or DOUBLE that is UNSIGNED now likewise: without a strict mode negative ones become 0;
 - text and bytes in a smaller class (TEXT to TINYTEXT) likewise, and in one that holds what the old type could at most;
 - FLOAT and DOUBLE but for a new number of digits, to which any session rounds;
 - text in another character set that has every character of the old one, and labels that stay.
@@ -23,7 +24,7 @@ import struct
 
 from cdc.schema import DataType, Kind
 from cdc.types.certain import LongerBytes, LongerText, OutsideOf, uncertain
-from cdc.types.kinds import RANGES, TEXTS
+from cdc.types.kinds import RANGES, REALS, TEXTS
 from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.ddl.resolve import LOB_BYTES
 from connectors.mysql.ddl.rewritten import rewritten_text
@@ -37,6 +38,7 @@ _OTHER_NUMBERS = {
     (Kind.DECIMAL, Kind.DOUBLE),
     *((Kind.DECIMAL, kind) for kind in RANGES),
 }
+_SIGNED = frozenset({*RANGES, *REALS, Kind.DECIMAL})
 _REFUSED_WHEN_STRICT = OutsideOf | LongerText | LongerBytes
 _SPATIAL = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon")
 _GEOMETRIES = ("geometrycollection", *_SPATIAL)
@@ -77,6 +79,8 @@ def unseen_in_sinks(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint
     if not strict and new.type in LOB_BYTES and _most_bytes(old) > LOB_BYTES[new.type]:
         return f"values of column {old.name} may have been cut to {LOB_BYTES[new.type]} bytes"
     before, after = (data_type(column, tinyint1_as_boolean=tinyint1_as_boolean) for column in (old, new))
+    if not strict and new.unsigned and not old.unsigned and after.kind not in RANGES and before.kind in _SIGNED:
+        return f"negative numbers of column {old.name}, which is UNSIGNED now, have become 0"
     if before == after and old.type == new.type:
         return ""
     padded = old.unsigned or old.type == "year"
@@ -84,8 +88,6 @@ def unseen_in_sinks(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint
         return f"the server spells the numbers of column {old.name} as text, perhaps with zeros in front"
     if not strict and after.kind in TEXTS and after.length is not None and _most_digits(before) > after.length:
         return f"numbers of column {old.name} may have been cut to {after.length} characters"
-    if not strict and before.kind is Kind.JSON and after.kind in TEXTS and after.length is not None:
-        return f"values of column {old.name} may have been cut to {after.length} characters"
     if not strict and new.type == "mediumint" and before.kind in RANGES and not _holds(new, old):
         return f"numbers of column {old.name} may have been cut to the range of MEDIUMINT"
     if "year" in (old.type, new.type) and old.type != new.type and not (after.kind in RANGES and old.type == "year"):

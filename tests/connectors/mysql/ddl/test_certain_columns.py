@@ -53,7 +53,12 @@ def test_bits_are_a_number_and_its_digits_become_bytes(other: MySqlColumn, stric
         (column("varchar", 9, charset="latin1"), column("text", charset="latin1"), True),
         (column("int"), column("varchar", 10, charset="latin1"), False),
         (column("int"), column("varchar", 11, charset="latin1"), True),
-        (column("json"), column("varchar", 20, charset="latin1"), False),
+        (column("bigint"), column("decimal", 20, 2), False),
+        (column("bigint"), column("decimal", 21, 2), True),
+        (column("decimal", 9, 2), MySqlColumn("c", "decimal", 9, 2, unsigned=True), False),
+        (column("float"), MySqlColumn("c", "double", unsigned=True), False),
+        (column("bigint"), MySqlColumn("c", "double", unsigned=True), False),
+        (MySqlColumn("c", "double", unsigned=True), column("double"), True),
         (column("int"), column("mediumint"), False),
         (column("mediumint"), MySqlColumn("c", "mediumint", unsigned=True), False),
         (MySqlColumn("c", "bigint", unsigned=True), MySqlColumn("c", "mediumint", unsigned=True), False),
@@ -150,7 +155,7 @@ def test_it_is_copied_or_told() -> None:
 
 @pytest.mark.parametrize(("before", "after", "strict"), [
     ("INT NULL", "INT NOT NULL", False), ("VARCHAR(20) NULL", "VARCHAR(10) NOT NULL", False),
-    ("TEXT", "TINYTEXT", False),
+    ("TEXT", "TINYTEXT", False), ("DECIMAL(9,2)", "DECIMAL(9,2) UNSIGNED", False), ("FLOAT", "FLOAT UNSIGNED", False),
     ("INT", "VARCHAR(3)", False), ("INT ZEROFILL", "VARCHAR(20)", True), ("FLOAT", "FLOAT(5,2)", True),
     ("BIT(3)", "BIT(12)", True), ("DATETIME(3)", "DATETIME", True), ("VARCHAR(30)", "TIME(2)", True),
 ])  # fmt: skip
