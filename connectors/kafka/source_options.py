@@ -35,6 +35,8 @@ ValueFormat = Literal[
 OnLost = Literal["fail", "earliest"]
 Unreadable = Literal["fail", "skip", "dead-letter"]
 
+_MODES = frozenset({"decimal_mode", "unsigned_mode", "time_mode", "binary_mode"})
+"""Options that say how Debezium writes values."""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _SPECIFIC = re.compile(r"\s*([a-zA-Z0-9._-]+):(\d+):(\d+)\s*")
 
@@ -203,6 +205,11 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         """How Debezium writes values that no schema describes."""
         return DecodingModes(self.decimal_mode, self.time_mode, self.binary_mode, self.zone, self.unsigned_mode)
 
+    @property
+    def modes_given(self) -> bool:
+        """Whether the file says how Debezium writes values: rows without its envelope are its own then, too."""
+        return not self.model_fields_set.isdisjoint(_MODES)
+
     def types_of(self, pattern: str) -> dict[str, DataType]:
         """The declared types of a table pattern's columns."""
         return {name: DataType.parse(text) for name, text in self.columns[pattern].items()}
@@ -232,6 +239,10 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
             yield Remark("topics", "needs either `topics` or `topic-pattern`", "name the topics to read")
         yield from self._startup_problems()
         yield from self._table_problems()
+        if self.value_format in ("canal-json", "maxwell-json"):
+            for name in sorted(self.model_fields_set.intersection(_MODES)):
+                key = str(type(self).model_fields[name].alias)
+                yield Remark(key, f"has no effect with value.format: {self.value_format}", "remove the key")
         if (self.unreadable == "dead-letter") != (self.dead_letter_topic is not None):
             hint = "write both unreadable-messages: dead-letter and dead-letter.topic, or neither"
             yield Remark("dead-letter.topic", "belongs to unreadable-messages: dead-letter", hint)

@@ -24,8 +24,9 @@ from connectors.kafka.formats.groups import (
     consecutive,
     gathered,
 )
+from connectors.kafka.formats.modes import DecodingModes
 from connectors.kafka.formats.scan import Cells, Texts, Tree
-from connectors.kafka.formats.wrapped import Opener, Unwrapper, WrappedPayloads, by_key, key_object
+from connectors.kafka.formats.wrapped import ROUTED, Opener, Unwrapper, WrappedPayloads, by_key, key_object
 from connectors.kafka.kernels import STRING, TRUE
 
 _DELETED = "__deleted"
@@ -33,14 +34,18 @@ _OBJECT = Tree({_DELETED: None})
 
 
 class PlainFormat:
-    """Reads rows, with and without Connect's schema around them. `zone` is the clock of instants without a zone."""
+    """Reads rows, with and without Connect's schema around them. `zone` is the clock of instants without a zone;
+    `modes` are how Debezium's connector has written their values, None for rows of other programs.
+    """
 
-    def __init__(self, zone: str = "UTC", wrapped: Opener | None = None) -> None:
-        self._zone = zone
+    def __init__(self, zone: str = "UTC", wrapped: Opener | None = None, modes: DecodingModes | None = None) -> None:
+        self._zone, self._modes = zone, modes
         self._wrapped = wrapped or Unwrapper(connect.fields_of)
 
     def natural(self, column: Column) -> Field:
-        """The natural types, as in `Format`: moments that are numbers are milliseconds."""
+        """The natural types, as in `Format`: by the modes, else moments that are numbers are milliseconds."""
+        if self._modes is not None:
+            return self._modes.natural(column)
         return Field(column.name, column.type, unit_us=1000, zone=self._zone)
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
@@ -100,7 +105,10 @@ def _equals(texts: Texts, word: bytes) -> Any:
 def _with_deletes(messages: Messages, reading: Reading, deletes: Any, rows: WrappedPayloads) -> WrappedPayloads:
     """Rows and deletes in the order of the messages. A delete has the columns of its key alone."""
     keys = {number: key_object(messages.key(number)) for number in deletes.tolist()}
-    found = {number: json.dumps(key).encode() for number, key in keys.items() if key is not None}
+    found = {
+        number: json.dumps({name: value for name, value in key.items() if name != ROUTED}).encode()
+        for number, key in keys.items() if key is not None
+    }  # fmt: skip
     why = "a delete (no value) whose key is no JSON object with the key columns"
     reading.unreadable.update(dict.fromkeys(keys.keys() - found.keys(), why))
     return rows.with_added([*found], [*found.values()], [None] * len(found))

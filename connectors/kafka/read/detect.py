@@ -18,6 +18,7 @@ from connectors.kafka.kernels import ABSENT, INTEGER, OBJECT
 
 if TYPE_CHECKING:
     from connectors.kafka.avro.registry import Registry
+    from connectors.kafka.formats.wrapped import Opener
     from connectors.kafka.source_options import KafkaSourceOptions
 
 DEBEZIUM, CANAL, MAXWELL, PLAIN = "debezium-json", "canal-json", "maxwell-json", "json"
@@ -68,12 +69,15 @@ class Formats:
 
             if name.startswith(DEBEZIUM_AVRO):
                 return DebeziumFormat(self._options.modes, AvroUnwrapper(row_fields, self._registry, rows=2))
-            return PlainFormat(self._options.zone, AvroUnwrapper(connect.fields_of, self._registry, rows=1))
+            return self._plain(AvroUnwrapper(connect.fields_of, self._registry, rows=1))
         if name == CANAL:
             return CanalFormat(self._options.zone)
         if name == MAXWELL:
             return MaxwellFormat(self._options.zone)
-        return PlainFormat(self._options.zone) if name == PLAIN else DebeziumFormat(self._options.modes)
+        return self._plain() if name == PLAIN else DebeziumFormat(self._options.modes)
+
+    def _plain(self, wrapped: Opener | None = None) -> PlainFormat:
+        return PlainFormat(self._options.zone, wrapped, self._options.modes if self._options.modes_given else None)
 
 
 def detect_format(messages: Messages) -> str | None:

@@ -253,6 +253,10 @@ def test_one_of_several_addresses_is_enough_and_schemas_may_name_others(registry
     [
         ({"value.format": "avro"}, "schema-registry.url is missing"),
         ({"value.format": "json", "schema-registry.url": "http://h:1"}, "has no effect with value.format: json"),
+        (
+            {"value.format": "canal-json", "debezium.decimal.handling.mode": "string"},
+            "debezium.decimal.handling.mode has no effect with value.format: canal-json",
+        ),
         ({"schema-registry.basic-auth.user-info": "a:b"}, "has no effect without schema-registry.url"),
         ({"schema-registry.url": "http://h:1", "schema-registry.basic-auth.user-info": "ann"}, "has no colon"),
         (

@@ -38,6 +38,19 @@ def test_a_declared_binary_takes_the_number_that_its_bits_are_and_no_bytes_take_
         Follower(log, tmp_path / "bytes", **given).follow()
 
 
+def test_rows_taken_out_of_debeziums_envelope_are_read_as_its_options_say(tmp_path: Path) -> None:
+    log = TopicLog(orders=1)
+    log.write("orders", b'{"id":1,"price":"BBo=","at":1795178096789012,"code":"00ff"}')
+    given: dict[str, Any] = {
+        "value.format": "json", "debezium.binary.handling.mode": "hex",
+        "columns": {"orders": {"price": "DECIMAL(10, 2)", "at": "TIMESTAMP(6)", "code": "BYTES"}},
+    }  # fmt: skip
+    (batch,) = Follower(log, tmp_path, **given).follow()
+    (row,) = [item[1] for item in batch if isinstance(item, tuple)]
+    at = datetime(2026, 11, 20, 12, 34, 56, 789012)
+    assert row == {"id": 1, "price": Decimal("10.50"), "at": at, "code": b"\x00\xff"}
+
+
 def _connect(kind: str, name: str = "", **parameters: str) -> dict[str, Any]:
     return {"type": kind, "optional": True, **({"name": name} if name else {}), "parameters": parameters}
 

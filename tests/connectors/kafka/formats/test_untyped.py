@@ -80,6 +80,12 @@ def test_plain_rows_without_a_key_are_added_and_cannot_be_deleted() -> None:
     assert found.unreadable == {1: "a delete (no value) whose key is no JSON object with the key columns"}
 
 
+def test_a_delete_by_a_key_of_debeziums_router_has_the_declared_key() -> None:
+    keys = [text({"__dbz__physicalTableIdentifier": "shop.shard_1", "id": 1})] * 2
+    found = Read(PlainFormat(), messages([text({"id": 1, "n": 2}), None], keys), **{"primary-keys": {"topic": ["id"]}})
+    assert (found.images, found.unreadable) == ([("+U", {"id": 1, "n": 2}), ("-D", {"id": 1, "n": None})], {})
+
+
 def test_declared_columns_and_keys() -> None:
     columns = {"topic": {"price": "DECIMAL(10, 2)", "day": "DATE", "at": "TIMESTAMP_LTZ(3)", "later": "INT"}}
     rows = [
