@@ -239,7 +239,7 @@ def sized(pos: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column
     elif op == ops.UUID:
         code = _uuid(at, size, column)
     elif op == ops.VECTOR and size & 3 != 0:
-        code = ops.CORRUPT
+        code = ops.ODD_VECTOR
     else:
         code = _bytes(at, size, np.int64(0), column)
     if code != ops.DONE:

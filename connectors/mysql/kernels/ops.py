@@ -140,3 +140,4 @@ CORRUPT_JSON: Final = 7
 UNKNOWN_MAP: Final = 8
 UNKNOWN_TABLE_ID: Final = 9
 IDS_FULL: Final = 10
+ODD_VECTOR: Final = 11

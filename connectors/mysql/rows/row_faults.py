@@ -10,10 +10,8 @@ from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.column_plan import OTHER_DEFINITION, RowPlan
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"
-_ROW_IMAGE = (
-    "on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions; then leave the table out with "
-    "tables.exclude until the log is read to its end, and take it in again: it is copied"
-)
+_COPY = "leave the table out with tables.exclude until the log is read to its end, and take it in again: it is copied"
+_ROW_IMAGE = f"on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions; then {_COPY}"
 
 
 def fault_error(code: int, fault: Any, plan: RowPlan, buffer: ReceiveBuffer) -> CdcError:
@@ -32,6 +30,8 @@ def fault_error(code: int, fault: Any, plan: RowPlan, buffer: ReceiveBuffer) -> 
             where=where,
             hint="correct it, or allow invalid dates as NULL",
         )
+    if code == ops.ODD_VECTOR:
+        return odd_vector(name, where, f"; then {_COPY}")
     if code == ops.UNKNOWN_LABEL:
         labels = len(plan.table.columns[column].labels)
         return SchemaUnknown(
@@ -43,6 +43,13 @@ def fault_error(code: int, fault: Any, plan: RowPlan, buffer: ReceiveBuffer) -> 
         return CorruptLog(f"column {name} holds bytes that are no JSON document", where=where, hint=_CHECK_FILE)
     place = f" in column {name}" if name else ""
     return CorruptLog(f"a rows event does not add up{place}", where=where, hint=_CHECK_FILE)
+
+
+def odd_vector(column: str, where: str, more: str = "") -> UnsupportedChange:
+    """A VECTOR of bytes that are no floats: an ALTER without a strict sql_mode makes one of whatever was there."""
+    message = f"column {column} holds a VECTOR whose length is no multiple of 4 bytes, so it is none of floats"
+    hint = f"on the source: correct or delete the rows WHERE LENGTH({column}) % 4 <> 0{more}"
+    return UnsupportedChange(message, where=where, hint=hint)
 
 
 def date_text(op: int, data: bytes) -> str:

@@ -22,6 +22,7 @@ from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
 from connectors.mysql.rows.column_plan import Finish, RowPlan
+from connectors.mysql.rows.row_faults import odd_vector
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.snapshot.read.kernels import protocol, result_rows
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
@@ -233,6 +234,8 @@ class RowReader:
             text = date_text(packets.buffer[at : at + 12].tobytes())
             hint = "correct it, or allow invalid dates as NULL"
             return UnsupportedChange(f"column {name} holds {text}, which is no date", where=self._where, hint=hint)
+        if code == protocol.ODD_VECTOR:
+            return odd_vector(name, self._where)
         place_of = f" in column {name}" if name else ""
         return CorruptLog(f"a row of the server's answer does not add up{place_of}", where=self._where)
 

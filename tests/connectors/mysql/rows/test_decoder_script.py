@@ -9,7 +9,7 @@ from binlog_builder import Event
 from decoded import Decoded, decode
 from log_script import BEGIN, XID, chunk, seen
 
-from cdc.errors import CorruptLog, SchemaUnknown
+from cdc.errors import CorruptLog, SchemaUnknown, UnsupportedChange
 from cdc.schema import TableId
 from connectors.mysql import events
 from connectors.mysql.rows.table_map import parse_table_map
@@ -139,6 +139,16 @@ def test_the_log_s_own_word_on_a_charset_counts() -> None:
     latin1 = _map(7, table.id, bytes([15]), b"\x14\0", optional=b"\2\1\x08")
     row = (7).to_bytes(6, "little") + b"\1\0\2\0\1\xff" + b"\0\4caf\xe9"
     assert _decoded([latin1, (events.WRITE_ROWS_V2, row)], table).rows(table.id) == [("café",)]
+
+
+def test_a_vector_that_is_none_of_floats_is_told_with_the_way_out() -> None:
+    table = MySqlTable(TableId("d", "v"), (MySqlColumn("a", "vector", 3),))
+    announced = _map(7, table.id, bytes([242]), b"\4")
+    row = (7).to_bytes(6, "little") + b"\1\0\2\0\1\xff" + b"\0\5\0\0\0abcde"
+    with pytest.raises(UnsupportedChange, match="column a holds a VECTOR whose length is no multiple of 4") as caught:
+        _decoded([announced, (events.WRITE_ROWS_V2, row)], table)
+    assert "LENGTH(a) % 4" in caught.value.hint
+    assert "tables.exclude" in caught.value.hint
 
 
 def test_an_announcement_that_is_cut_short() -> None:

@@ -70,3 +70,4 @@ FULL: Final = 1
 """The arena has no room for the next row."""
 CORRUPT: Final = 2
 INVALID_DATE: Final = 3
+ODD_VECTOR: Final = 4

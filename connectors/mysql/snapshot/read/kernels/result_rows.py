@@ -134,7 +134,7 @@ def _varying(op: Int, at: Int, size: Int, row: Int, column: Int) -> Int:
     else:
         pad = max(peek64(column + _B) - size, np.int64(0)) if op == protocol.BITS else np.int64(0)
         if op == protocol.FLOATS and size & 3 != 0:
-            return np.int64(protocol.CORRUPT)
+            return np.int64(protocol.ODD_VECTOR)
         if size + pad > room:
             return np.int64(protocol.FULL)
         fill(to, pad, 0)
@@ -258,8 +258,8 @@ def read_rows(
     HEAD record; capacity: rows that fit. sequence, time: what every row gets; number: of the arena's first row.
     strict: 1 when an invalid date is a fault.
 
-    Returns DONE, FULL (state says how many rows are in; go on with a new arena), or CORRUPT or INVALID_DATE, whose
-    column and place are in the state.
+    Returns DONE, FULL (state says how many rows are in; go on with a new arena), or CORRUPT, INVALID_DATE or
+    ODD_VECTOR, whose column and place are in the state.
     """
     row = peek64(state + 8 * protocol.ROWS)
     for entry in range(first, last):

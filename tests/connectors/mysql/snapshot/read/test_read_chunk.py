@@ -376,6 +376,21 @@ def test_an_invalid_date_is_counted_or_refused(any_server: MySqlServer) -> None:
         made.reads.read(table, settings=ReadSettings(invalid_dates="fail"))
 
 
+def test_a_vector_that_is_none_of_floats_is_told(mysql_server: MySqlServer) -> None:
+    """MySQL takes any bytes for one where the mode is not strict."""
+    made = Made(mysql_server)
+    made.execute(
+        "SET sql_mode = ''", "CREATE TABLE v (id INT PRIMARY KEY, c BLOB)", "INSERT INTO v VALUES (1, 'abcde')",
+        "ALTER TABLE v MODIFY c VECTOR(3)",
+    )  # fmt: skip
+    table = made.reads.definition(TableId(made.database, "v"))
+    with pytest.raises(UnsupportedChange, match="column c holds a VECTOR whose length is no multiple of 4") as caught:
+        made.reads.read(table)
+    made.execute("DELETE FROM v WHERE LENGTH(c) % 4 <> 0")
+    assert "WHERE LENGTH(c) % 4 <> 0" in caught.value.hint
+    assert made.reads.read(table)[0] == []
+
+
 def test_rows_are_numbered_in_blocks_of_bounded_size(any_server: MySqlServer) -> None:
     made = Made(any_server)
     made.execute(
