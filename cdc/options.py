@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -330,11 +330,13 @@ class SinkOptions(Options):
         takes_table_options: its new tables can have properties, such as a rule's `table-options` give.
         takes_partition_keys: they can have partitions, such as a rule's `partition-keys` give.
         drafted: values that `cdc init` writes for options, by their names; `{database}` is the source's.
+        fixed_reason: what would become of the rows that are there if a value of `fixed` changed.
     """
 
     takes_table_options: ClassVar[bool] = False
     takes_partition_keys: ClassVar[bool] = False
     drafted: ClassVar[dict[str, str]] = {}
+    fixed_reason: ClassVar[str] = ""
 
     include_schema_changes: list[str] | None = Field(
         None,
@@ -352,6 +354,10 @@ class SinkOptions(Options):
     def metadata(self) -> tuple[str, ...]:
         """The metadata that the sink wants with each row, by the source's names; unknown names are NULL."""
         return ()
+
+    def in_zone(self, zone: str) -> Self:
+        """The options in a pipeline of that `local-time-zone`. Override where instants are written without a zone."""
+        return self
 
     def places(self) -> tuple[str, ...]:
         """Where the data is: a file, or each server of a cluster. Empty where options cannot tell one from another.

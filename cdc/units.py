@@ -7,6 +7,7 @@ milliseconds, a size without a unit is bytes, and `kb` and `KiB` are both 1024 b
 from __future__ import annotations
 
 import re
+from datetime import UTC, timedelta, timezone, tzinfo
 
 _NUMBER_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
@@ -112,3 +113,20 @@ def engine_zone(zone: str) -> str:
         return "UTC"
     match = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)", zone)
     return f"GMT{match[1]}{match[2]}:{match[3]}" if match else zone
+
+
+def arrow_zone(zone: str) -> str:
+    """Arrow's spelling of a zone that `zone_name` takes: a region, `UTC`, or `+08:00`."""
+    text = re.sub(r"^(UTC|GMT)(?=[+-])", "", zone)
+    return "UTC" if text == "Z" else re.sub(r"^([+-]\d\d)(\d\d)$", r"\1:\2", text)
+
+
+def tzinfo_of(zone: str) -> tzinfo:
+    """Python's zone for one that `zone_name` takes."""
+    from zoneinfo import ZoneInfo
+
+    offset = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)", zone)
+    if offset is None:
+        return UTC if zone in ("UTC", "Z") else ZoneInfo(zone)
+    length = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+    return timezone(-length if offset[1] == "-" else length)

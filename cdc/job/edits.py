@@ -79,10 +79,12 @@ class Edits:
 
     def _check_fixed(self, before: Fingerprint | None) -> None:
         fixed, now = (before and before.fixed) or {}, self._now.fixed or {}
+        sink = self._spec.sink
+        reason = sink.fixed_reason if isinstance(sink, SinkOptions) else ""
         for key, text in fixed.items():
             if now.get(key, text) != text:
                 raise EditRefused(
-                    f"is {now[key]} now, the runs before had {text}: what they wrote would come twice",
+                    f"is {now[key]} now, the runs before had {text}: {reason}",
                     where=f"{self._spec.file}: sink.{key}",
                     hint="take the edit back, or start over with another --state-dir",
                 )

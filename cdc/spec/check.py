@@ -131,7 +131,7 @@ class _Checker:
         return PipelineSpec(
             file=self.file,
             source=source,
-            sink=sink,
+            sink=sink.in_zone(pipeline.local_time_zone) if isinstance(sink, SinkOptions) else sink,
             sink_name=sink_name,
             route=tuple(rule for rule in routes if rule is not None),
             transform=tuple(rule for rule in transforms if rule is not None),

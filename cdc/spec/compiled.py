@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from cdc.evolution.behavior import Behavior, Policy
@@ -12,6 +11,7 @@ from cdc.route import RouteTable
 from cdc.sink_columns import Coercion
 from cdc.spec.rules import made_rules
 from cdc.tables.table_map import ExistingRows
+from cdc.units import arrow_zone
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineOptions, PipelineSpec
@@ -34,7 +34,7 @@ def compile_spec(spec: PipelineSpec, pipeline: str = "") -> Middle:
     return Middle(
         routes,
         Policy(behavior, include, exclude),
-        Coercion(_lost(options, exact), _zone(options.local_time_zone)),
+        Coercion(_lost(options, exact), arrow_zone(options.local_time_zone)),
         made_rules(spec, pipeline),
         ExistingRows(options.existing_rows),
     )
@@ -48,9 +48,3 @@ def _lost(pipeline: PipelineOptions, exact: bool) -> str:
 
 def _names(given: list[str] | None) -> tuple[str, ...] | None:
     return None if given is None else tuple(name.strip().lower() for name in given)
-
-
-def _zone(given: str | None) -> str:
-    """The zone in Arrow's spelling: a region, or `+08:00`."""
-    text = re.sub(r"^(UTC|GMT)(?=[+-])", "", given or "UTC")
-    return "UTC" if text == "Z" else re.sub(r"^([+-]\d\d)(\d\d)$", r"\1:\2", text)

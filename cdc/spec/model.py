@@ -153,6 +153,7 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
     flink_defaults: ClassVar[dict[str, str]] = {
         "schema.change.behavior": "LENIENT; EVOLVE in its conf/flink-cdc.yaml",
         "parallelism": "1; 4 in its conf/flink-cdc.yaml",
+        "local-time-zone": "zone of the system",
     }
 
     name: Line | None = Field(None, description="Name of the pipeline. Default: the file's name.")
@@ -169,10 +170,11 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         description="How long the engine tries again what may pass: a commit without an answer, a sink that is away, a "
         "process of Spark's that has ended.",
     )
-    local_time_zone: Zone | None = Field(
-        None,
+    local_time_zone: Zone = Field(
+        "UTC",
         alias="local-time-zone",
-        description="Time zone of time functions in transforms: a region, or UTC. Default: UTC.",
+        description="Time zone of time functions in transforms, and the default of `sink.time-zone`: a region, an "
+        "offset such as `GMT+08:00`, or UTC.",
     )
     hash_key: SecretStr | None = Field(
         None,

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from cdc.options import OptionError
-from cdc.units import parse_duration
+from cdc.units import parse_duration, tzinfo_of
 
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _NAMES = {
@@ -46,7 +45,7 @@ class Schedule:
     def __init__(self, text: str, zone: str = "UTC") -> None:
         self.text = text
         every, self._twice = _EVERY.fullmatch(text.strip()), False
-        self._zone = UTC if every else _time_zone(zone)
+        self._zone = UTC if every else tzinfo_of(zone)
         if every:
             self._triggers = [_interval(every[1])]
             return
@@ -87,15 +86,6 @@ def check_schedule(text: str) -> str:
     if Schedule(text).next_s(datetime.now(UTC).timestamp()) is None:
         raise OptionError("never comes")
     return text
-
-
-def _time_zone(text: str) -> tzinfo:
-    """A region, UTC, or an offset such as GMT+08:00: what the option `Zone` takes."""
-    offset = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)", text)
-    if offset is None:
-        return UTC if text in ("UTC", "Z") else ZoneInfo(text)
-    length = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
-    return timezone(-length if offset[1] == "-" else length)
 
 
 def _interval(text: str) -> Any:

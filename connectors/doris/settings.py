@@ -32,7 +32,7 @@ def load_rules(options: DorisSinkOptions) -> LoadRules:
 
 def dialect(options: DorisSinkOptions) -> DorisDialect:
     """How tables are created."""
-    return DorisDialect(options.table_properties(), options.time_zone)
+    return DorisDialect(options.table_properties(), options.zone)
 
 
 def send_limits(options: DorisSinkOptions) -> SendLimits:

@@ -21,8 +21,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
 
 from cdc.schema import Column, DataType, Kind
 from connectors.shared.streamload.sql_types import (
@@ -31,6 +29,7 @@ from connectors.shared.streamload.sql_types import (
     PLAIN,
     WIDEST_DECIMAL,
     SqlType,
+    clock_constant,
     constant,
     holds_number,
     plain_default,
@@ -124,8 +123,7 @@ def default_text(column: Column, actual: SqlType, zone: str = "UTC") -> str | No
         return digits if column.type.kind is not Kind.GEOMETRY and actual.is_text else None
     if actual.is_text:
         return text if len(text.encode()) <= actual.max_bytes and is_plain(text) else None
-    found = constant(text, actual)
-    return _shifted(found, zone) if found is not None and column.type.kind is Kind.TIMESTAMP_LTZ else found
+    return clock_constant(constant(text, actual), column.type, zone)
 
 
 def is_plain(text: str) -> bool:
@@ -143,11 +141,6 @@ def _default_bytes(column: Column) -> bytes | None:
     if digits := re.fullmatch(r"0[xX]((?:[0-9A-Fa-f]{2})*)", text):
         return bytes.fromhex(digits[1])
     return text.encode()
-
-
-def _shifted(text: str, zone: str) -> str:
-    moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
-    return moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None).isoformat(" ")
 
 
 def _decimal(data_type: DataType, key: bool) -> SqlType:

@@ -79,6 +79,7 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         **KafkaConnectionOptions.connection_prefixes,
         _TOPIC_CONFIG: "Settings of new topics, such as `topic.create.properties.cleanup.policy: compact`.",
     }
+    fixed_reason: ClassVar[str] = "what they wrote would come twice"
     flink_defaults: ClassVar[dict[str, str]] = {
         "partition.strategy": "all-to-zero",
         "sink.delivery-guarantee": "at-least-once",

@@ -39,11 +39,13 @@ class StarRocksDialect(TableDialect):
     Attributes:
         buckets: of the distribution; None lets the server choose.
         properties: of CREATE TABLE, such as ("replication_num", "1").
+        zone: of instants.
     """
 
     types: TypeRules = field(default_factory=TypeRules)
     buckets: int | None = None
     properties: tuple[tuple[str, str], ...] = ()
+    zone: str = "UTC"
 
     name = "StarRocks"
     table_type = StarRocksTable
@@ -106,7 +108,7 @@ class StarRocksDialect(TableDialect):
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[SqlType]:
         """With its default, where that is a constant of the type or the current time."""
         sql_type = self.types.column_type(column.type, key=key)
-        default = None if key else default_text(column, sql_type)
+        default = None if key else default_text(column, sql_type, self.zone)
         if not key and default is None and column.default is not None and sql_type.name == "DATETIME":
             default = NOW if _NOW.fullmatch(column.default) else None
         return ActualColumn(column.name, sql_type, not key, default, column.comment)

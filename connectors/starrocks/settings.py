@@ -12,7 +12,7 @@ def dialect(options: StarRocksSinkOptions) -> StarRocksDialect:
     """How tables are created."""
     properties = tuple(options.table_properties().items())
     types = TypeRules(options.character_bytes, options.json_type == "json")
-    return StarRocksDialect(types, options.buckets, properties)
+    return StarRocksDialect(types, options.buckets, properties, options.zone)
 
 
 def transaction_limits(options: StarRocksSinkOptions) -> TransactionLimits:

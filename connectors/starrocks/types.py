@@ -12,7 +12,7 @@
 | JSON | VARCHAR(1048576), or JSON | VARCHAR | StarRocks' JSON keeps numbers as doubles |
 | BINARY, VARBINARY, BYTES | VARBINARY | VARCHAR, hexadecimal digits | a VARBINARY cannot be a key |
 | GEOMETRY | VARBINARY | - | SRID and WKB, as the source keeps it |
-| DATE, TIMESTAMP, TIMESTAMP_LTZ | DATE, DATETIME, DATETIME (UTC) | the same | |
+| DATE, TIMESTAMP, TIMESTAMP_LTZ | DATE, DATETIME, DATETIME | the same | LTZ in the time zone of the options |
 | TIME(p) | VARCHAR | VARCHAR | a signed span up to 838 hours; there is no such type |
 | VECTOR | VARCHAR(1048576), a JSON array | - | |
 """
@@ -30,6 +30,7 @@ from connectors.shared.streamload.sql_types import (
     PLAIN,
     WIDEST_DECIMAL,
     SqlType,
+    clock_constant,
     constant,
     holds_number,
     plain_default,
@@ -119,18 +120,19 @@ def read_type(name: str, size: int | None, digits: int | None) -> SqlType:
     return SqlType(name.upper() if "(" in name or "<" in name else word.upper())
 
 
-def default_text(column: Column, wanted: SqlType) -> str | None:
+def default_text(column: Column, wanted: SqlType, zone: str = "UTC") -> str | None:
     """The text between the quotes of DEFAULT, None when StarRocks cannot have the default as a constant of the type.
 
     The default of a source column is text as the source shows it: `b'101'` for BIT, `0x41` for binary columns,
-    `CURRENT_TIMESTAMP` or an expression for those that are no constants.
+    `CURRENT_TIMESTAMP` or an expression for those that are no constants. Those of TIMESTAMP_LTZ are UTC there, and come
+    out in `zone`.
     """
     text = plain_default(column)
     if text is None or wanted.name in ("VARBINARY", "JSON"):
         return None
     if wanted.is_text:
         return None if column.type.kind in BINARY or len(text.encode()) > wanted.max_bytes else text
-    return constant(text, wanted, date_is_time=True)
+    return clock_constant(constant(text, wanted, date_is_time=True), column.type, zone)
 
 
 def _decimal(data_type: DataType, key: bool) -> SqlType:

@@ -272,6 +272,14 @@ def test_another_topic_is_refused_and_the_edit_can_be_taken_back(life: Life) -> 
     Edits(taken_back, compile_spec(taken_back), life.state).check_tables(source, sink)
 
 
+def test_another_clock_of_instants_is_refused(life: Life) -> None:
+    sink = {"type": "doris", "fenodes": "fe", "username": "u", "password": "p"}
+    Fingerprints(life.state.store).write(fingerprint_of(life.spec(sink=sink)))
+    spec = life.spec(sink={**sink, "sink.time-zone": "Asia/Shanghai"})
+    with pytest.raises(EditRefused, match=r"sink\.sink\.time-zone: is Asia/Shanghai now, the runs before had UTC"):
+        Edits(spec, compile_spec(spec), life.state).check_sink(ListSink())
+
+
 def test_another_fence_topic_is_refused(life: Life) -> None:
     Fingerprints(life.state.store).write(fingerprint_of(life.spec(sink=_kafka())))
     spec = life.spec(sink=_kafka(**{"sink.fence-topic": "elsewhere"}))

@@ -16,6 +16,7 @@ from cdc.spec.check import check
 from cdc.spec.model import PipelineOptions
 from cdc.units import parse_duration
 from connectors.mysql.snapshot_options import SnapshotOptions
+from connectors.shared.streamload.options import LoadSinkOptions
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "from-flink-cdc.md").read_text(encoding="utf-8")
 MODELS: dict[str, type[Block]] = {
@@ -71,6 +72,24 @@ sink: {type: values}
 route: [{source-table: hello.world, sink-table: SINK, replace-symbol: <.>}]
 transform: [{source-table: hello.world, primary-keys: 'KEYS', partition-keys: x}]
 """
+
+
+@pytest.mark.parametrize("kind", ["doris, fenodes: fe", "starrocks, jdbc-url: 'jdbc:mysql://fe:1', load-url: fe"])
+@pytest.mark.parametrize(
+    ("pipeline", "sink", "zone"),
+    [
+        ("", "", "UTC"),
+        ("local-time-zone: Asia/Shanghai", "", "Asia/Shanghai"),
+        ("local-time-zone: GMT+08:00", "", "+08:00"),
+        ("local-time-zone: Asia/Shanghai", "sink.time-zone: UTC", "UTC"),
+        ("local-time-zone: Asia/Shanghai", "sink.time-zone: GMT-3", "-03:00"),
+    ],
+)
+def test_instants_are_written_in_the_local_time_zone_as_there(kind: str, pipeline: str, sink: str, zone: str) -> None:
+    text = f"source: {{type: values, rows: []}}\nsink: {{type: {kind}, username: u, password: p, {sink}}}\n"
+    made = check("p.yaml", f"{text}pipeline: {{{pipeline}}}\n".encode(), env={}).spec.sink
+    assert isinstance(made, LoadSinkOptions)
+    assert (made.zone, made.fixed()) == (zone, {"sink.time-zone": zone})
 
 
 @pytest.mark.parametrize(
@@ -203,12 +222,13 @@ def test_defaults_that_are_not_set_are_named() -> None:
         "scan.newly-added-table.enabled true (false)",
         "treat-tinyint1-as-boolean.enabled false (true)",
         "parallelism by the machine (1; 4 in its conf/flink-cdc.yaml)",
+        "local-time-zone UTC (zone of the system)",
         "schema.change.behavior lenient (LENIENT; EVOLVE in its conf/flink-cdc.yaml)",
     }
     extra = "scan.incremental.snapshot.chunk.size: 100000, treat-tinyint1-as-boolean.enabled: false"
     text = (
         TEXT.replace("EXTRA", f"{extra}, scan.newly-added-table.enabled: true")
-        + "pipeline: {parallelism: 2, schema.change.behavior: lenient}\n"
+        + "pipeline: {parallelism: 2, schema.change.behavior: lenient, local-time-zone: UTC}\n"
     )
     assert check("p.yaml", text.encode(), env={}).spec.other_defaults() == ""
 

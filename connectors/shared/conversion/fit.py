@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -72,15 +71,16 @@ class Fitter:
             target: the sink's table as it is.
             limits: those of the way into the sink.
             policy: what happens to a value that does not fit.
-            time_zone: the zone whose wall clock a TIMESTAMP is written in; its value is an instant. A zone with summer
-                time gives two instants a year the same clock, so in a key only UTC tells them apart.
+            time_zone: the zone, in Arrow's spelling, whose wall clock a TIMESTAMP is written in; its value is an
+                instant. A zone with summer time gives two instants a year the same clock, so in a key only UTC
+                tells them apart.
             max_key_bytes: the longest encoded key the server takes, None without limit.
 
         Raises:
             SinkError: the sink's table lacks a column.
         """
         self._table, self._limits, self.policy = target.table, limits, policy
-        self._zone = None if time_zone == "UTC" else ZoneInfo(time_zone).key
+        self._zone = None if time_zone == "UTC" else time_zone
         self.max_key_bytes = max_key_bytes
         plans = plan_columns(schema, target)
         kept = {*target.keys, *target.kept_in_deletes} if target.upserts else {column.name for column in target.columns}

@@ -54,7 +54,7 @@ def row_rules(options: LoadSinkOptions, max_key_bytes: int | None = None) -> Row
         rejected_values=RejectedValuePolicy(options.rejected_values),
         keyless=KeylessChanges(options.keyless),
         deletes=options.enable_delete,
-        time_zone=options.time_zone,
+        time_zone=options.zone,
         max_key_bytes=max_key_bytes,
     )
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from cdc.schema import Column, DataType, Kind
+from cdc.units import tzinfo_of
 from connectors.shared.conversion.target import TargetColumn, TargetKind
 
 WIDEST_DECIMAL = 38
@@ -137,3 +139,11 @@ def constant(text: str, wanted: SqlType, *, date_is_time: bool = False) -> str |
     names = (wanted.name, "DATE") if date_is_time and wanted.name == "DATETIME" else (wanted.name,)
     fits = any(name in _CONSTANTS and re.fullmatch(_CONSTANTS[name], text) for name in names)
     return text if fits else None
+
+
+def clock_constant(text: str | None, source: DataType, zone: str) -> str | None:
+    """A constant of a source's column; one of an instant, which the source shows in UTC, by the wall clock of the zone."""
+    if text is None or source.kind is not Kind.TIMESTAMP_LTZ:
+        return text
+    moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return moment.astimezone(tzinfo_of(zone)).replace(tzinfo=None).isoformat(" ")

@@ -135,10 +135,11 @@ def test_types_that_are_never_written_show_as_text_and_cannot_be_loaded() -> Non
         ("DATE", "0000-00-00", None),
         ("TIMESTAMP", "2020-02-01 00:00:00", "2020-02-01 00:00:00"),
         ("TIMESTAMP", "CURRENT_TIMESTAMP", None),
+        ("TIMESTAMP_LTZ", "2020-02-01 23:00:00", "2020-02-02 07:00:00"),
         ("VARBINARY(4)", "0x41", None),
         ("TIME", "-01:00:00", "-01:00:00"),
     ],
 )
 def test_defaults_that_are_constants_of_the_type_are_kept(source: str, default: str, text: str | None) -> None:
     column = Column("c", DataType.parse(source), default=default)
-    assert default_text(column, RULES.column_type(column.type, key=False)) == text
+    assert default_text(column, RULES.column_type(column.type, key=False), "Asia/Shanghai") == text

@@ -340,9 +340,10 @@ def test_two_rejected_values_of_a_row_are_one_letter() -> None:
     assert (result.rows.num_rows, result.delete.tolist()) == (1, [1])
 
 
-def test_instants_are_written_in_the_zone_asked_for() -> None:
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "+02:00"])
+def test_instants_are_written_in_the_zone_asked_for(zone: str) -> None:
     moment = datetime.datetime(2026, 7, 1, 22, 30, tzinfo=datetime.UTC)
-    found = fitted("TIMESTAMP_LTZ(0)", column("DATETIME(0)"), [moment], time_zone="Europe/Berlin")
+    found = fitted("TIMESTAMP_LTZ(0)", column("DATETIME(0)"), [moment], time_zone=zone)
     assert found.rows["c"].to_pylist() == [clock("2026-07-02 00:30:00")]
 
 
