@@ -142,7 +142,7 @@ def constant(text: str, wanted: SqlType, *, date_is_time: bool = False) -> str |
 
 
 def clock_constant(text: str | None, source: DataType, zone: str) -> str | None:
-    """A constant of a source's column; one of an instant, which the source shows in UTC, by the wall clock of the zone."""
+    """A constant of a source's column; one of an instant, which the source shows in UTC, by the zone's wall clock."""
     if text is None or source.kind is not Kind.TIMESTAMP_LTZ:
         return text
     moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
