@@ -80,7 +80,10 @@ _TLS_HINT = (
 _AT_ONCE = {"enable.sparse.connections": False}
 """Connect at once, not when there is something to ask: a task's clients live for a moment, and waiting for the
 coordinator to be connected takes 50 to 500 ms instead of 3."""
-_AWAY_HINT = "see properties.bootstrap.servers, and that the broker runs and advertises an address that works from here"
+_AWAY_HINT = (
+    "see properties.bootstrap.servers, that its port speaks properties.security.protocol (plaintext where it is not "
+    "set), and that the broker runs and advertises an address that works from here"
+)
 
 
 @dataclass(slots=True)
