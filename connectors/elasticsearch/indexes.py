@@ -18,8 +18,10 @@ from cdc.schema import (
     AlterColumnType,
     AlterPrimaryKey,
     AlterTableComment,
+    Column,
     CreateShadow,
     CreateTable,
+    DataType,
     DropColumn,
     DropShadow,
     DropTable,
@@ -33,9 +35,10 @@ from cdc.schema import (
     TruncateTable,
     shadow_of,
 )
+from cdc.types.certain import uncertain
 from connectors.elasticsearch.client import name_of
 from connectors.elasticsearch.index import Index, IndexRequest, is_of, move_aliases
-from connectors.elasticsearch.mapping import FieldRules, IndexNames, check_field, same_field, same_text
+from connectors.elasticsearch.mapping import FieldRules, IndexNames, check_field, same_field, same_text, same_value
 
 
 class IndexPlanner:
@@ -201,6 +204,8 @@ class IndexPlanner:
                 if column.name in (*actual.schema.primary_key, *actual.placing) and not same_text(old, column.type):
                     reason = f"is {old} there, and ids or routing of documents are made of its text"
                     raise self._cannot(table, column.name, reason, {})
+                if not (change.copied or change.keeps):
+                    self._check_values(table, column, old)
             case RenameColumn(old_name=name, new_name=new_name):
                 if name not in actual.schema.names and new_name in actual.schema.names:
                     return
@@ -227,6 +232,14 @@ class IndexPlanner:
         after = self._after(actual, change)
         if after != actual:
             yield self._mapping(table, after, {})
+
+    def _check_values(self, table: TableId, column: Column, old: DataType) -> None:
+        """Raise ChangeRefused where documents that are there may have another value than their row now."""
+        found = uncertain(column.type, old)
+        if found is not None:
+            raise self._cannot(table, column.name, f"was {old}: {found.reason}", {})
+        if not same_value(old, column.type):
+            raise self._cannot(table, column.name, f"was {old}, which documents spell otherwise than {column.type}", {})
 
     def _after(self, actual: Index, change: SchemaChange) -> Index:
         schema = apply_change(actual.schema, change)

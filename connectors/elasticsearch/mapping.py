@@ -26,10 +26,11 @@ from typing import Any
 
 from cdc.errors import ChangeRefused
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
-from cdc.types.kinds import BLOBS, INTEGERS, TEXTS
+from cdc.types.kinds import BLOBS, INTEGERS, TEXTS, TIMESTAMPS
 
 _DATES = "strict_date_optional_time||uuuu-MM-dd||uuuu-MM-dd'T'HH:mm:ss.SSSSSS||uuuu-MM-dd'T'HH:mm:ss.SSSSSSX"
 _LONGEST_NAME, _LONGEST_SUFFIX = 255, 64
+_DAYS = frozenset({Kind.DATE, *TIMESTAMPS})
 _FORBIDDEN = re.compile(r'[ "*\\<|,>/?#:]')
 _NOT_IN_SUFFIXES = re.compile(rf"{_FORBIDDEN.pattern}|[\0-\x1f\x7f]")
 _LONG = frozenset(
@@ -182,6 +183,13 @@ def same_text(there: DataType, wanted: DataType) -> bool:
         return wanted.kind in (INTEGERS if there.kind in INTEGERS else TEXTS)
     padded = there.kind is Kind.BINARY and there.length != wanted.length
     return there.kind is wanted.kind and (there.scale or 0) == (wanted.scale or 0) and not padded
+
+
+def same_value(there: DataType, wanted: DataType) -> bool:
+    """Whether a document has the same for each value of both types, where their field is the same."""
+    if wanted.kind is Kind.DECIMAL:
+        return same_text(there, wanted)
+    return there.kind is wanted.kind or _DAYS.isdisjoint((there.kind, wanted.kind))
 
 
 def same_field(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from types import SimpleNamespace
@@ -13,12 +14,14 @@ import pyarrow as pa
 import pytest
 
 from cdc.block import arrow_schema
-from cdc.errors import SinkError
+from cdc.errors import ChangeRefused, SinkError
 from cdc.retry import RetryPolicy
-from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.schema import AlterColumnType, Column, DataType, TableId, TableSchema
 from connectors.elasticsearch.bulk import Sender
 from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines
-from connectors.elasticsearch.mapping import FieldRules, shard_suffix
+from connectors.elasticsearch.index import Index
+from connectors.elasticsearch.indexes import IndexPlanner
+from connectors.elasticsearch.mapping import FieldRules, IndexNames, shard_suffix
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 
 COLUMNS = (
@@ -109,3 +112,30 @@ def test_a_sharding_column_is_named_with_its_table(given: str, column: str) -> N
         {"type": "elasticsearch", "hosts": "http://h", "sharding.suffix.key": given}
     )
     assert FieldRules(sharding=options.sharding()).sharding_column(TableId("shop", "t"), SCHEMA) == column
+
+
+@pytest.mark.parametrize(("old", "new", "stays"), [
+    ("INT", "BIGINT", True), ("VARCHAR(9)", "STRING", True), ("DECIMAL(5, 2)", "DECIMAL(9, 2)", True),
+    ("DECIMAL(5, 2)", "VARCHAR(9)", True), ("TIMESTAMP(3)", "TIMESTAMP(6)", True),
+    ("DECIMAL(5)", "DECIMAL(9, 2)", False), ("DATE", "TIMESTAMP(3)", False),
+    ("VARCHAR(9)", "VARCHAR(5)", False), ("BIGINT", "INT", False), ("VARCHAR(9)", "DECIMAL(5, 2)", False),
+])  # fmt: skip
+def test_documents_of_a_field_that_stays_are_left_where_they_have_what_the_new_type_has(
+    old: str, new: str, stays: bool
+) -> None:
+    """Else the table is read again, as the engine does it by itself; here where its rows are not copied anyway."""
+    table, rules = TableId("shop", "t"), FieldRules()
+    schema = TableSchema((Column("id", DataType.parse("INT")), Column("c", DataType.parse(old))), ("id",))
+    index = Index("shop.t-000001", table, schema, "p", 1, rules.fields(table, schema))
+    change = AlterColumnType(table, Column("c", DataType.parse(new)), schema.columns[1])
+
+    def planned(change: AlterColumnType) -> int:
+        return len(IndexPlanner(IndexNames(), rules, "p", {"shop.t": index}, {}, {}).plan(change))
+
+    if stays:
+        assert planned(change) == 1
+    else:
+        with pytest.raises(ChangeRefused, match="column c was") as refused:
+            planned(change)
+        assert refused.value.curable
+    assert planned(replace(change, copied=True)) == 1
