@@ -204,12 +204,14 @@ class Block(BaseModel):
     Class attributes:
         flink_only: keys accepted for Flink CDC compatibility and ignored, each with the text that names our equivalent;
             a key that ends in `.*` stands for all keys with that prefix.
+        flink_refused: keys of those prefixes that change which rows come, or their values, each with what does it here.
         flink_defaults: keys whose default is not Flink CDC's, with the default that it has.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
 
     flink_only: ClassVar[dict[str, str]] = {}
+    flink_refused: ClassVar[dict[str, str]] = {}
     flink_defaults: ClassVar[dict[str, str]] = {}
 
     @field_validator("*", mode="after")
@@ -229,12 +231,12 @@ class Block(BaseModel):
     @classmethod
     def ignored(cls, key: str) -> str | None:
         """Why a Flink-only key is ignored, None when the key is not one of those."""
-        if key in cls.flink_only:
-            return cls.flink_only[key]
-        for name, reason in cls.flink_only.items():
-            if name.endswith(".*") and key.startswith(name[:-1]):
-                return reason
-        return None
+        return _named(cls.flink_only, key) if cls.refused(key) is None else None
+
+    @classmethod
+    def refused(cls, key: str) -> str | None:
+        """The way to have here what a refused Flink-only key does there, None when the key is not one of those."""
+        return _named(cls.flink_refused, key)
 
     def other_defaults(self) -> Iterator[tuple[str, str, str]]:
         """Key, our default and Flink CDC's, of each option that is not set and has another default there."""
@@ -250,6 +252,12 @@ class Block(BaseModel):
     def warnings(self) -> Iterator[Remark]:
         """Warnings for the user although the pipeline can run. Override and yield."""
         yield from ()
+
+
+def _named(texts: Mapping[str, str], key: str) -> str | None:
+    """The text of a key, or of a prefix of it."""
+    prefixes = (name for name in texts if name.endswith(".*") and key.startswith(name[:-1]))
+    return texts.get(key) or next((texts[name] for name in prefixes), None)
 
 
 def _default_text(default: object) -> str:

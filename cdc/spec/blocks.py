@@ -41,6 +41,10 @@ class BlockReader:
         items = node.items if node is not None else {}
         for key in items:
             reason = model.ignored(key)
+            instead = model.refused(key)
+            if instead is not None:
+                message = "Flink-only option, refused: without it other rows or values would come"
+                self.report((*path, key), self.explain.problem((*path, key), message, instead, key=True))
             if reason is not None:
                 self.warn(path, Remark(key, f"Flink-only option, ignored: {reason}"))
         given = {key: _model_input(item) for key, item in items.items() if (*path, key) not in self.wrong}

@@ -53,6 +53,10 @@ def _section(title: str, model: type[Block]) -> str:
         lines += ["Accepted from Flink CDC files and ignored, with a warning:", ""]
         lines += [f"- `{key}`: {reason}" for key, reason in model.flink_only.items()]
         lines.append("")
+    if model.flink_refused:
+        lines += ["Of these refused, as they choose or change rows:", ""]
+        lines += [f"- `{key}`: {instead}" for key, instead in model.flink_refused.items()]
+        lines.append("")
     return "\n".join(lines)
 
 

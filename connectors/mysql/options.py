@@ -60,6 +60,9 @@ def _check_gtids(text: str) -> str:
     raise OptionError("is no GTID set of MySQL and no GTID position of MariaDB", hint)
 
 
+_COLUMNS = "a rule's `projection` chooses columns"
+_MASKS = "a rule's `mask` hides values: REDACT, HASH, MASK, TRUNCATE_TEXT"
+_TABLES = "`tables` and `tables.exclude` choose tables"
 ServerId = Annotated[str, Field(pattern=r"^[0-9]{1,10}\s*(-\s*[0-9]{1,10})?$"), AfterValidator(_check_server_id)]
 
 
@@ -80,6 +83,21 @@ class MySqlSourceOptions(SnapshotOptions):
         "connection.pool.size": "there is no pool: the planner and each task hold one connection",
         "jdbc.properties.*": "there is no JDBC driver; see connect.timeout and tls.mode",
         "debezium.*": "there is no Debezium engine; the binlog is read directly",
+    }
+    flink_refused: ClassVar[dict[str, str]] = {
+        "debezium.skipped.operations": "a rule with a filter leaves rows out: `__data_event_type__ <> '-D'`",
+        "debezium.column.include.list": _COLUMNS,
+        "debezium.column.exclude.list": _COLUMNS,
+        "debezium.column.whitelist": _COLUMNS,
+        "debezium.column.blacklist": _COLUMNS,
+        "debezium.column.mask.*": _MASKS,
+        "debezium.column.truncate.*": _MASKS,
+        "debezium.converters": "a rule's `projection` computes other values",
+        "debezium.database.include.list": _TABLES,
+        "debezium.database.exclude.list": _TABLES,
+        "debezium.table.include.list": _TABLES,
+        "debezium.table.exclude.list": _TABLES,
+        "debezium.gtid.source.*": "remove it: transactions come from whichever server they began on",
     }
 
     flink_defaults: ClassVar[dict[str, str]] = {

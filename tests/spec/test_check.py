@@ -156,6 +156,21 @@ def test_flink_only_options_are_accepted_with_a_warning_that_names_ours() -> Non
     assert lines[1].startswith("p.yaml:9:3: warning: source.connection.pool.size: ")
 
 
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("skipped.operations", "a rule with a filter leaves rows out"),
+        ("column.mask.hash.SHA-256.with.salt.x", "a rule's `mask` hides values"),
+        ("column.exclude.list", "a rule's `projection` chooses columns"),
+        ("gtid.source.includes", "remove it"),
+    ],
+)
+def test_flink_only_options_that_change_rows_are_refused_with_what_does_it_here(key: str, instead: str) -> None:
+    message = said(SOURCE + f"  debezium.{key}: x\n" + SINK + PIPELINE)
+    assert f"p.yaml:8:3: source.debezium.{key}: Flink-only option, refused: " in message
+    assert instead in message
+
+
 def test_a_flink_file_without_behavior_is_lenient_as_there() -> None:
     found = checked(SOURCE + SINK)
     assert found.warnings == ()
