@@ -71,6 +71,8 @@ _CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "l
 _SHAPES = frozenset(
     {"point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"}
 )
+_SIGNED = frozenset({"decimal", "float", "double"})
+"""Numbers that are of one type here, UNSIGNED or not."""
 _INDEXED_IN_PART = frozenset({*_LONGEST, "json", "geometry", "vector"})
 
 
@@ -194,6 +196,8 @@ def respelled(actual: ServerType, wanted: ServerType) -> ServerType | None:
         return wanted if _LONGEST[names[0]] < _LONGEST[names[1]] else None
     if names[0] in ("enum", "set"):
         return wanted if names[1] in _LONGEST else ServerType("longtext")
+    if names[0] == names[1] and names[0] in _SIGNED and one.unsigned and not other.unsigned:
+        return ServerType(actual.text.removesuffix(" unsigned"))
     wider = names[0] in ("float", "double") and names[0] == names[1] and "," in actual.text
     larger = names in (("mediumint", "int"), ("year", "smallint"), ("year", "mediumint"), ("year", "int"))
     shape = names[0] in _SHAPES and names[0] != names[1] and names[1] in (*_SHAPES, "geometry")

@@ -301,6 +301,8 @@ RETYPED: tuple[tuple[str, str, str, str, Any], ...] = (
     ("INT", "mediumint", "int", "int", 1 << 30),
     ("INT", "year", "int", "int", 99_999),
     ("DOUBLE", "double(7,3)", "double", "double", 0.00001),
+    ("DOUBLE", "double unsigned", "double", "double", -0.5),
+    ("DECIMAL(9, 2)", "decimal(9,2) unsigned", "decimal(9,2)", "decimal(9,2)", Decimal("-1.50")),
 )
 
 
