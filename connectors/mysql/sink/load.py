@@ -13,12 +13,15 @@ go, the others are written over what is there. Pieces follow each other in the o
 
 **Without a key** changes are carried out one after the other; a delete takes one of equal rows.
 
-A piece with a row that the table does not take is undone and written row by row (`row_by_row`).
+A piece with a row that the table does not take is undone and written row by row (`row_by_row`). The text of a piece
+for LOAD DATA is made by a thread while the server takes the piece before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -31,7 +34,7 @@ from connectors.mysql.sink.refused_rows import RefusedRows
 from connectors.mysql.sink.row_by_row import RowByRow
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.statements import RowStatements, statements_of
-from connectors.mysql.sink.text import literals, refusals
+from connectors.mysql.sink.text import literals, load_body, refusals
 from connectors.shared.last_image.last_image import last_rows
 from connectors.shared.staging.stage import KIND, POSITION, Staged
 
@@ -52,37 +55,49 @@ class TableWriter:
         Raises SinkError for what the table does not take and is not to be left out, SinkUnavailable to try the batch
         again.
         """
-        missed = 0
-        for rows in _pieces(self._staged.read()):
-            if self._staged.key:
-                self._write_keyed(rows)
-            else:
-                missed += self._write_keyless(rows)
-        return missed
+        pieces = _pieces(self._staged.read())
+        if not self._staged.key:
+            return sum(self._write_keyless(rows) for rows in pieces)
+        with ThreadPoolExecutor(1, "text of rows") as thread:
+            for piece in _one_ahead(self._last_images(rows, thread) for rows in pieces):
+                self._write_keyed(piece)
+        return 0
 
-    def _write_keyed(self, rows: pa.RecordBatch) -> None:
-        kinds = _kinds(rows)
+    def _last_images(self, rows: pa.RecordBatch, thread: ThreadPoolExecutor) -> _Piece:
+        """The last image of each key, with its text under way."""
         last = last_rows(rows, self._staged.key)
         values = self._values(rows)
         values = values if len(last) == len(values) else values.take(pa.array(last))
-        gone = np.isin(kinds[last], _GONE)
+        gone = np.isin(_kinds(rows)[last], _GONE)
+        upserts = _without(values, gone)
+        text = None
+        if upserts.num_rows and self._is_loaded(upserts):
+            text = thread.submit(load_body, upserts, self._statements.columns(upserts.schema.names))
+        return _Piece(values, gone, _positions(rows, last), upserts, text)
+
+    def _write_keyed(self, piece: _Piece) -> None:
         new = bool(self._table.unique) or not self._table.key
-        one_by_one = self._one_by_one(values, gone, _positions(rows, last))
+        one_by_one = self._one_by_one(piece.values, piece.gone, piece.positions)
         one_by_one.begin()
         try:
-            self._delete(values, gone, all_keys=new)
-            self._write(_without(values, gone), new=new)
+            self._delete(piece.values, piece.gone, all_keys=new)
+            self._write(piece.upserts, new=new, text=piece.text)
         except RowRefused:
             one_by_one.undo()
-            one_by_one.upsert(values, gone, self._staged.key, new=new)
+            one_by_one.upsert(piece.values, piece.gone, self._staged.key, new=new)
 
-    def _write(self, rows: pa.RecordBatch, *, new: bool) -> None:
-        """Upsert; with `new` no row of these keys is there."""
+    def _is_loaded(self, rows: pa.RecordBatch) -> bool:
+        """Whether the rows are written by LOAD DATA."""
+        return self._session.local_files and not self._statements.has_own_columns(rows.schema.names)
+
+    def _write(self, rows: pa.RecordBatch, *, new: bool, text: Future[bytes] | None = None) -> None:
+        """Upsert; with `new` no row of these keys is there. `text`: that of the rows for LOAD DATA, if it is made."""
         if not rows.num_rows:
             return
         columns = self._statements.columns(rows.schema.names)
-        if self._session.local_files and not self._statements.has_own_columns(rows.schema.names):
-            self._statements.load(rows, columns, new=new)
+        if self._is_loaded(rows):
+            body = text.result() if text is not None else load_body(rows, columns)
+            self._statements.load(body, columns, rows.schema.types, new=new)
             return
         lines = literals(rows, columns)
         for start, end in statements_of(lines, self._session.max_packet_bytes):
@@ -154,6 +169,34 @@ class TableWriter:
                 rows, place, error, positions[place].as_py(), deleted=bool(gone[place])
             ),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A piece of the log in a table with a key.
+
+    Attributes:
+        values: the last image of each key.
+        gone: of each of them, whether it is a delete.
+        positions: of each of them, where it is in the log.
+        upserts: those that are no deletes.
+        text: theirs for LOAD DATA, where that writes them; its result raises RowRefused.
+    """
+
+    values: pa.RecordBatch
+    gone: np.ndarray
+    positions: pa.Array
+    upserts: pa.RecordBatch
+    text: Future[bytes] | None
+
+
+def _one_ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
+    """The pieces, each when the next one is there."""
+    before = next(pieces, None)
+    while before is not None:
+        behind = next(pieces, None)
+        yield before
+        before = behind
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

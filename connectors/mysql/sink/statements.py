@@ -19,7 +19,7 @@ from cdc.errors import SinkError
 from connectors.mysql.sink.dialect import ServerTable
 from connectors.mysql.sink.refusal import RowRefused, is_harmless, of_a_row, of_the_table
 from connectors.mysql.sink.session import SinkSession
-from connectors.mysql.sink.text import WrittenColumn, labels_of, load_body, load_columns
+from connectors.mysql.sink.text import WrittenColumn, labels_of, load_columns
 from connectors.shared.conversion.policy import Reason
 from connectors.shared.sql.client import StatementRefused, quoted
 
@@ -50,14 +50,15 @@ class RowStatements:
             found.append(WrittenColumn(column.name, column.type, exact=True, labels=labels))
         return found
 
-    def load(self, rows: pa.RecordBatch, columns: Sequence[WrittenColumn], *, new: bool) -> None:
-        """Write rows by LOAD DATA over those of their keys; `new` ones meet none."""
+    def load(self, body: bytes, columns: Sequence[WrittenColumn], types: Sequence[pa.DataType], *, new: bool) -> None:
+        """Write the rows of a `load_body` by LOAD DATA over those of their keys; `new` ones meet none.
+
+        `types`: those of the columns of the rows.
+        """
         sql = (
             f"LOAD DATA LOCAL INFILE 'rows' REPLACE INTO TABLE {self._name} CHARACTER SET utf8mb4 "
-            "FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n' "
-            + load_columns(columns, rows.schema.types)
+            "FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n' " + load_columns(columns, types)
         )
-        body = load_body(rows, columns)
         loaded = self._translate_errors(lambda: self._session.load(sql, [body]))
         if loaded.warnings:
             self._refuse_warnings(unknown=True)
