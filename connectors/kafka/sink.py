@@ -8,7 +8,7 @@ splits (they are kept in the state directory), and a task whose fence is at the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
@@ -25,7 +25,15 @@ from connectors.kafka.client import SINK, KafkaCluster
 from connectors.kafka.delivery.announcing import Announcing
 from connectors.kafka.delivery.clients import POOL, Clients
 from connectors.kafka.delivery.fences import DRIVER, CommittedFences, WrittenBatch, is_written, part_of
-from connectors.kafka.delivery.task import Outgoing, Tally
+from connectors.kafka.delivery.task import (
+    BEYOND_A_DAY,
+    WRAPPED,
+    Losses,
+    Outgoing,
+    Tally,
+    count_beyond_a_day,
+    count_wrapped,
+)
 from connectors.kafka.delivery.too_large import OversizedRecords
 from connectors.kafka.delivery.topics import NewTopics, Topics, now_ms
 from connectors.kafka.delivery.transaction import Producing
@@ -105,13 +113,21 @@ class KafkaSink(Sink):
         POOL.release(made_of, clients)
         return done
 
+    def _losses(self) -> Losses:
+        found: dict[str, Callable[[ChangeBlock], int]] = {}
+        if self._options.wraps_unsigned:
+            found[WRAPPED] = count_wrapped
+        if self._options.cuts_times:
+            found[BEYOND_A_DAY] = count_beyond_a_day
+        return found
+
     def _prepare(
         self, task: TaskAttempt, blocks: Iterator[ChangeBlock], clients: Clients, failed: FailedTasks
     ) -> Sequence[Prepared]:
         fences, topics, tally = (
             clients.fences,
             clients.topics,
-            Tally(task.partition, wraps=self._options.wraps_unsigned),
+            Tally(task.partition, self._losses()),
         )
         part, wanted = part_of(task.partition), WrittenBatch(task.batch, task.rows)
         with clients.writer(str(task.partition)) as writer:

@@ -327,6 +327,11 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         """Whether large values of BIGINT UNSIGNED are written as negative numbers."""
         return self.unsigned_mode == "long" and (self.value_format == "debezium-json" or self.in_avro)
 
+    @property
+    def cuts_times(self) -> bool:
+        """Whether times that are no times of day are written as NULL."""
+        return self.time_mode == "connect" and (self.include_schema or self.in_avro)
+
     def modes(self) -> EncodingModes:
         """How values are encoded in Debezium's messages."""
         return EncodingModes(self.decimal_mode, self.unsigned_mode, self.binary_mode, self.time_mode)

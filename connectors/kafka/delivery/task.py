@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from connectors.kafka.delivery.too_large import COUNTED, OversizedRecords
 from connectors.kafka.delivery.topics import Topics
 from connectors.kafka.delivery.transaction import TransactionWriter
 from connectors.kafka.delivery.turn import Turn
+from connectors.kafka.encoding.connect import beyond_a_day
 from connectors.kafka.encoding.encoder import EncodedMessages
 from connectors.kafka.topic_names import TopicNames
 
@@ -31,6 +32,12 @@ _WORD = 0xFFFFFFFF
 
 WRAPPED = "values of BIGINT UNSIGNED from 2^63 on, written as negative numbers"
 """Debezium does so too, and says nothing; `debezium-json.bigint.unsigned.handling.mode: precise` keeps them."""
+
+BEYOND_A_DAY = "times below zero or from 24 h on, which Connect's Time does not take, written as NULL"
+"""As Debezium does: `debezium-json.time.precision.mode: adaptive_time_microseconds` keeps them."""
+
+Losses = Mapping[str, Callable[[ChangeBlock], int]]
+"""How many values of a block are written as others, by what is said of them."""
 
 
 class Outgoing:
@@ -119,28 +126,34 @@ def count_wrapped(block: ChangeBlock) -> int:
     return sum(number or 0 for number in found)
 
 
+def count_beyond_a_day(block: ChangeBlock) -> int:
+    """How many values of a block's TIME columns are no times of day."""
+    columns = (block.rows.column(name) for name in block.rows.schema.names)
+    found = (pc.sum(beyond_a_day(each)).as_py() for each in columns if pa.types.is_duration(each.type))
+    return sum(number or 0 for number in found)
+
+
 class Tally:
     """Counts the changes of a task, by table, for the handles that it returns."""
 
-    def __init__(self, partition: int, *, wraps: bool = False) -> None:
-        """`wraps`: whether BIGINT UNSIGNED is written as a signed number."""
-        self._partition, self._wraps = partition, wraps
+    def __init__(self, partition: int, losses: Losses) -> None:
+        self._partition, self._losses = partition, losses
         self._counts: dict[TableId, Counter[int]] = {}
-        self._wrapped = Counter[TableId]()
+        self._lost: dict[str, Counter[TableId]] = {what: Counter() for what in losses}
 
     def add(self, block: ChangeBlock) -> None:
         """Count the rows of a block."""
         kinds = np.bincount(np.asarray(block.kinds.to_numpy(zero_copy_only=False)), minlength=len(RowKind))
         self._counts.setdefault(block.table, Counter()).update(dict(enumerate(kinds.tolist())))
-        if self._wraps and (found := count_wrapped(block)):
-            self._wrapped[block.table] += found
+        for what, count in self._losses.items():
+            self._lost[what][block.table] += count(block)
 
     def prepared(self, too_large: Mapping[TableId, int] | None = None) -> list[Prepared]:
         """One handle per table. There is nothing left to commit: it only carries the numbers.
 
         `too_large` is how many messages of each table were kept as dead letters.
         """
-        extra = {COUNTED: too_large or {}, WRAPPED: self._wrapped}
+        extra = {COUNTED: too_large or {}, **self._lost}
         return [
             Prepared(
                 table, self._partition, None, number[RowKind.INSERT], number[RowKind.UPDATE_AFTER],

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
 from connectors.kafka.encoding import debezium
-from connectors.kafka.encoding.connect import Schema, encoded
+from connectors.kafka.encoding.connect import Schema, encoded_with_schema
 from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import MessageLayout, Naming, Prepare
 from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, FieldEncoding, Part, RowPart, Shared, Value
@@ -49,7 +49,7 @@ def layout(
     full = ".".join(map(avro_name, f"{naming.name}.{table}".split(".")))
     columns = debezium.column_schemas(schema, modes)
     _check_names(table, columns)
-    found = {column.name: encoded(column, modes) for column in schema.columns}
+    found = {column.name: encoded_with_schema(column, modes) for column in schema.columns}
     optional = {column["field"]: bool(column["optional"]) for column in columns}
     prepare = {
         name: _Prepared(name, each.prepare, optional[name], _LEAST.get(each.field.op, 0))

@@ -10,11 +10,13 @@ import base64
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.errors import SinkError
 from cdc.schema import Column, DataType, Kind
 from cdc.types.kinds import BINARIES, TEXTS, TIMESTAMPS
 from connectors.kafka.encoding.kernels import values
@@ -36,6 +38,7 @@ _INTEGERS: dict[Kind, tuple[int, str]] = {
 _MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
 _MILLI_DIGITS = 3
 _DATES = (Kind.DATE, *TIMESTAMPS)
+_DAY = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,31 @@ def encoded(column: Column, modes: EncodingModes) -> EncodedColumn:
     if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
         return _with_values(column, _temporal(name, column.type, modes))
     return _with_values(column, _encode_other_kind(column, modes))
+
+
+def encoded_with_schema(column: Column, modes: EncodingModes) -> EncodedColumn:
+    """How a column is written beside its schema: what the schema does not take is NULL."""
+    found = encoded(column, modes)
+    if column.type.kind is not Kind.TIME or modes.time != "connect":
+        return found
+    return replace(found, prepare=partial(_within_a_day, column))
+
+
+def beyond_a_day(times: pa.Array) -> pa.Array:
+    """Which times Connect's Time does not take, whose readers refuse the whole message: below zero, or from 24 h on."""
+    micros = times.cast(pa.int64())
+    return pc.or_(pc.less(micros, 0), pc.greater_equal(micros, _DAY))
+
+
+def _within_a_day(column: Column, times: pa.Array) -> pa.Array:
+    beyond = beyond_a_day(times)
+    if not column.nullable and pc.any(beyond).as_py():
+        raise SinkError(
+            f"{times.filter(beyond)[0].as_py()} is no time of day, and the column takes no NULL in place of it",
+            where=f"column {column.name}",
+            hint="Connect's Time ends at 24 h: set debezium-json.time.precision.mode: adaptive_time_microseconds",
+        )
+    return pc.if_else(beyond, pa.scalar(None, times.type), times)
 
 
 def _integer(column: Column) -> EncodedColumn:

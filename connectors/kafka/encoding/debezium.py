@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cdc.schema import Column, TableId, TableSchema
-from connectors.kafka.encoding.connect import EncodedColumn, Schema, encoded
+from connectors.kafka.encoding.connect import EncodedColumn, Schema, encoded, encoded_with_schema
 from connectors.kafka.encoding.defaults import default_of
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import MessageLayout, Naming
@@ -69,7 +69,8 @@ def layout(
     table: TableId, schema: TableSchema, naming: Naming, modes: EncodingModes, *, with_schema: bool
 ) -> MessageLayout:
     """How messages of a table are written. Executor; once per table and schema."""
-    columns = [(column, encoded(column, modes)) for column in schema.columns]
+    encode = encoded_with_schema if with_schema else encoded
+    columns = [(column, encode(column, modes)) for column in schema.columns]
     fields = {column.name: found.field for column, found in columns}
     prepare = {column.name: found.prepare for column, found in columns if found.prepare is not None}
     value = _envelope(table, naming, tuple(fields.values()))

@@ -63,6 +63,8 @@ def _time_of(text: str, column: Column, modes: EncodingModes) -> int | None:
     span = timedelta(hours=hours, minutes=minutes, seconds=seconds, microseconds=micros)
     if kind is Kind.TIME:
         span = -span if match["sign"] else span
+        if modes.time == "connect" and not timedelta() <= span < timedelta(days=1):
+            return None  # Connect's Time takes none, and readers would refuse the schema
     else:
         try:
             day = datetime(int(match["year"]), int(match["month"]), int(match["day"]), tzinfo=UTC)

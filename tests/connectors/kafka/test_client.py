@@ -31,7 +31,10 @@ def test_a_broker_that_is_not_there_is_waited_for_and_named() -> None:
         port = bound.getsockname()[1]
         cluster = KafkaCluster(KafkaSettings(f"127.0.0.1:{port}"), SOURCE)
         admin = cluster.admin()
-        with pytest.raises(SourceUnavailable, match=rf"Kafka 127.0.0.1:{port}.*no answer.*refused.*bootstrap.servers.*security.protocol"):
+        with pytest.raises(
+            SourceUnavailable,
+            match=rf"Kafka 127.0.0.1:{port}.*no answer.*refused.*bootstrap.servers.*security.protocol",
+        ):
             cluster.retrying(refused, "asking for the topics", lambda: admin.list_topics(timeout=0.3), admin)
     assert "asking for the topics" in told[0]
 

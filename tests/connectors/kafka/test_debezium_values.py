@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from cdc.errors import SinkError
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.testing import block
+from connectors.kafka.delivery.task import count_beyond_a_day
 from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Naming
@@ -47,6 +51,16 @@ def test_a_date_that_cannot_be_is_the_epoch_where_the_schema_has_no_null(kind: s
     assert (schema["optional"], value) == (True, None)
 
 
+def test_times_that_connects_time_does_not_take_are_null_and_counted() -> None:
+    modes, times = EncodingModes(time="connect"), [timedelta(hours=-1), timedelta(hours=838), timedelta(hours=1)]
+    column = Column("c", DataType.parse("TIME(0)"))
+    assert [of_column(item)[1] for item in messages(column, *times, modes=modes)] == [None, None, 3_600_000]
+    schema = TableSchema((column,), ())
+    assert count_beyond_a_day(block(TABLE, schema, [("+I", {"c": each}) for each in [*times, None]])) == 2
+    with pytest.raises(SinkError, match=r"column c: .* is no time of day.*adaptive_time_microseconds"):
+        messages(replace(column, nullable=False), *times, modes=modes)
+
+
 def test_a_shape_is_optional_whatever_the_column_is() -> None:
     point = bytes(4) + bytes.fromhex("0101000000000000000000F03F000000000000F03F")
     (found,) = messages(Column("c", DataType.parse("GEOMETRY"), False, source_type="geometry"), point)
@@ -60,7 +74,8 @@ def test_a_shape_is_optional_whatever_the_column_is() -> None:
         ("TIMESTAMP(3)", "2000-01-01 00:00:01.5", "adaptive_time_microseconds", 946_684_801_500),
         ("TIMESTAMP(6)", "2000-01-01 00:00:01.5", "adaptive_time_microseconds", 946_684_801_500_000),
         ("TIME(6)", "-01:00:00.5", "adaptive_time_microseconds", -3_600_500_000),
-        ("TIME(0)", "01:00:00", "connect", 3_600_000), ("DATE", "0000-00-00", "connect", None),
+        ("TIME(0)", "01:00:00", "connect", 3_600_000), ("TIME(0)", "-01:00:00", "connect", None),
+        ("TIME(0)", "24:00:00", "connect", None), ("DATE", "0000-00-00", "connect", None),
         ("TIMESTAMP(0)", "CURRENT_TIMESTAMP", "connect", None),
         ("BIGINT UNSIGNED", "18446744073709551615", "connect", -1),
     ],
