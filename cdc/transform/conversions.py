@@ -174,7 +174,7 @@ def _from_text(sql: str, to: DataType, *, safe: bool) -> str:
     if kind in INTEGERS:
         return _guarded(sql, _WHOLE, f"{word}(trim({sql}) AS {name})", to, safe=safe)
     if kind is Kind.DECIMAL:
-        return _guarded(sql, _NUMBER, f"{word}(trim({sql}) AS {name})", to, safe=safe)
+        return _guarded(sql, _NUMBER, _read_decimal(f"trim({sql})", to, word), to, safe=safe)
     if kind in REALS:
         value = in_range(f"{word}(trim({sql}) AS {name})", to)
         return _guarded(sql, _NUMBER, f"TRY({value})" if safe else value, to, safe=safe)
@@ -192,6 +192,13 @@ def _from_text(sql: str, to: DataType, *, safe: bool) -> str:
         otherwise = "NULL" if safe else failing("the text is not JSON")
         return f"(CASE WHEN {sql} IS NULL THEN NULL WHEN {is_json(sql)} THEN {sql} ELSE {otherwise} END)"
     return f"encode({sql})"
+
+
+def _read_decimal(text: str, to: DataType, word: str) -> str:
+    """The number of a text; without a digit before the point the engine refuses `5e-05`, so it has one at first."""
+    precision = to.length or 10
+    first = f"{word}({text} AS DECIMAL({precision + (precision == to.scale < 38)}, {to.scale or 0}))"
+    return f"{word}({first} AS {engine_type(to)})" if precision == to.scale else first
 
 
 def _boolean(sql: str, *, safe: bool) -> str:
@@ -248,6 +255,8 @@ def _between(sql: str, source: DataType, to: DataType, word: str) -> str:
         return f"{word}(CAST({sql} AS INTEGER) AS {name})"
     if is_integer(to) and not is_integer(source):
         return f"{word}(trunc({sql}) AS {name})"
+    if to.kind is Kind.DECIMAL and source.kind in REALS:  # as it is written: the engine's own way invents digits
+        return _read_decimal(f"CAST(CAST({sql} AS DOUBLE) AS VARCHAR)", to, word)
     if is_exact(to) and engine_type(source) == name:
         return sql
     return sql if engine_type(source) == name else f"{word}({sql} AS {name})"

@@ -67,6 +67,7 @@ DIFFERENCES: tuple[tuple[str, str, str], ...] = (
     ("REGEXP_EXTRACT('a', 'a', 1)", "an error", "NULL"),
     ("CAST(' 5 ' AS DECIMAL(3, 0))", "5", "NULL"),
     ("CAST('1.2349999' AS DECIMAL(4, 2))", "1.23", "1.24 (rounded to four digits first)"),
+    ("CAST(CAST(6.7 AS FLOAT) AS DECIMAL(12, 10))", "6.6999998093 (as in MySQL)", "6.7000000000"),
     ("TRY_CAST(300 AS TINYINT)", "NULL", "44"),
     ("CAST(CAST(10000000 AS DOUBLE) AS STRING)", "10000000.0", "1.0E7"),
     ("CAST(TO_TIMESTAMP_LTZ(0, 3) AS STRING)", "1970-01-01 08:00:00.000 (local)", "1970-01-01T00:00 (in UTC)"),

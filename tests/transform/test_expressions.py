@@ -223,6 +223,8 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("CAST(n AS BOOLEAN)", "BOOLEAN", True, None),
     ("CAST(1.005 AS DECIMAL(5, 2))", "DECIMAL(5, 2)", Decimal("1.01"), Decimal("1.01")),
     ("CAST(x AS DECIMAL(10, 2))", "DECIMAL(10, 2)", Decimal("1.00"), None),
+    ("TRY_CAST('9.5e-05' AS DECIMAL(5, 5))", "DECIMAL(5, 5)", Decimal("0.00010"), Decimal("0.00010")),
+    ("TRY_CAST('99.5e-02' AS DECIMAL(1, 1))", "DECIMAL(1, 1)", None, None),
     ("CAST(b AS STRING)", "STRING", "xy", None),
     ("x'4a' = CAST('J' AS BYTES)", "BOOLEAN", True, True),
     ("j['k']", "JSON", '"v"', None),
@@ -371,6 +373,27 @@ def test_a_choice_among_values_that_are_there_does_not_judge_them(engine: Engine
     assert [row[name] for name in "abcd"] == [float("inf")] * 4
     with pytest.raises(TransformError, match=r"(?i)too large for DOUBLE|out of range"):
         applied(compiled(engine=engine, projection="id, COALESCE(g * 10, 1e0) AS a"), [("+I", {**ROW, "g": 1e308})])
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "answer"),
+    [
+        (969909639231.0067, "DECIMAL(20, 4)", "969909639231.0067"),
+        (1.005, "DECIMAL(10, 2)", "1.01"),
+        (0.1, "DECIMAL(38, 30)", "0.1"),
+        (-58579199318.5081, "DECIMAL(18, 6)", "-58579199318.508100"),
+        (1.5e-07, "DECIMAL(9, 9)", "0.00000015"),
+        (1e22, "DECIMAL(38, 0)", "1e22"),
+        (99.95, "DECIMAL(3, 1)", None),
+        (float("inf"), "DECIMAL(3, 1)", None),
+    ],
+)
+def test_a_double_becomes_the_decimal_that_it_is_written_as(
+    number: float, kind: str, answer: str | None, engine: Engine
+) -> None:
+    made = compiled(engine=engine, projection=f"id, TRY_CAST(g AS {kind}) AS a")
+    ((_, row),) = applied(made, [("+I", {**ROW, "g": number})])
+    assert row["a"] == (None if answer is None else Decimal(answer))
 
 
 @pytest.mark.parametrize(
