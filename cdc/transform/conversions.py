@@ -196,9 +196,10 @@ def _from_text(sql: str, to: DataType, *, safe: bool) -> str:
 
 def _read_decimal(text: str, to: DataType, word: str) -> str:
     """The number of a text; without a digit before the point the engine refuses `5e-05`, so it has one at first."""
-    precision = to.length or 10
-    first = f"{word}({text} AS DECIMAL({precision + (precision == to.scale < 38)}, {to.scale or 0}))"
-    return f"{word}({first} AS {engine_type(to)})" if precision == to.scale else first
+    digits, scale = to.length or 10, to.scale or 0
+    if digits > scale or digits == 38:
+        return f"{word}({text} AS {engine_type(to)})"
+    return f"{word}({word}({text} AS DECIMAL({digits + 1}, {scale})) AS {engine_type(to)})"
 
 
 def _boolean(sql: str, *, safe: bool) -> str:
