@@ -128,6 +128,7 @@ class TableDefinitions:
         sql_mode: int = 0,
         charset: str = "utf8mb4",
         explicit_timestamps: bool | None = None,
+        time_zone: str = "",
         executed_at: datetime | None = None,
         failed: bool = False,
     ) -> DdlResult:
@@ -138,12 +139,13 @@ class TableDefinitions:
             sql_mode: bits of the QUERY event's Q_SQL_MODE.
             charset: the server's default character set (of `collation_server`), for databases that name none.
             explicit_timestamps: explicit_defaults_for_timestamp when the event tells it.
+            time_zone: the session's, when the event tells it.
             executed_at: when the statement ran; see `diff`.
             failed: it failed half-way, and is logged for what it had done.
 
         Raises UnsupportedChange or SchemaUnknown, and then nothing has changed here.
         """
-        dialect = self.dialect.with_mode(sql_mode, explicit_timestamps=explicit_timestamps)
+        dialect = self.dialect.with_mode(sql_mode, explicit_timestamps=explicit_timestamps, time_zone=time_zone)
         work = StatementWork(self, dialect, charset, executed_at)
         dml: list[StatementDml] = []
         unparsed: list[Unparsed] = []

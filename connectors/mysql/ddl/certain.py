@@ -10,7 +10,7 @@ re-snapshotted. On it is, besides what `cdc.types.certain` has for types alone:
 - a number that is not UNSIGNED to text: ZEROFILL, which pads the text, makes a column UNSIGNED, and nothing else tells;
 - under a strict sql_mode: a smaller range or length, numbers as text of fewer characters, and NOT NULL, as the server
   refuses the statement where a value does not fit (MySQL manual, "Strict SQL Mode"); but NULLs of a TIMESTAMP become
-  the time of the statement in any mode;
+  the time of the statement in any mode, and blanks at the end of a text that is converted are cut in any;
 - numbers in a DECIMAL, FLOAT or DOUBLE that is UNSIGNED now likewise: without a strict mode negative ones become 0;
 - text and bytes in a smaller class (TEXT to TINYTEXT) likewise, and in one that holds what the old type could at most;
 - FLOAT and DOUBLE but for a new number of digits, to which any session rounds;
@@ -27,7 +27,7 @@ from cdc.types.certain import LongerBytes, LongerText, OutsideOf, uncertain
 from cdc.types.kinds import RANGES, REALS, TEXTS
 from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.ddl.resolve import LOB_BYTES
-from connectors.mysql.ddl.rewritten import rewritten_text
+from connectors.mysql.ddl.rewritten import cuts_blanks, rewritten_text
 from connectors.mysql.table import MySqlColumn, data_type
 from connectors.shared.ddl.charsets import max_bytes
 from connectors.shared.ddl.statements import Default, DefaultKind
@@ -47,6 +47,8 @@ _MOMENTS = ("datetime", "timestamp", "time")
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 _DIGITS = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)")
 _REAL = re.compile(rf"{_DIGITS.pattern}(?:[eE][-+]?\d+)?")
+_PARTS_OF_UTF8MB4, _UTF8MB4 = ("ascii", "utf8", "utf8mb3"), "utf8mb4"
+"""Character sets whose characters take as many bytes in UTF-8."""
 _EXACT = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
 _FRACTION = re.compile(r"\.(\d+)$")
 
@@ -62,7 +64,8 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyin
         return unseen
     before, after = (data_type(column, tinyint1_as_boolean=tinyint1_as_boolean) for column in (old, new))
     found = None if before == after and old.type == new.type else uncertain(after, before)
-    if found is None or (strict and isinstance(found.rows, _REFUSED_WHEN_STRICT)):
+    refused = strict and found is not None and isinstance(found.rows, _REFUSED_WHEN_STRICT)
+    if found is None or (refused and not cuts_blanks(old, new)):
         return ""
     return f"column {old.name}: {found.reason}"
 
@@ -76,7 +79,8 @@ def unseen_in_sinks(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint
         return f"NULLs of column {old.name}, which is NOT NULL now, have become other values"
     if new.type in ("float", "double") and new.scale is not None and not _same_type(old, new):
         return f"values of column {old.name} are rounded to {new.scale} digits"
-    if not strict and new.type in LOB_BYTES and _most_bytes(old) > LOB_BYTES[new.type]:
+    cut = new.type in LOB_BYTES and _most_bytes(old, new.charset) > LOB_BYTES[new.type]
+    if cut and (not strict or cuts_blanks(old, new)):
         return f"values of column {old.name} may have been cut to {LOB_BYTES[new.type]} bytes"
     before, after = (data_type(column, tinyint1_as_boolean=tinyint1_as_boolean) for column in (old, new))
     if not strict and new.unsigned and not old.unsigned and after.kind not in RANGES and before.kind in _SIGNED:
@@ -133,12 +137,17 @@ def _most_digits(kind: DataType) -> int:
     return 1 + digits + (scale > 0) + (digits == scale)
 
 
-def _most_bytes(column: MySqlColumn) -> int:
-    """The most bytes a value takes as text; at least so many where it is not known exactly."""
+def _most_bytes(column: MySqlColumn, charset: str | None) -> int:
+    """The most bytes a value takes as text of a character set; at least so many where it is not known exactly."""
+    own = column.charset or "utf8mb4"
+    stays = (
+        charset is None or charset == own or (own in _PARTS_OF_UTF8MB4 and charset in (*_PARTS_OF_UTF8MB4, _UTF8MB4))
+    )
+    growth = 1 if stays else max_bytes(charset or own)
     if column.type in LOB_BYTES:
-        return LOB_BYTES[column.type]
+        return LOB_BYTES[column.type] * growth
     if column.type in ("char", "varchar"):
-        return (column.length or 0) * max_bytes(column.charset or "utf8mb4")
+        return (column.length or 0) * (max_bytes(own) if stays else growth)
     if column.type in ("binary", "varbinary"):
         return column.length or 0
     if column.type in ("enum", "set"):

@@ -18,7 +18,7 @@ from connectors.mysql.ddl.certain import uncertain_column, uncertain_fill, unsee
 from connectors.mysql.ddl.computed import computed_from, is_collated, is_retyped, redefinition
 from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
-from connectors.mysql.ddl.rewritten import rewritten_text
+from connectors.mysql.ddl.rewritten import rewritten_by_session, rewritten_text
 from connectors.mysql.ddl.same_column import with_added_columns_defined
 from connectors.mysql.ddl.versions import NEVER, ROW_VERSIONS, with_versions, without_versions
 from connectors.mysql.table import MySqlColumn, MySqlTable
@@ -283,8 +283,9 @@ class _Alteration:
 
     def _note_changed(self, old: MySqlColumn, new: MySqlColumn, name: str, *, unseen: bool = False) -> None:
         strict, boolean = self.dialect.strict, self.tinyint1_as_boolean
-        reason = uncertain_column(old, new, strict=strict, tinyint1_as_boolean=boolean)
-        unseen = unseen or bool(unseen_in_sinks(old, new, strict=strict, tinyint1_as_boolean=boolean))
+        by_session = rewritten_by_session(old, new, self.dialect)
+        reason = by_session or uncertain_column(old, new, strict=strict, tinyint1_as_boolean=boolean)
+        unseen = unseen or bool(by_session or unseen_in_sinks(old, new, strict=strict, tinyint1_as_boolean=boolean))
         self._note_uncertain(name, reason, unseen=unseen)
 
     def _note_uncertain(self, column: str, reason: str, *, unseen: bool = False) -> None:

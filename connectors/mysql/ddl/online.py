@@ -17,6 +17,7 @@ from cdc.schema import TableId
 from cdc.types.kinds import RANGES
 from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.ddl.computed import computed_from, is_retyped, redefinition
+from connectors.mysql.ddl.rewritten import rewritten_by_session
 from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlColumn, MySqlTable, data_type
 from connectors.shared.ddl.statements import (
@@ -184,4 +185,5 @@ def _why_converted(old: MySqlColumn, new: MySqlColumn, work: StatementWork) -> s
         return f"values of column {old.name} are converted to {after}"
     if new.auto_increment and not old.auto_increment:
         return redefinition(old, new)
-    return uncertain_column(old, new, strict=False, tinyint1_as_boolean=boolean)
+    by_session = rewritten_by_session(old, new, work.dialect)
+    return by_session or uncertain_column(old, new, strict=False, tinyint1_as_boolean=boolean)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.table import MySqlColumn
+from connectors.shared.ddl.dialect import DdlDialect
 
 _LABELLED = ("enum", "set")
 _SPELLED = ("uuid", "inet4", "inet6")
 """Types of MariaDB that are text in a sink."""
 _WHOLE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 _UTF8 = ("utf8mb4", "utf8mb3", "utf8", "ascii")
+_NOT_ASCII = "swe7"
+"""The one character set that has letters in the place of some of ASCII's signs."""
 _BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
 
 
@@ -36,6 +39,22 @@ def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
     return ""
 
 
+def cuts_blanks(old: MySqlColumn, new: MySqlColumn) -> bool:
+    """Whether blanks, tabs and line ends beyond the new length are cut in any sql_mode: where text is converted."""
+    same = (old.type, old.charset) == (new.type, new.charset)
+    return not same and old.charset is not None and new.charset is not None
+
+
+def rewritten_by_session(old: MySqlColumn, new: MySqlColumn, dialect: DdlDialect) -> str:
+    """Why a setting of the session besides strict modes may have altered values of a column; empty for none."""
+    if dialect.pads_char and old.type == "char" and new.type != "char":
+        return f"PAD_CHAR_TO_FULL_LENGTH has filled up values of column {old.name}"
+    moved = not dialect.mariadb and not dialect.fixed_zone and old.type == new.type == "timestamp"
+    if moved and old.length != new.length:
+        return f"times of column {old.name} went through the session's time zone, which has some hours twice"
+    return ""
+
+
 def _keeps_labels(old: MySqlColumn, new: MySqlColumn) -> bool:
     """Whether every label is there as it was spelled; of a SET also in the same order, as values show them so."""
     kept = tuple(label for label in new.labels if label in old.labels)
@@ -43,6 +62,6 @@ def _keeps_labels(old: MySqlColumn, new: MySqlColumn) -> bool:
 
 
 def _lacks(new: str, old: str) -> bool:
-    if new == old or new in _WHOLE or old == "ascii":
+    if new == old or new in _WHOLE or (old == "ascii" and new != _NOT_ASCII):
         return False
     return not (new in _BASIC_PLANE and old not in _WHOLE)

@@ -47,6 +47,7 @@ class QueryEvent:
         sql: the statement, decoded from the client's character set.
         sql_mode: bits of the session's sql_mode, as `ddl.dialect` reads them.
         server_collation: id of the collation that new databases get.
+        time_zone: that of the session, `SYSTEM` or `+05:00`; empty where it did not matter.
         explicit_timestamp: `explicit_defaults_for_timestamp` as MySQL tells it.
         explicit_timestamp_flag: the same as MariaDB tells it since 10.8.4; means nothing where another server wrote.
         error_code: not 0: the statement failed half-way on the server and was logged for what it had done.
@@ -56,6 +57,7 @@ class QueryEvent:
     sql: str
     sql_mode: int | None = None
     server_collation: int | None = None
+    time_zone: str = ""
     explicit_timestamp: bool | None = None
     explicit_timestamp_flag: bool | None = None
     error_code: int = 0
@@ -79,6 +81,7 @@ def parse_query(buffer: ReceiveBuffer, index: int) -> QueryEvent:
         sql=body[sql_start:].decode(_CODEC_OF.get(_number(collations[0:2]) or 0, "utf-8"), "backslashreplace"),
         sql_mode=_number(found.get(_SQL_MODE, b"")),
         server_collation=_number(collations[4:6]),
+        time_zone=found.get(_TIME_ZONE, b"").decode("utf-8", "backslashreplace"),
         explicit_timestamp=bool(found[_EXPLICIT_TIMESTAMP][0]) if _EXPLICIT_TIMESTAMP in found else None,
         explicit_timestamp_flag=bool((_number(found[_FLAGS]) or 0) & _EXPLICIT_FLAG) if _FLAGS in found else None,
         error_code=int.from_bytes(body[9:11], "little"),

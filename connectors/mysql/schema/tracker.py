@@ -313,6 +313,7 @@ def apply_query(catalog: TableDefinitions, query: QueryEvent, buffer: ReceiveBuf
         sql_mode=query.sql_mode or 0,
         charset=charset_of(query.server_collation or 0) or "utf8mb4",
         explicit_timestamps=explicit,
+        time_zone=query.time_zone,
         executed_at=datetime.fromtimestamp(int(buffer.commit_ms[index]) / 1000, UTC),
         failed=query.error_code != 0,
     )

@@ -13,6 +13,9 @@ _MSSQL = 1 << 10
 _MAXDB = 1 << 12
 _NO_BACKSLASH_ESCAPES = 1 << 20
 _STRICT = 1 << 21 | 1 << 22
+_PAD_CHAR_TO_FULL_LENGTH = 1 << 31
+
+_FIXED_ZONE = re.compile(r"[+-]\d\d:\d\d|UTC")
 
 _FLAGS_TELL = 100804
 """MariaDB's version since which sessions may set `explicit_defaults_for_timestamp`."""
@@ -38,6 +41,8 @@ class DdlDialect:
         logs_cascades: what foreign keys do to rows is in the log: MySQL since 9.6, unless `innodb_native_foreign_keys`
             is on.
         strict: STRICT_TRANS_TABLES or STRICT_ALL_TABLES: values that do not fit are refused, not changed.
+        pads_char: PAD_CHAR_TO_FULL_LENGTH: a CHAR that is converted has spaces at its end.
+        fixed_zone: the session's time zone is known to have no hour twice.
     """
 
     mariadb: bool = False
@@ -51,6 +56,8 @@ class DdlDialect:
     explicit_timestamps: bool = True
     logs_cascades: bool = False
     strict: bool = False
+    pads_char: bool = False
+    fixed_zone: bool = False
 
     @classmethod
     def of(cls, server_version: str) -> DdlDialect:
@@ -72,8 +79,11 @@ class DdlDialect:
         """Whether the flags of a QUERY event say what `explicit_defaults_for_timestamp` was."""
         return self.mariadb and self.version >= _FLAGS_TELL
 
-    def with_mode(self, sql_mode: int, *, explicit_timestamps: bool | None = None) -> DdlDialect:
-        """The same server under the `sql_mode` bits of a QUERY event; None keeps `explicit_timestamps`."""
+    def with_mode(self, sql_mode: int, *, explicit_timestamps: bool | None = None, time_zone: str = "") -> DdlDialect:
+        """The same server under the `sql_mode` bits and the time zone of a QUERY event.
+
+        None keeps `explicit_timestamps`.
+        """
         return replace(
             self,
             real_as_float=bool(sql_mode & _REAL_AS_FLOAT),
@@ -83,5 +93,7 @@ class DdlDialect:
             brackets=self.mariadb and bool(sql_mode & _MSSQL),
             backslash_escapes=not sql_mode & _NO_BACKSLASH_ESCAPES,
             strict=bool(sql_mode & _STRICT),
+            pads_char=bool(sql_mode & _PAD_CHAR_TO_FULL_LENGTH),
+            fixed_zone=_FIXED_ZONE.fullmatch(time_zone) is not None,
             explicit_timestamps=self.explicit_timestamps if explicit_timestamps is None else explicit_timestamps,
         )

@@ -93,7 +93,7 @@ def test_a_statement_with_its_settings(tmp_path: Path) -> None:
     )  # fmt: skip
     chunk = chunk_of(tmp_path, (events.QUERY, query("CREATE TABLE grün (a INT)".encode("cp1252"), b"shop", variables)))
     assert parse_query(chunk, 0) == QueryEvent(
-        schema="shop", sql="CREATE TABLE grün (a INT)", sql_mode=0x100004, server_collation=255,
+        schema="shop", sql="CREATE TABLE grün (a INT)", sql_mode=0x100004, server_collation=255, time_zone="+02:00",
         explicit_timestamp=True, explicit_timestamp_flag=False,
     )  # fmt: skip
 
