@@ -337,12 +337,14 @@ class SinkOptions(Options):
     Class attributes:
         takes_table_options: its new tables can have properties, such as a rule's `table-options` give.
         takes_partition_keys: they can have partitions, such as a rule's `partition-keys` give.
+        instead_of_partitions: what to do where they cannot; follows the warning of such a rule.
         drafted: values that `cdc init` writes for options, by their names; `{database}` is the source's.
         fixed_reason: what would become of the rows that are there if a value of `fixed` changed.
     """
 
     takes_table_options: ClassVar[bool] = False
     takes_partition_keys: ClassVar[bool] = False
+    instead_of_partitions: ClassVar[str] = "a table that you create yourself may have some, the sink fills it"
     drafted: ClassVar[dict[str, str]] = {}
     fixed_reason: ClassVar[str] = ""
 

@@ -149,9 +149,9 @@ class _Checker:
                 message = f"new tables of the sink {sink.type} have no properties"
                 self.blocks.report(path, self.blocks.explain.problem(path, message, "remove the key"))
             if rule is not None and rule.partition_keys and not sink.takes_partition_keys:
-                hint = "a table that you create yourself may have some, the sink fills it"
                 message = f"has no effect: the sink {sink.type} creates tables without partitions"
-                self.blocks.warn(("transform", index), Remark("partition-keys", message, hint))
+                remark = Remark("partition-keys", message, sink.instead_of_partitions)
+                self.blocks.warn(("transform", index), remark)
 
     def _check_dead_letters(self, transforms: list[TransformRule | None], pipeline: PipelineOptions) -> None:
         for index, rule in enumerate(transforms):

@@ -62,6 +62,7 @@ class ElasticsearchSinkOptions(SinkOptions):
     """Writes documents into Elasticsearch 7 to 9 or OpenSearch 2 and 3: one index behind an alias for each table."""
 
     implementation: ClassVar[str] = "connectors.elasticsearch.sink:ElasticsearchSink"
+    instead_of_partitions: ClassVar[str] = "`sharding.suffix.key: table:column` makes an index for each value"
     drafted: ClassVar[dict[str, str]] = {"hosts": "http://127.0.0.1:9200"}
     prefixes: ClassVar[dict[str, str]] = {
         INDEX_SETTINGS: "a setting of new indexes, such as `index.settings.number_of_shards: 3`"

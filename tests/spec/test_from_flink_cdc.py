@@ -92,6 +92,14 @@ def test_instants_are_written_in_the_local_time_zone_as_there(kind: str, pipelin
     assert (made.zone, made.fixed()) == (zone, {"sink.time-zone": zone})
 
 
+def test_partition_keys_of_an_elasticsearch_sink_name_what_shards_its_indexes() -> None:
+    text = "source: {type: values, rows: []}\nsink: {type: elasticsearch, hosts: 'http://a:1'}\n"
+    rule = "transform: [{source-table: shop.orders, projection: '*', partition-keys: city}]\n"
+    (warning,) = check("p.yaml", f"{text}{rule}".encode(), env={}).warnings
+    assert "partition-keys: has no effect" in str(warning)
+    assert "`sharding.suffix.key: table:column` makes an index for each value" in str(warning)
+
+
 @pytest.mark.parametrize(
     ("table", "keys", "said"),
     [

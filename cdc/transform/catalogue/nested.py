@@ -162,7 +162,8 @@ def _parsed(name: str):  # type: ignore[no-untyped-def]
 _BASE: tuple[Function, ...] = (
     Function("PARSE_JSON", _J, "s SHOWN, [allow_duplicates BOOLEAN]", _parsed("PARSE_JSON"), "",
              "Text to JSON; other text fails.", fails=True, flink="A key that is there twice fails unless the second "
-             "argument is TRUE, then the last one counts; here the first one does. Empty text gives NULL.",
+             "argument is TRUE, then the last one counts; here the first one does. Empty text gives NULL. The "
+             "keys are sorted and spaces go; here the text stays as it is.",
              example=("CAST(PARSE_JSON('{\"a\":1,\"a\":2}')['a'] AS INT)", "1", "an error")),
     Function("TRY_PARSE_JSON", _J, "s SHOWN, [allow_duplicates BOOLEAN]", _parsed("TRY_PARSE_JSON"), "",
              "Text to JSON; NULL for other text.",
