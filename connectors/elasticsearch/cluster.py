@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -159,6 +160,14 @@ class SearchCluster:
                 kept = texts["index.gc_deletes"]
                 seconds[name] = _seconds(kept)
         return seconds
+
+    def wait_for_earlier_requests(self) -> None:
+        """Wait until the cluster has carried out what it was asked for before, as by a run that was killed meanwhile.
+
+        An account that may not see the cluster's health does not wait, and after 20 s the run goes on.
+        """
+        with suppress(ErrorAnswer, SinkError):
+            self.client.request("GET", "/_cluster/health?wait_for_events=languid&timeout=20s", wait=False)
 
     def carry_out(self, request: IndexRequest) -> None:
         """Send a request that changes indexes. One that is repeated after a lost answer finds its work done.

@@ -54,6 +54,8 @@ class IndexChanges:
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
         wanted = [*tables, *(shadow_of(table) for table in tables)]
         cluster, options = self.cluster, self.options
-        behind, highest = cluster.indexes_behind(wanted), cluster.highest(tables)
+        cluster.wait_for_earlier_requests()
+        # In this order: an index that comes to be in between is behind its alias, and no second one is made.
+        highest, behind = cluster.highest(tables), cluster.indexes_behind(wanted)
         rules = rules_of(options, cluster.product()[0])
         return IndexPlanner(cluster.names, rules, cluster.pipeline, behind, highest, options.settings())

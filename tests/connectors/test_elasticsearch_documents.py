@@ -26,6 +26,7 @@ from cdc.schema import (
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import block
 from cdc_services.search.server import SearchServer
+from connectors.elasticsearch import cluster
 from connectors.elasticsearch.bodies import read_flushes
 from connectors.elasticsearch.bulk import items, version
 from connectors.elasticsearch.client import ErrorAnswer
@@ -72,6 +73,27 @@ def users(*changes: tuple[str, int, str | None]) -> ChangeBlock:
 
 def names(harness: Harness) -> dict[str, Any]:
     return {id_: found["name"] for id_, found in (harness.documents(USERS) or {}).items()}
+
+
+@pytest.mark.parametrize("name", ["highest", "indexes_behind"])
+def test_a_request_of_a_killed_run_that_is_carried_out_late_makes_no_second_index(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It takes effect between two looks at the cluster, behind `name`."""
+    harness.sink().apply(0, [CreateTable(TableId("shop", "other"), SCHEMA)])  # its index shows what the table's is like
+    look, (like,) = getattr(cluster.SearchCluster, name), harness.server.ask("GET", "/shop.other").values()
+    mappings = like["mappings"]
+    mappings["_meta"]["cdc"]["table"] = str(USERS)
+
+    def looked(*arguments: Any, **named: Any) -> Any:
+        found = look(*arguments, **named)
+        monkeypatch.undo()
+        harness.server.ask("PUT", "/shop.users-000001", {"mappings": mappings, "aliases": {"shop.users": {}}})
+        return found
+
+    monkeypatch.setattr(cluster.SearchCluster, name, looked)
+    harness.sink().apply(1, [CreateTable(USERS, SCHEMA)])
+    assert list(harness.server.ask("GET", "/shop.users")) == ["shop.users-000001"]
 
 
 def test_a_table_is_an_index_behind_an_alias_in_lower_case(harness: Harness) -> None:
