@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from connectors.paimon.buckets import groups
 from connectors.paimon.file_writer import write_files
@@ -41,7 +42,7 @@ def copy_rows(
     names = [column.name for column in target.columns if column.name.casefold() in there]
     messages: list[Any] = []
     for rows in _gathered(read_rows(catalog, source, names)):
-        stored = as_stored(target.id, _filled(rows, fill or {}), target.columns)
+        stored = as_stored(target.id, _rounded(_filled(rows, fill or {}), target), target.columns)
         with catalog.guard(str(target.id)):
             messages += _write_groups(library, target, stored, sequence)
     return messages
@@ -68,6 +69,18 @@ def _one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 def _filled(rows: pa.RecordBatch, fill: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
     arrays = [
         array.fill_null(fill[name]) if name in fill else array
+        for name, array in zip(rows.schema.names, rows.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
+
+
+def _rounded(rows: pa.RecordBatch, target: LakeTable) -> pa.RecordBatch:
+    """Integers that become DOUBLE, as every server makes them: the nearest one."""
+    doubles = {column.name.casefold() for column in target.columns if column.arrow == pa.float64()}
+    arrays = [
+        pc.cast(array, pa.float64(), safe=False)
+        if name.casefold() in doubles and pa.types.is_integer(array.type)
+        else array
         for name, array in zip(rows.schema.names, rows.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from test_lakes_reports import LAKES, Change, T, commit, judging, texts
 
 from cdc.schema import (
     AddColumn,
+    AlterColumnType,
     Column,
     CreateTable,
     DataType,
@@ -98,3 +100,29 @@ def test_a_key_of_every_type(tmp_path: Path, lake: Callable[..., Any]) -> None:
             by_key = table.rows(table.as_stored(written).select(list(of.primary_key)))
             assert sorted(str(value) for part in by_key for value in part.column("v").to_pylist()) == wanted
             harness.sink().compact(T)
+
+
+RETYPED = (
+    ("INT", "DECIMAL(10, 2)", 99_999_999, "99999999.00"),
+    ("BIGINT", "DOUBLE", 2**53 + 1, "9007199254740992.0"),
+    ("DECIMAL(30, 30)", "STRING", Decimal(0), "0." + "0" * 30),
+    ("DECIMAL(20, 9)", "VARCHAR(40)", Decimal("-1e-9"), "-0.000000001"),
+)
+
+
+def test_numbers_of_rows_that_paimon_copies_are_what_servers_make_of_them(tmp_path: Path) -> None:
+    """Arrow refuses INT as DECIMAL(10, 2) by its type, and writes small decimals with an exponent."""
+    harness, names = PaimonHarness(tmp_path), [f"c{at}" for at in range(len(RETYPED))]
+    before, after = (
+        TableSchema(
+            (column("id", nullable=False), *(column(name, kind) for name, kind in zip(names, kinds, strict=True))),
+            ("id",),
+        )
+        for kinds in ([old for old, *_ in RETYPED], [new for _, new, *_ in RETYPED])
+    )
+    harness.sink().apply(0, [CreateTable(T, before)])
+    values = {name: value for name, (_, _, value, _) in zip(names, RETYPED, strict=True)}
+    commit(harness, 0, before, ("+I", {"id": 1, **values}))
+    pairs = zip(before.columns[1:], after.columns[1:], strict=True)
+    harness.sink().apply(1, [AlterColumnType(T, new, old) for old, new in pairs])
+    assert texts(harness.rows(T), *names) == [tuple(text for *_, text in RETYPED)]

@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
-from cdc.types.text import spans
+from cdc.types.text import decimals, spans
 
 _DAY = 86_400_000_000
 _SAMPLE = 1_000
 """Rows of a file that are looked at for values that repeat."""
+_DIGITS = 76
+"""Digits of Arrow's longest decimal."""
 _REPEAT = 990
 """With fewer distinct values among them, the column has some 50,000 at most."""
 
@@ -86,6 +88,11 @@ def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         raise pa.ArrowInvalid("bytes are no text")
     if pa.types.is_string(wanted) and pa.types.is_floating(values.type):
         return pa.array([None if value is None else repr(value) for value in values.to_pylist()], wanted)
+    if pa.types.is_string(wanted) and pa.types.is_decimal(values.type):
+        return decimals(values)
+    if pa.types.is_decimal(wanted) and pa.types.is_integer(values.type):
+        # Arrow refuses types by the digits that a value might have.
+        return values.cast(pa.decimal256(_DIGITS, wanted.scale)).cast(wanted)
     return pc.cast(values, wanted)
 
 
