@@ -49,7 +49,9 @@ class LongerBytes:
 
 @dataclass(frozen=True, slots=True)
 class EndsWithSpace:
-    """Text with a space at its end."""
+    """Text with a space at its end, or of more characters, where those matter."""
+
+    characters: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +141,9 @@ def condition(column: str, rows: Rows, *, native_bytes: bool = True) -> str:
             return f"char_length({column}) > {characters}"
         case LongerBytes(length=length) if native_bytes:
             return f"length(hex({column})) > {2 * length}"
-        case EndsWithSpace():
-            return f"{column} LIKE '% '"
+        case EndsWithSpace(characters=characters):
+            longer = "" if characters is None else f"{condition(column, LongerText(characters))} OR "
+            return f"{longer}{column} LIKE '% '"
         case OutsideOf(low=low, high=high):
             return f"{column} < {low} OR {column} > {high}"
         case MoreDigits(scale=scale, whole=whole):
@@ -184,7 +187,10 @@ def _of_bytes(new: DataType, old: DataType) -> UncertainValues | None:
 
 def _of_text(new: DataType, old: DataType) -> UncertainValues | None:
     if new.kind is Kind.CHAR and old.kind is not Kind.CHAR:
-        return UncertainValues(EndsWithSpace(), f"{new} takes spaces at the end away in the source")
+        shorter = new.length if _shorter(new, old) else None
+        return UncertainValues(
+            EndsWithSpace(shorter), f"{new} takes spaces at the end away in the source, or is shorter"
+        )
     if _shorter(new, old):
         return UncertainValues(LongerText(new.length or 0), f"values are longer than {new}")
     return None

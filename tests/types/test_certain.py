@@ -23,6 +23,7 @@ ROWS = [
     ("VARCHAR(20)", "VARCHAR(10)", "char_length(`c`) > 10"),
     ("STRING", "VARCHAR(10)", "char_length(`c`) > 10"),
     ("VARCHAR(20)", "CHAR(20)", "`c` LIKE '% '"),
+    ("VARCHAR(20)", "CHAR(9)", "char_length(`c`) > 9 OR `c` LIKE '% '"),
     ("VARBINARY(20)", "VARBINARY(10)", "length(hex(`c`)) > 20"),
 ]
 ANY = [
