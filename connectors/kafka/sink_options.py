@@ -81,6 +81,7 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
     }
     fixed_reason: ClassVar[str] = "what they wrote would come twice"
     flink_defaults: ClassVar[dict[str, str]] = {
+        "value.format": "called debezium-json-flink here",
         "partition.strategy": "all-to-zero",
         "sink.delivery-guarantee": "at-least-once",
     }

@@ -241,6 +241,15 @@ def test_defaults_that_are_not_set_are_named() -> None:
     assert check("p.yaml", text.encode(), env={}).spec.other_defaults() == ""
 
 
+def test_the_messages_that_its_kafka_sink_writes_are_named() -> None:
+    sink = "sink: {type: kafka, properties.bootstrap.servers: 'a:1', EXTRA}\n"
+    text = TEXT.replace(", EXTRA", "").replace("sink: {type: values}\n", sink)
+    there = "value.format debezium-json (called debezium-json-flink here)"
+    assert there in check("p.yaml", text.replace(", EXTRA", "").encode(), env={}).spec.other_defaults().split(", ")
+    given = text.replace("EXTRA", "value.format: debezium-json-flink")
+    assert "value.format" not in check("p.yaml", given.encode(), env={}).spec.other_defaults()
+
+
 @pytest.mark.parametrize(("more", "bounded"), [("BATCH", True), ("streaming", False)])
 def test_batch_is_a_run_that_ends(more: str, bounded: bool) -> None:
     text = TEXT.replace(", EXTRA", "") + f"pipeline: {{execution.runtime-mode: {more}}}\n"
