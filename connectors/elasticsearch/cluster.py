@@ -161,7 +161,7 @@ class SearchCluster:
                 seconds[name] = _seconds(kept)
         return seconds
 
-    def wait_for_earlier_requests(self) -> None:
+    def wait_for_earlier(self) -> None:
         """Wait until the cluster has carried out what it was asked for before, as by a run that was killed meanwhile.
 
         An account that may not see the cluster's health does not wait, and after 20 s the run goes on.

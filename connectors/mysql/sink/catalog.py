@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from cdc.errors import ChangeRefused
+from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, Layout
+from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.mysql.server.information_schema import read_tables, rows_of_databases
 from connectors.mysql.sink.dialect import ServerDialect, ServerTable
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.types import ServerType, canonical
 from connectors.mysql.table import MySqlTable, spelled
-from connectors.shared.sql.client import StatementRefused
+from connectors.shared.sql.client import StatementRefused, quoted
 
 _COLLATIONS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLLATION_NAME FROM information_schema.COLUMNS "
@@ -34,14 +35,22 @@ _NOT_TRANSACTIONAL = (
     "JOIN information_schema.ENGINES ON ENGINES.ENGINE = TABLES.ENGINE AND TRANSACTIONS <> 'YES' WHERE"
 )
 _ROW_TOO_LONG = 1118
+_CHANGES = ("ALTER ", "CREATE ", "DROP ", "RENAME ", "TRUNCATE ")
+"""How the dialect's statements begin."""
+
+_RUNNING = (
+    "SELECT INFO FROM information_schema.PROCESSLIST "
+    "WHERE USER = SUBSTRING_INDEX(USER(), '@', 1) AND COMMAND = 'Query' AND INFO IS NOT NULL"
+)
+
 _NO_GENERATED_KEYS = "SET SESSION sql_generate_invisible_primary_key = OFF"
 
 
 class MySqlSchemas(SchemaSession[ServerType]):
     """Schema changes in an open session."""
 
-    def __init__(self, session: SinkSession, own_database: str) -> None:
-        self._session = session
+    def __init__(self, session: SinkSession, own_database: str, waits: RetryPolicy) -> None:
+        self._session, self._waits = session, waits
         folds = int(session.rows("SELECT @@GLOBAL.lower_case_table_names")[0][0]) > 0
         self._dialect = ServerDialect(session.flavor, own_database, folds)
         if session.flavor == "mysql":
@@ -58,6 +67,22 @@ class MySqlSchemas(SchemaSession[ServerType]):
         found = read_server_tables(self._session, tables, ignore_case=self._dialect.ignore_case)
         databases = (str(row[0]) for row in self._session.rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA"))
         return Layout(found, databases, ignore_case=self._dialect.ignore_case)
+
+    def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
+        """Wait for changes of these tables that this account has begun: a server carries out what a run that was killed
+        has sent. Raises SinkUnavailable when that takes too long."""
+        waiting = Backoff(self._waits, "a schema change of an earlier run")
+        while (statement := self._statement_on(tables)) is not None:
+            if not waiting.pause(statement):
+                message = f"an earlier run's schema change goes on in the server: {statement}"
+                raise SinkUnavailable(message, where=self._session.where, hint="wait for it, or KILL it there")
+
+    def _statement_on(self, tables: Sequence[TableId]) -> str | None:
+        names = [quoted(table.database, table.table) for table in tables]
+        for (statement,) in self._session.rows(_RUNNING):
+            if statement.startswith(_CHANGES) and any(name in statement for name in names):
+                return str(statement[:200])
+        return None
 
     def execute(self, statement: Statement) -> None:
         """Raises ChangeRefused for what the server refuses on this table."""

@@ -56,7 +56,7 @@ class MySqlSink(TableSink[ServerType]):
     def schema_session(self, *, write: bool) -> Iterator[SchemaSession[ServerType]]:
         """A session with the server. Driver."""
         with self._server.session() as session:
-            yield MySqlSchemas(session, self._options.metadata_database)
+            yield MySqlSchemas(session, self._options.metadata_database, self._server.retry)
 
     def check(self) -> None:
         """Log in, and make the fence table. Driver. Raises SinkError."""

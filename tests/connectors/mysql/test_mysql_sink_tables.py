@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
-from mysql_sink_harness import Harness
+from cdc_process import wait_for
+from mysql_sink_harness import Harness, sink_options
 from servers import ServerFactory
 
 from cdc import faults
@@ -27,8 +29,11 @@ from cdc.schema import (
     TableSchema,
 )
 from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing.blocks import block
 from cdc_services.server import MySqlServer, StartedServer
+from connectors.mysql.sink.sink import MySqlSink
 from connectors.mysql.table import MySqlColumn, spelled
 
 pytestmark = [pytest.mark.slow, pytest.mark.mysql]
@@ -91,6 +96,33 @@ def test_a_row_never_takes_the_place_of_another_with_its_unique_value(harness: H
     harness.server.execute("DELETE FROM shop.users WHERE id = 9")
     sink.commit(1, handles)
     assert by_id(harness) == [(1, "a"), (2, "b"), (3, "z")]
+
+
+@pytest.mark.parametrize("server", ["mysql", "mariadb"], indirect=True)
+def test_a_change_that_a_killed_run_has_left_in_the_server_is_waited_for(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that the column is seen to be missing, added, and there already."""
+    harness.sink().apply(0, [CreateTable(USERS, SCHEMA)])
+    reader, left = harness.server.connect(autocommit=False), harness.server.connect()
+    try:
+        reader.cursor().execute("SELECT * FROM shop.users")  # which an ALTER waits for
+        added = Thread(target=left.cursor().execute, args=("ALTER TABLE `shop`.`users` ADD COLUMN age INT",))
+        added.start()
+        running = "SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE LIKE '%metadata lock%'"
+        wait_for("the ALTER", lambda: harness.server.execute(running))
+        monkeypatch.setattr(Context, "waiting", lambda context, text: reader.rollback())
+        again = MySqlSink(
+            sink_options(harness.server, **{"retry-timeout": "60 s"}), Context("again", LocalStore(tmp_path))
+        )
+        again.apply(1, [AddColumn(USERS, Column("age", DataType.parse("INT")))])
+        added.join()
+    finally:
+        reader.close()
+        left.close()
+    described = harness.sink().describe(USERS)
+    assert described is not None
+    assert described.names == ("id", "name", "age")
 
 
 def test_columns_of_the_table_that_are_not_written_keep_their_values(harness: Harness) -> None:
