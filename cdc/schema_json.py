@@ -126,8 +126,8 @@ def change_name(change: SchemaChange) -> str:
     return _KINDS[RenameColumn if isinstance(change, RenameColumns) else type(change)][0]
 
 
-CHANGE_WORDS = ("add", "alter", "create", "drop", "rename", "truncate", "column", "table")
-"""Parts of those names that stand for all changes that have them, in filters."""
+CHANGE_WORDS = ("add", "alter", "create", "drop", "rename", "truncate", "column", "table", "all")
+"""Parts of those names that stand for all changes that have them, in filters; `all` stands for every change."""
 
 
 def change_from_json(value: object) -> SchemaChange:

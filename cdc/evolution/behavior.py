@@ -114,7 +114,7 @@ _LEFT_OUT = ("truncate.table", "drop.table")
 
 
 def _is_named_by(name: str, chosen: tuple[str, ...]) -> bool:
-    return any(each == name or each in name.split(".") for each in chosen)
+    return any(each in (name, "all", *name.split(".")) for each in chosen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,8 @@ def test_a_change_of_the_key_cannot_be_ignored() -> None:
         (("column", "truncate.table"), ("drop", "alter"), "create add rename truncate"),
         (("add",), ("create",), "add"),
         ((), None, "create"),
+        (("all",), None, "create add alter rename drop truncate drop_table comment rename_table"),
+        (None, ("all",), ""),
     ],
 )
 def test_filters_take_names_and_parts_of_names(
