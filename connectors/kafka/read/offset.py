@@ -61,22 +61,25 @@ class KafkaOffset:
         """The topics of all partitions."""
         return {topic_partition(name)[0] for name in self.partitions}
 
-    def without(self, topics: Collection[str]) -> KafkaOffset:
-        """The same place without the partitions of some topics."""
-        if not topics:
+    def without(self, names: Collection[str]) -> KafkaOffset:
+        """The same place without some partitions, and all partitions of some topics."""
+        if not names:
             return self
 
-        def without_topics(found: Mapping[str, T]) -> dict[str, T]:
-            return {name: item for name, item in found.items() if topic_partition(name)[0] not in topics}
+        def without_names(found: Mapping[str, T]) -> dict[str, T]:
+            return {
+                name: item for name, item in found.items()
+                if name not in names and topic_partition(name)[0] not in names
+            }  # fmt: skip
 
-        ids = {topic: id_ for topic, id_ in self.ids.items() if topic not in topics}
+        ids = {topic: id_ for topic, id_ in self.ids.items() if topic not in names}
         return KafkaOffset(
             self.schemas,
-            without_topics(self.partitions),
-            without_topics(self.reached),
-            without_topics(self.watched),
+            without_names(self.partitions),
+            without_names(self.reached),
+            without_names(self.watched),
             ids,
-            without_topics(self.begins),
+            without_names(self.begins),
         )
 
 

@@ -42,7 +42,8 @@ class Partitions:
         parts: what was read of each partition and no batch has taken, by topic and number.
         ends: where reading ends in a bounded run, by name; None where it goes on.
         behind: names of partitions that wait for others, and are not read meanwhile.
-        recreated: what became of topics that turned out to have another log while they were fetched, as in `changed`.
+        recreated: what became of topics and partitions that turned out to have another log while they were fetched, as
+            in `changed`.
     """
 
     def __init__(
@@ -81,12 +82,32 @@ class Partitions:
             raise lost(changed)
         return changed
 
+    def cut_partitions(self, at: KafkaOffset) -> Mapping[str, str]:
+        """The partitions whose log ends before `at`, as a broker has lost messages; in a bounded run, in which
+        nothing is fetched there that would tell.
+
+        Raises PositionLost when the options say so, SourceError.
+        """
+        limits = self.ends or {}
+        behind = [name for name, position in at.partitions.items() if position > limits.get(name, position)]
+        ends = self._offsets(startup.ends_of, behind) if behind else {}
+        cut = [Pending(*topic_partition(name), at.partitions[name]) for name in behind]
+        found = {part.name: _cut(ends[part.name], part) for part in cut if part.position > ends[part.name]}
+        if found and self._options.on_lost == "fail":
+            part = next(part for part in cut if part.name in found)
+            raise records.lost_offset(f"the partition {found[part.name]}", part)
+        return found
+
     def begin(self, start: KafkaOffset, changed: Mapping[str, str]) -> KafkaOffset:
-        """Read on from `start`; the same place without the topics of `changed`, which are looked for at once."""
-        for topic, what in sorted(changed.items()):
+        """Read on from `start`; the same place without the topics and partitions of `changed`, which are looked for at
+        once.
+        """
+        for name, what in sorted(changed.items()):
+            is_topic = "/" not in name
+            then = "a new one is read from its beginning" if is_topic else "what is there is read from its beginning"
             self._notices.append(
-                f"{topic}: the topic {what}; what it had and was not read is gone, and a new one is read from its "
-                "beginning (scan.on-lost: earliest)"
+                f"{name}: the {'topic' if is_topic else 'partition'} {what}; what it had and was not read is gone, and "
+                f"{then} (scan.on-lost: earliest)"
             )
         at = start.without(changed)
         if changed:
@@ -172,6 +193,9 @@ class Partitions:
             raise error
         part = self.parts[topic_partition(error.name)]
         low = self._offsets(startup.beginnings_of, [part.name])[part.name]
+        if low <= part.position:  # its offsets count from here on for other messages, as those of a new topic
+            self.recreated = {part.name: _cut(self._offsets(startup.ends_of, [part.name])[part.name], part)}
+            return
         self._notices.append(
             f"{part.topic}-{part.partition}: messages from offset {part.position} to {low} are gone, reading went on "
             f"at {low} (scan.on-lost: earliest)"
@@ -247,3 +271,7 @@ class Partitions:
             reader.close()
         if asker is not None:
             asker.close()
+
+
+def _cut(end: int, part: Pending) -> str:
+    return f"ends at offset {end}, before offset {part.position}, which is the next to be read"

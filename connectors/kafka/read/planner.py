@@ -146,10 +146,11 @@ class TopicPlanner:
     def _begin(self, start: KafkaOffset) -> None:
         """Read on where the last batch ended; anywhere else, such as at the start of a run, is gone to."""
         if self._at != start:
-            self._go_to(start, self._partitions.changed_topics(start.ids))
+            changed = self._partitions.changed_topics(start.ids)
+            self._go_to(start, {**changed, **self._partitions.cut_partitions(start.without(changed))})
 
     def _go_to(self, start: KafkaOffset, changed: Mapping[str, str]) -> None:
-        """Read from `start` on. `changed` are topics that have another log by now."""
+        """Read from `start` on. `changed` are topics and partitions that have another log by now."""
         self._history.truncate(start.schemas)
         self._base, self._at = self._partitions.begin(start, changed), start
         self._noticed = {name: at for name, at in self._noticed.items() if name in self._base.partitions}

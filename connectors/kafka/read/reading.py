@@ -182,6 +182,8 @@ class TopicReader:
         if self._options.on_lost == "fail":
             raise error
         low = self._offset(startup.beginnings_of, part)
+        if low <= part.position:  # the log has been cut at its end: what is planned is not there
+            raise error
         self._count(f"messages-lost {part.topic}", low - part.position)
         part.position = low
         records.assign(reader, [part])

@@ -20,8 +20,8 @@ _OUT_OF_RANGE = frozenset({
     KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION,
 })  # fmt: skip
 _LOST_HINT = (
-    "the topic's retention has removed messages that were not read yet, or it was recreated: start over with an empty "
-    "state directory, or set scan.on-lost: earliest to go on with what there is"
+    "the topic's retention has removed messages that were not read yet, it was recreated, or its broker has lost "
+    "messages: start over with an empty state directory, or set scan.on-lost: earliest to go on with what there is"
 )
 
 
@@ -31,6 +31,11 @@ class OffsetLost(PositionLost):
     def __init__(self, message: str, *, where: str = "", hint: str = "", name: str = "") -> None:
         super().__init__(message, where=where, hint=hint)
         self.name = name
+
+
+def lost_offset(what: str, part: Pending) -> OffsetLost:
+    """The error about a partition whose next offset is not there, which `what` says of it."""
+    return OffsetLost(what, where=f"{part.topic}-{part.partition}", hint=_LOST_HINT, name=part.name)
 
 
 def asker(cluster: KafkaCluster, pipeline: str) -> Consumer:
@@ -179,10 +184,7 @@ def _take_failure(cluster: KafkaCluster, failure: Failure, part: Pending | None)
             part.note_answer()
         return
     if code in _OUT_OF_RANGE and part is not None:
-        raise OffsetLost(
-            f"the messages from offset {part.position} on are gone", where=f"{part.topic}-{part.partition}",
-            hint=_LOST_HINT, name=part.name,
-        )  # fmt: skip
+        raise lost_offset(f"the messages from offset {part.position} on are gone", part)
     where = f"topic {failure.topic}" if failure.topic else cluster.where
     error = cluster.error(failure.error, "reading", where=where, need="READ and DESCRIBE")
     # A right that was there a moment ago may be there again: brokers that start, or take over, learn of it late.
