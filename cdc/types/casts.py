@@ -5,9 +5,10 @@ Into text: numbers plain (`12.50`, never an exponent for decimals), times in ISO
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +30,9 @@ def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
     """How values get from one type to another; None when they are the same as they are."""
     if source == target:
         return None
-    if target.kind in (*TEXTS, Kind.JSON):
+    if target.kind is Kind.JSON:
+        return _to_json(source)
+    if target.kind in TEXTS:
         return _to_text(source)
     if target.kind is Kind.DECIMAL and arrow_type(target) == pa.string():
         return _decimal_text(target)
@@ -122,6 +125,24 @@ def _integer_part(number: Decimal) -> int:
     if number != number.to_integral_value():
         raise ValueError(number)
     return int(number)
+
+
+def _to_json(source: DataType) -> Cast | None:
+    """Text that is JSON, and numbers; other text fits no column of JSON."""
+    spell = _to_text(source)
+
+    def cast(values: pa.Array) -> pa.Array:
+        texts = values if spell is None else spell(values)
+        for text_ in texts.to_pylist():
+            if text_ is not None:
+                json.loads(text_, parse_constant=_no_json)
+        return texts
+
+    return cast
+
+
+def _no_json(constant: str) -> NoReturn:
+    raise ValueError(constant)
 
 
 def _to_text(source: DataType) -> Cast | None:

@@ -33,9 +33,14 @@ Pair = tuple[Kind, Kind]
 
 
 def pairs_of(flavor: str, rng: Random, count: int) -> list[Pair]:
-    """Some of all pairs of a server's types, but for bytes that are not looked at when they become text."""
-    pairs = [pair for pair in itertools.permutations(kinds_of(flavor), 2) if not _unchecked_text(*pair)]
-    return rng.sample(pairs, count)
+    """Some of all pairs of a server's types, but for those that cannot be compared."""
+    pairs = itertools.permutations(kinds_of(flavor), 2)
+    return rng.sample([pair for pair in pairs if not (_unchecked_text(*pair) or _without_zero(*pair))], count)
+
+
+def _without_zero(before: Kind, after: Kind) -> bool:
+    """The stand-ins keep rows in DuckDB, whose text of such a DECIMAL has no zero before the point."""
+    return before.declaration == "DECIMAL(30,30)" and any(word in after.declaration for word in ("CHAR", "TEXT"))
 
 
 def _unchecked_text(before: Kind, after: Kind) -> bool:

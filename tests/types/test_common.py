@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from cdc.schema import DataType
+from cdc.types.casts import cast_for
 from cdc.types.common import common_type
 from connectors.kafka.formats.widen import adapted, widened
 
@@ -93,3 +94,17 @@ def test_values_of_messages_become_the_text_that_the_sink_makes_of_those_before(
         (pa.array([b"a", None]), "BYTES", "YQ=="),
     ):
         assert adapted(values, DataType.parse(kind), text).to_pylist() == [expected, None]
+
+
+def test_what_is_no_json_does_not_fit_into_a_column_of_json() -> None:
+    """The engine tells the row then; the sink's own word on its column names neither table nor key."""
+    cast = cast_for(DataType.parse("STRING"), DataType.parse("JSON"), "UTC")
+    assert cast is not None
+    texts = pa.array(['{"a": 1}', "7", None])
+    assert cast(texts) == texts
+    for wrong in (pa.array(["9999-06-08"]), pa.array(["NaN"]), pa.array([""])):
+        with pytest.raises(ValueError, match=r"Extra data|NaN|Expecting value"):
+            cast(wrong)
+    numbers = cast_for(DataType.parse("INT"), DataType.parse("JSON"), "UTC")
+    assert numbers is not None
+    assert numbers(pa.array([7, None], pa.int32())).to_pylist() == ["7", None]
