@@ -35,7 +35,7 @@ Pair = tuple[Kind, Kind]
 def pairs_of(flavor: str, rng: Random, count: int) -> list[Pair]:
     """Some of all pairs of a server's types, but for those that cannot be compared."""
     pairs = itertools.permutations(kinds_of(flavor), 2)
-    return rng.sample([pair for pair in pairs if not (_unchecked_text(*pair) or _without_zero(*pair))], count)
+    return rng.sample([pair for pair in pairs if not (_unchecked(*pair) or _without_zero(*pair))], count)
 
 
 def _without_zero(before: Kind, after: Kind) -> bool:
@@ -43,9 +43,12 @@ def _without_zero(before: Kind, after: Kind) -> bool:
     return before.declaration == "DECIMAL(30,30)" and any(word in after.declaration for word in ("CHAR", "TEXT"))
 
 
-def _unchecked_text(before: Kind, after: Kind) -> bool:
-    """Servers take any bytes for text of these character sets; the copy then stops at what is none, and names it."""
-    return before.declaration.startswith(_BYTES) and "CHARACTER SET" in after.declaration
+def _unchecked(before: Kind, after: Kind) -> bool:
+    """Servers take any bytes for text of these character sets and for a VECTOR, and cut texts inside of a character;
+    the copy then stops at what is none, and names it."""
+    any_bytes = before.declaration.startswith(_BYTES)
+    cut = after.declaration == "TINYTEXT" and before.declaration.endswith(("TEXT", "VARCHAR(300)"))
+    return cut or (any_bytes and ("CHARACTER SET" in after.declaration or after.declaration.startswith("VECTOR")))
 
 
 def differing_pairs(server: MySqlServer, sink: str, seed: int, folder: Path, count: int = 120) -> str:
