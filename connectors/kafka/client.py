@@ -32,15 +32,17 @@ class ErrorSide:
     Attributes:
         no_topic: for a topic that is not there. A source names topics that it has seen: a broker that starts, or that
             takes a partition over, does not know them for a moment.
+        need: the right that most calls take.
     """
 
     refused: type[CdcError]
     unavailable: type[CdcError]
     no_topic: type[CdcError]
+    need: str
 
 
-SOURCE = ErrorSide(SourceError, SourceUnavailable, SourceUnavailable)
-SINK = ErrorSide(SinkError, SinkUnavailable, SinkError)
+SOURCE = ErrorSide(SourceError, SourceUnavailable, SourceUnavailable, "READ and DESCRIBE")
+SINK = ErrorSide(SinkError, SinkUnavailable, SinkError, "WRITE")
 
 _AWAY = frozenset({
     KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT,
@@ -157,16 +159,16 @@ class KafkaCluster:
                 id_ = answer.result().topic_id
             except KafkaException as error:
                 if error.args[0].code() not in UNKNOWN_TOPIC:
-                    raise
+                    raise self.error(error, "asking for its id", where=f"topic {topic}") from error
             else:
                 bits = (id_.get_most_significant_bits(), id_.get_least_significant_bits())
                 found[topic] = str(id_) if any(bits) else ""
         return found
 
-    def error(
-        self, error: KafkaException | KafkaError, doing: str, *, where: str = "", need: str = "WRITE"
-    ) -> CdcError:
-        """The error to raise for one of the client's. `doing` is what failed, `need` the right that it takes."""
+    def error(self, error: KafkaException | KafkaError, doing: str, *, where: str = "", need: str = "") -> CdcError:
+        """The error to raise for one of the client's. `doing` is what failed, `need` the right that it takes,
+        where that is not the side's.
+        """
         found = error.args[0] if isinstance(error, KafkaException) else error
         code, text = found.code(), found.str()
         if code in _AWAY and self._heard:
@@ -180,7 +182,11 @@ class KafkaCluster:
         if code == KafkaError._SSL:
             return refused(f"{doing}: TLS fails: {text}", where=where, hint=_TLS_HINT)
         if code in _RIGHTS:
-            return refused(f"{doing}: a right is missing: {text}", where=where, hint=_RIGHTS[code].format(need=need))
+            return refused(
+                f"{doing}: a right is missing: {text}",
+                where=where,
+                hint=_RIGHTS[code].format(need=need or self.side.need),
+            )
         if code in UNKNOWN_TOPIC:
             hint = "create the topic, or see how its name is spelled"
             return self.side.no_topic(f"{doing}: there is no such topic or partition", where=where, hint=hint)

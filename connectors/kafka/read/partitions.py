@@ -77,7 +77,7 @@ class Partitions:
 
         Raises PositionLost when the options say so, SourceError.
         """
-        changed = self._ids.changed_topics(ids)
+        changed = self._ids.changed_topics({topic: id_ for topic, id_ in ids.items() if self._options.reads(topic)})
         if changed and self._options.on_lost == "fail":
             raise lost(changed)
         return changed
@@ -115,8 +115,12 @@ class Partitions:
         if changed and self.ends is not None:
             self.bound()
         self.parts, self.behind, self.recreated, self._all_ids = {}, set(), {}, at.ids
-        self._add(at.partitions)
+        self._add({name: offset for name, offset in at.partitions.items() if self._reads(name)})
         return at
+
+    def _reads(self, name: str) -> bool:
+        """Whether a partition's topic is still among those to read; its place is kept, in case it will be again."""
+        return self._options.reads(topic_partition(name)[0])
 
     @property
     def looks(self) -> bool:

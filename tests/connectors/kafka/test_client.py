@@ -69,6 +69,13 @@ def test_each_refusal_has_its_own_next_step(code: int, kind: type[SinkError], te
     assert str(found).startswith("Kafka k:1: writing: ")
 
 
+def test_a_source_is_told_to_grant_what_a_source_needs() -> None:
+    refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "said")
+    found = KafkaCluster(KafkaSettings("k:1"), SOURCE).error(refused, "asking for its id", where="topic t")
+    assert str(found).startswith("topic t: asking for its id: a right is missing")
+    assert "grant READ and DESCRIBE on the topic" in str(found)
+
+
 def as_bo(broker: KafkaServer, password: str) -> KafkaSettings:
     """The settings of the user who has no rights."""
     if not broker.login:

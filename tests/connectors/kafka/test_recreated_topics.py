@@ -74,6 +74,22 @@ def test_partitions_that_the_new_one_has_not_are_forgotten(tmp_path: Path) -> No
     assert {name for name in again.at if "/" in name} == {"t/0", "t/1"}
 
 
+def test_a_topic_that_is_left_out_of_the_file_is_read_no_more_and_its_place_is_kept(tmp_path: Path) -> None:
+    log = TopicLog(t=1, u=1)
+    more = {**PLAIN, "primary-keys": {"t": ["id"], "u": ["id"]}}
+    first = Follower(log, tmp_path, **more)
+    for topic in ("t", "u"):
+        log.write(topic, *rows(1))
+    first.follow()
+    for topic in ("t", "u"):
+        log.write(topic, *rows(2))
+    without = Follower(log, tmp_path, at=first.at, **{**more, "topics": "t"})
+    del log.ids["u"]
+    assert ids(without.follow()) == [2]
+    log.ids["u"] = "u-1"
+    assert ids(Follower(log, tmp_path, at=without.at, **more).follow()) == [2]
+
+
 def test_sequences_go_on_rising(tmp_path: Path) -> None:
     """Sinks that keep the row of the highest sequence take those of the new topic."""
     log = log_of(*range(5))
