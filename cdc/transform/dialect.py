@@ -60,6 +60,21 @@ class ExpressionDialect(Dialect):
             "POSITION": _position,
         }
 
+        def _parse_case(self) -> exp.Expression | None:
+            """CASE as sqlglot has it, and `CASE v WHEN a, b THEN x`: a branch for each of the values."""
+            subject, ifs = self._parse_disjunction(), []
+            while self._match(TokenType.WHEN):
+                values = [self._parse_disjunction()]
+                while subject and self._match(TokenType.COMMA):
+                    values.append(self._parse_disjunction())
+                self._match(TokenType.THEN)
+                then = self._parse_disjunction()
+                ifs += [self.expression(exp.If(this=value, true=then and then.copy())) for value in values]
+            default = self._parse_disjunction() if self._match(TokenType.ELSE) else None
+            if not self._match(TokenType.END):
+                self.raise_error("Expected END after CASE", self._prev)
+            return self.expression(exp.Case(this=subject, ifs=ifs, default=default))
+
         def _parse_escape(self, this: Any) -> Any:
             """ESCAPE takes any operand: sqlglot's own takes a constant only."""
             if not self._match(TokenType.ESCAPE):

@@ -114,7 +114,7 @@ Nothing is rounded silently: decimals compute with up to 38 digits, and a result
 | `t + INTERVAL '1' DAY`, `INTERVAL '1 02:03' DAY TO MINUTE` | YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND |
 | `a \\|\\| b` | joined text; NULL when one is |
 | `a[1]`, `m['k']`, `r[1]`, `v['k']`, `v[1]` | element, value, field, part of JSON; NULL when there is none |
-| `CASE WHEN c THEN x ELSE y END`, `CASE v WHEN ...`, `IF`, `COALESCE` | the first that holds; all text where one is |
+| `CASE WHEN c THEN x END`, `CASE v WHEN a, b THEN x END`, `IF`, `COALESCE` | the first that holds; text if one is |
 | `CAST(x AS type)`, `TRY_CAST(x AS type)` | fails, or NULL, when the value does not fit |
 | `DATE '...'`, `TIMESTAMP '...'`, `x'0AFF'`, `'it''s'` | constants |
 

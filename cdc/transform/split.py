@@ -1,12 +1,14 @@
-r"""Where the items of a projection begin and end: commas outside quotes, comments and brackets; `\*` becomes `*`."""
+r"""Where the items of a projection begin and end: commas outside quotes, comments, brackets, CASE; `\*` becomes `*`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from cdc.transform.syntax import ExpressionError, Mistake, Span
 
 _CLOSES = {")": "(", "]": "["}
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 def items(text: str) -> list[Span]:
@@ -42,9 +44,15 @@ def _trimmed(text: str, start: int, end: int) -> Span:
 
 def _commas(text: str) -> Iterator[int]:
     opened: list[tuple[str, int]] = []
-    position = 0
+    position, cases = 0, 0
+    held: list[int] = []  # commas between CASE and END; where END is missing they count, for the messages' sake
     while position < len(text):
         char = text[position]
+        if not opened and (word := _WORD.match(text, position)):
+            name, position = word[0].upper(), word.end()
+            cases = cases + 1 if name == "CASE" else max(cases - 1, 0) if name == "END" else cases
+            held = held if cases else []
+            continue
         if char in "'\"`":
             position = _quoted(text, position)
             continue
@@ -59,12 +67,15 @@ def _commas(text: str) -> Iterator[int]:
             opened.pop()
         elif char == ";":
             raise _error(position, "`;` cannot stand in an expression", "remove it")
+        elif char == "," and not opened and cases:
+            held.append(position)
         elif char == "," and not opened:
             yield position
         position += 1
     if opened:
         char, position = opened[-1]
         raise _error(position, f"`{char}` is never closed", f"add `{')' if char == '(' else ']'}`")
+    yield from held
 
 
 def _quoted(text: str, start: int) -> int:

@@ -30,11 +30,11 @@ class Mistake:
 
 
 class ExpressionError(Exception):
-    """Raised where an expression cannot be understood; carries the mistakes. Never leaves `cdc.transform`."""
+    """Raised where an expression cannot be understood; carries each mistake once. Never leaves `cdc.transform`."""
 
     def __init__(self, *mistakes: Mistake) -> None:
-        super().__init__("; ".join(mistake.message for mistake in mistakes))
-        self.mistakes = mistakes
+        self.mistakes = tuple(dict.fromkeys(mistakes))  # a branch of CASE is read for each of its values
+        super().__init__("; ".join(mistake.message for mistake in self.mistakes))
 
 
 @dataclass(frozen=True, slots=True)

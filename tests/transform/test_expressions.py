@@ -248,6 +248,8 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("ELEMENT(ARRAY[n])", "INT", 7, None),
     ("ARRAY[1, n]", "JSON", "[1,7]", "[1,null]"),
     ("CASE WHEN n > 5 THEN 'big' ELSE v END", "STRING", "big", None),
+    ("CASE v WHEN 'x', 'abc' THEN 1 WHEN s, NULL THEN 2 ELSE 3 END", "INT", 1, 3),
+    ("CASE n WHEN 1, 2 THEN 1 WHEN 6 + 1, 8 THEN (CASE id WHEN 0, 1 THEN 5 END) END", "INT", 5, None),
     ("CASE n WHEN 7 THEN 1 ELSE 2.5 END", "DECIMAL(11, 1)", Decimal("1.0"), Decimal("2.5")),
     ("IF(n > 5, d, 0)", "DECIMAL(12, 2)", Decimal("12.34"), Decimal(0)),
     ("IFNULL(s, 'none')", "STRING", "Hello Wörld", "none"),
