@@ -29,6 +29,7 @@ def copy_rows(
     sequence: int,
     prefix: str,
     fill: Mapping[str, pa.Scalar] | None = None,
+    empty: Sequence[str] = (),
 ) -> list[Any]:
     """Messages that hold all rows of `source`, as `target` has them; columns that `source` lacks are NULL.
 
@@ -36,9 +37,10 @@ def copy_rows(
         sequence: of all rows.
         prefix: begins the names of the files.
         fill: values for rows where the column is NULL, by column.
+        empty: columns that are NULL in all rows.
     """
     library = target.library.copy({"data-file.prefix": prefix})
-    there = {column.name.casefold() for column in source.columns}
+    there = {column.name.casefold() for column in source.columns} - {name.casefold() for name in empty}
     names = [column.name for column in target.columns if column.name.casefold() in there]
     messages: list[Any] = []
     for rows in _gathered(read_rows(catalog, source, names)):

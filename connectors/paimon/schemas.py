@@ -155,10 +155,10 @@ class PaimonSchemas(SchemaSession[str]):
     def _drop_column(self, table: TableId, name: str) -> None:
         self._alter(table, [_kinds().drop_column(name)])
 
-    def _copy_rows(self, source: TableId, target: TableId) -> None:
+    def _copy_rows(self, source: TableId, target: TableId, empty: Sequence[str]) -> None:
         to = self._tables.get(target)
         base = to.sequence_base(self._pipeline)
-        messages = copy_rows(self._catalog, self._tables.get(source), to, base + 1, self._prefix)
+        messages = copy_rows(self._catalog, self._tables.get(source), to, base + 1, self._prefix, empty=empty)
         overwrite(self._catalog, to, self._user, messages)
 
     def _swap_shadow(self, copy: TableId, table: TableId) -> None:

@@ -126,3 +126,14 @@ def test_numbers_of_rows_that_paimon_copies_are_what_servers_make_of_them(tmp_pa
     pairs = zip(before.columns[1:], after.columns[1:], strict=True)
     harness.sink().apply(1, [AlterColumnType(T, new, old) for old, new in pairs])
     assert texts(harness.rows(T), *names) == [tuple(text for *_, text in RETYPED)]
+
+
+def test_values_that_paimon_cannot_convert_are_null_until_their_rows_are_copied(tmp_path: Path) -> None:
+    """As the source re-snapshots the table behind such a change; it stopped the pipeline."""
+    harness = PaimonHarness(tmp_path)
+    before = TableSchema((column("id", nullable=False), column("c", "VARCHAR(9)"), column("d", "DOUBLE")), ("id",))
+    harness.sink().apply(0, [CreateTable(T, before)])
+    commit(harness, 0, before, ("+I", {"id": 1, "c": "x", "d": 1.5}))
+    changes = [AlterColumnType(T, column("c", "DATE"), before.columns[1], copied=True)]
+    harness.sink().apply(1, changes)
+    assert texts(harness.rows(T), "id", "c", "d") == [("1", "None", "1.5")]
