@@ -95,7 +95,7 @@ def _decimal_text(target: DataType) -> Cast:
         number = _number(value)
         if number is None:
             return None
-        if abs(number) >= Decimal(10) ** whole or number != number.quantize(places, context=_EXACT):
+        if number.copy_abs() >= Decimal(10) ** whole or number != number.quantize(places, context=_EXACT):
             raise ValueError(value)
         return f"{number.quantize(places, context=_EXACT):f}"
 

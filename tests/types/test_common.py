@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from itertools import product
 
 import pyarrow as pa
@@ -108,3 +109,10 @@ def test_what_is_no_json_does_not_fit_into_a_column_of_json() -> None:
     numbers = cast_for(DataType.parse("INT"), DataType.parse("JSON"), "UTC")
     assert numbers is not None
     assert numbers(pa.array([7, None], pa.int32())).to_pylist() == ["7", None]
+
+
+def test_a_number_of_as_many_digits_as_a_long_decimal_has_fits_into_it() -> None:
+    cast = cast_for(DataType.parse("DECIMAL(38, 0)"), DataType.parse("DECIMAL(40, 2)"), "UTC")
+    assert cast is not None
+    nines = Decimal("-" + "9" * 38)
+    assert cast(pa.array([nines], pa.decimal128(38, 0))).to_pylist() == [f"{nines}.00"]
