@@ -143,6 +143,7 @@ class _Registered:
     def __init__(self, session: DuckDbSession, group: Sequence[_Loaded], extra: Mapping[str, Any]) -> None:
         self._session, self._group = session, group
         self.columns = [name for name in group[0].rows.schema.names if name != KIND]
+        self.reals = [field.name for field in group[0].rows.schema if pa.types.is_floating(field.type)]
         self.shared = len(group) > 1
         rows = group[0].rows
         if self.shared:
@@ -257,18 +258,23 @@ def _load_multiset(session: DuckDbSession, table: TableId, staged: _Registered, 
     """Delete and insert by whole row. Returns how many deletes found no row.
 
     `total` is what a row gains in the batch, `lowest` (0 or less) the lowest its running sum gets: deleting up to
-    `-lowest` rows and inserting `total - lowest` gives what one change after the other would give.
+    `-lowest` rows and inserting `total - lowest` gives what one change after the other would give. To DuckDB -0.0 is
+    0.0, so their signs are compared, too.
     """
     names = [quoted(name) for name in staged.columns]
     columns, target = ", ".join(names), session.names.table(table)
+    reals = [quoted(name) for name in staged.reals]
+    whole = ", ".join([*names, *(f"signbit({name})" for name in reals)])
     session.rows(
         f"CREATE OR REPLACE TEMP TABLE __cdc_sums AS WITH running AS (SELECT {columns}, "
         f"CASE WHEN {KIND} IN ({RowKind.INSERT:d}, {RowKind.UPDATE_AFTER:d}) THEN 1 ELSE -1 END AS sign, "
-        f"sum(sign) OVER (PARTITION BY {columns} ORDER BY {_POSITION}) AS running FROM {staged.source} WHERE {where}) "
+        f"sum(sign) OVER (PARTITION BY {whole} ORDER BY {_POSITION}) AS running FROM {staged.source} WHERE {where}) "
         f"SELECT {columns}, CAST(sum(sign) AS BIGINT) AS __cdc_total, "
-        f"CAST(least(0, min(running)) AS BIGINT) AS __cdc_lowest FROM running GROUP BY {columns}"
+        f"CAST(least(0, min(running)) AS BIGINT) AS __cdc_lowest FROM running GROUP BY {whole}"
     )
-    equal = " AND ".join(f"t.{name} IS NOT DISTINCT FROM s.{name}" for name in names)
+    same = [f"t.{name} IS NOT DISTINCT FROM s.{name}" for name in names]
+    same += [f"signbit(TRY_CAST(t.{name} AS DOUBLE)) IS NOT DISTINCT FROM signbit(s.{name})" for name in reals]
+    equal = " AND ".join(same)
     deleted = session.rows(
         f"DELETE FROM {target} WHERE rowid IN (SELECT id FROM (SELECT t.rowid AS id, s.__cdc_lowest AS lowest, "
         f"row_number() OVER (PARTITION BY s.rowid) AS number FROM {target} AS t "
