@@ -40,7 +40,9 @@ class SparkSide:
 
         `stack` closes them. Raises EngineError, StateError, WorkerLost.
         """
-        spark = stack.enter_context((self._own_spark() if self._shared is None else self._shared).open_session())
+        spark = stack.enter_context(
+            (self._own_spark(source, sink) if self._shared is None else self._shared).open_session()
+        )
         if spark is None:
             return None
         state, stop = self._place.state, self._control.stop
@@ -59,11 +61,11 @@ class SparkSide:
         parts = None if side is None else StreamParts(source, state, _limits(self._spec), parallelism, side, label)
         return None if parts is None else (spark, parts)
 
-    def _own_spark(self) -> OwnSpark:
-        place, control = self._place, self._control
+    def _own_spark(self, source: Source, sink: Sink) -> OwnSpark:
+        place, control, modules = self._place, self._control, (type(source).__module__, type(sink).__module__)
         return OwnSpark(
             self._spec, place.pipeline, self._mode.master, self.java, place.lock, self._output.json_log, control.guest,
-            control.stop,
+            control.stop, modules,
         )  # fmt: skip
 
     def _executors_side(

@@ -1,6 +1,8 @@
-"""Asks the fork server for a stream reader, in place of starting one. Run as a script with next to no imports.
+"""Asks the fork server for a stream reader or a daemon, in place of starting one. Run as a script with next to no
+imports.
 
-Spark starts it with the environment that the reader is to have. Arguments: the server's socket, then Python's own.
+Spark starts it with the environment and the streams that the process is to have, and takes this one for it: so it lives
+as long as a daemon does, and Spark ends it. Arguments: the server's socket, then `-m MODULE ...`.
 """
 
 import json
@@ -10,23 +12,27 @@ import sys
 
 
 def main() -> None:
-    """Hand over environment, folder and output streams; become the reader itself where the server does not answer."""
-    path, *arguments = sys.argv[1:]
-    asked = json.dumps({"environment": dict(os.environ), "folder": os.getcwd()}).encode()
+    """Hand over environment, folder and streams; become the process itself where the server does not answer."""
+    path, _, *arguments = sys.argv[1:]
+    asked = json.dumps({"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}).encode()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
             folder = os.open(os.path.dirname(path), os.O_PATH)  # a long path is no address of a socket
             server.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
             os.close(folder)
             server.sendall(b"r" + len(asked).to_bytes(8, "big"))
-            socket.send_fds(server, [b"f"], [1, 2])
+            socket.send_fds(server, [b"f"], [0, 1, 2])
             server.sendall(asked)
             answer = server.recv(1)
+            if answer == b"k":
+                os.close(0)
+                os.close(1)
+                server.recv(1)  # until a daemon has ended
     except OSError as error:
         answer = str(error).encode()
     if answer != b"k":
-        os.write(2, b"the fork server does not answer, a stream reader starts without it: " + answer + b"\n")
-        os.execv(sys.executable, [sys.executable, *arguments])
+        os.write(2, b"the fork server does not answer, a process starts without it: " + answer + b"\n")
+        os.execv(sys.executable, [sys.executable, "-m", *arguments])
 
 
 main()

@@ -1,18 +1,21 @@
-"""Stream readers of many pipelines as forks of one process that has loaded already what all of them need.
+"""Spark's Python processes on this machine as forks of one process that has loaded already what all of them need.
 
-Spark starts a Python process for each stream: half a second, and 180 MB that no other process shares. In a process that
-runs many pipelines a launcher takes the interpreter's place (`Forks`): for a stream reader it asks this server, which
-forks one, and for anything else it becomes the interpreter. A fork shares the memory of what was loaded before it.
+Spark starts a Python process for each stream and a daemon for each kind of work, whose workers load all by themselves:
+a second or more each, and 180 MB that no other process shares. A launcher takes the interpreter's place (`Forks`): for
+a stream reader and for a daemon it asks this server, which forks one, and for anything else it becomes the
+interpreter. A fork shares the memory of what was loaded before it.
 
 The server has one thread, and ends when its standard input does: when the process that started it is gone. A reader
-ends when its connection with Spark does.
+ends when its connection with Spark does, a daemon when its standard input does, which is Spark's.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import gc
+import importlib
 import json
 import logging
 import os
@@ -23,7 +26,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,18 +34,25 @@ GRACE_S = 2.0
 """How long a reader has to end by itself once Spark has closed its connection."""
 
 
-def serve(path: str) -> None:
+READER, DAEMON = "pyspark.sql.streaming.python_streaming_source_runner", "pyspark.daemon"
+_FOR_FORKS = (READER, DAEMON, "pyspark.worker", "pyspark.sql.worker.create_data_source", "cdc.job.stream")
+_ARGUMENTS_BEGIN = 45
+"""The place of `arg_start` among the fields of /proc/PID/stat behind the name (proc(5))."""
+
+
+def serve(path: str, modules: Sequence[str]) -> None:
     """Answer requests at this socket until standard input ends. Requests: a kind, a length, the body.
 
-    `r` forks a reader with the environment and the two output streams of who asks; `w` loads what a pickled callable
-    loads; `t` does so in a fork that ends then, which leaves compiled kernels on disk: meanwhile readers are forked.
-    All are answered with `k`, or with what went wrong.
+    `r` forks what `python -m MODULE` would be, with the environment and the three standard streams of who asks; `w`
+    loads what a pickled callable loads; `t` does so in a fork that ends then, which leaves compiled kernels on disk:
+    meanwhile others are forked. All are answered with `k`, or with what went wrong. `modules` are loaded first.
     """
-    import pyspark.sql.streaming.python_streaming_source_runner  # noqa: F401 - for the forks
-
     from cdc.without_pandas import keep_pandas_out
 
     keep_pandas_out()
+    for module in (*_FOR_FORKS, *modules):
+        importlib.import_module(module)
+    gc.collect()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks are reaped by the system
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all; each ends with the one it works for
@@ -51,7 +61,10 @@ def serve(path: str) -> None:
             listening.bind(short)
         os.chmod(path, 0o600)
         listening.listen(64)
-        os.write(1, b"k")
+        try:
+            os.write(1, b"k")
+        except BrokenPipeError:  # who started this process has ended meanwhile
+            return
         while True:
             ready, _, _ = select.select([listening.fileno(), 0], [], [])
             if 0 in ready:
@@ -88,11 +101,11 @@ def _answer(listening: socket.socket, connection: socket.socket) -> None:
             gc.freeze()
             connection.sendall(b"k")
             return
-        _, streams, _, _ = socket.recv_fds(connection, 1, 2)
+        _, streams, _, _ = socket.recv_fds(connection, 1, 3)
         asked = json.loads(_receive_exactly(connection, length))
         gc.freeze()  # collections in a fork leave what is shared alone
         if os.fork() == 0:
-            _become_reader(listening, connection, asked, streams)
+            _become(asked["arguments"], listening, connection, asked, streams)
         for stream in streams:
             os.close(stream)
     except Exception as error:  # noqa: BLE001 - told to the one who asked; the others need this process
@@ -122,33 +135,65 @@ def _receive_exactly(connection: socket.socket, length: int) -> bytes:
     return data
 
 
-def _become_reader(
-    listening: socket.socket, connection: socket.socket, asked: dict[str, Any], streams: list[int]
+def _become(
+    arguments: Sequence[str],
+    listening: socket.socket,
+    connection: socket.socket,
+    asked: dict[str, Any],
+    streams: list[int],
 ) -> NoReturn:
-    """Run a stream reader in this process, a fork, to its end: at once where nobody waits for it any more."""
+    """Be `python -m MODULE` in this process, a fork, to its end. A daemon leaves the connection open as long as it
+    lives, as its launcher does."""
     code = 1
     try:
         listening.close()
         connection.sendall(b"k")
-        connection.close()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        null = os.open(os.devnull, os.O_RDONLY)
-        for source, target in zip((null, *streams), (0, 1, 2), strict=True):
+        if arguments[0] == READER:
+            connection.close()
+            streams[0] = os.open(os.devnull, os.O_RDONLY)
+        for source, target in zip(streams, (0, 1, 2), strict=True):
             os.dup2(source, target)
-        os.closerange(3, max(null, *streams) + 1)
+        kept = connection.fileno()
+        for number in range(3, max(kept, *streams) + 1):
+            if number != kept:
+                with contextlib.suppress(OSError):
+                    os.close(number)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.environ.clear()
         os.environ.update(asked["environment"])
         os.chdir(asked["folder"])
-        _read()
+        _show_as([sys.executable, "-m", *arguments])
+        if arguments[0] == READER:
+            _read()
+        else:
+            _run_daemon(arguments)
         code = 0
     except SystemExit as error:
         code = int(error.code or 0)
     except ConnectionError:
         pass  # Spark has closed the connection, and knows (see `StreamReader.stop`)
     except BaseException as error:  # noqa: BLE001 - a fork must never go on as the server
-        logging.getLogger(__name__).error("stream reader: %s: %s", type(error).__name__, error)
+        logging.getLogger(__name__).error("%s: %s: %s", arguments[0], type(error).__name__, error)
     finally:
         os._exit(code & 255)
+
+
+def _show_as(command: Sequence[str]) -> None:
+    """Let lists of processes show a command in place of the server's, as far as there is room for it."""
+    with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    begin, end = int(fields[_ARGUMENTS_BEGIN]), int(fields[_ARGUMENTS_BEGIN + 1])
+    text = b"\0".join(word.encode() for word in command)[: end - begin - 1]
+    ctypes.memmove(begin, text.ljust(end - begin, b"\0"), end - begin)
+
+
+def _run_daemon(arguments: Sequence[str]) -> None:
+    """Fork workers for Spark until its end of standard input is closed."""
+    from pyspark.daemon import manager
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = list(arguments)
+    manager()
 
 
 def _read() -> None:
@@ -186,5 +231,5 @@ def _end_with(connection: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(sys.argv[1], sys.argv[2:])
     os._exit(0)  # at once: what was loaded has nothing to clean up, and DuckDB's binding would report its objects

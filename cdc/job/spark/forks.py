@@ -15,14 +15,18 @@ from typing import Any
 from pyspark import cloudpickle
 
 from cdc.errors import EngineError
-from cdc.job.spark.fork_server import short_path
+from cdc.job.spark.fork_server import DAEMON, READER, short_path
 from cdc.job.spark.session import ONE_ARENA
 
-_READER = "pyspark.sql.streaming.python_streaming_source_runner"
 _LAUNCHER = """#!/bin/sh
-if [ "$2" = {reader} ]; then exec {python} -I -S {client} {socket} "$@"; fi
+case "$2" in {reader}|{daemon}) exec {python} -I -S {client} {socket} "$@"; esac
 exec {python} "$@"
 """
+
+
+def local_forks(master: str, folder: Path) -> Forks | None:
+    """A fork server for Spark's Python processes; None on a cluster, and elsewhere than on Linux."""
+    return Forks(folder) if master.startswith("local") and sys.platform == "linux" else None
 
 
 class Forks:
@@ -32,20 +36,31 @@ class Forks:
         self._socket, self.launcher = folder / "forks", folder / "python"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start the server and write the launcher. Raises EngineError when it does not start."""
-        command = [sys.executable, "-m", "cdc.job.spark.fork_server", str(self._socket)]
+    def begin(self, *modules: str) -> None:
+        """Write the launcher, and let the server start, with these modules loaded."""
+        command = [sys.executable, "-m", "cdc.job.spark.fork_server", str(self._socket), *modules]
         # a group of its own: signals of a terminal are for the process that works with it, also while this one starts
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, env={**os.environ, **ONE_ARENA}
         )
         client = Path(__file__).with_name("fork_client.py")
-        words = {"reader": _READER, "python": sys.executable, "client": client, "socket": self._socket}
+        words = {
+            "reader": READER, "daemon": DAEMON, "python": sys.executable, "client": client, "socket": self._socket,
+        }  # fmt: skip
         self.launcher.write_text(_LAUNCHER.format(**{name: shlex.quote(str(word)) for name, word in words.items()}))
         self.launcher.chmod(0o700)
+
+    def start(self) -> None:
+        """Wait for the server to have started, which begins now where it has not yet. Raises EngineError when it
+        does not start."""
+        if self._process is None:
+            self.begin()
+        assert self._process is not None
         assert self._process.stdout is not None
         if self._process.stdout.read(1) != b"k":
-            raise EngineError("the process that stream readers are forked from does not start", hint="see above")
+            raise EngineError(
+                "the process that Spark's Python processes are forked from does not start", hint="see above"
+            )
 
     def load(self, what: Callable[[], Any], *, busy: bool = False) -> str:
         """Let the server call this, a picklable, for what it loads; what went wrong, empty when nothing did.

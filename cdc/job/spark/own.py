@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from cdc.errors import EngineError
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
+from cdc.job.spark.forks import local_forks
 from cdc.job.spark.java import Java, choose_java
 from cdc.job.spark.session import as_guest, end_spark, no_error_once_stopped, start_session, without_variables
 from cdc.spec.model import PipelineSpec
@@ -36,7 +37,8 @@ def own_settings(spec: PipelineSpec) -> EngineError:
 
 @dataclass(frozen=True, slots=True)
 class OwnSpark:
-    """How the session is to be started. `guest` and `stop` are those of the run's `Control`."""
+    """How the session is to be started. `guest` and `stop` are those of the run's `Control`; `modules` are loaded
+    before Spark's Python processes are forked on this machine."""
 
     spec: PipelineSpec
     pipeline: str
@@ -46,6 +48,7 @@ class OwnSpark:
     json_log: JsonLog
     guest: bool
     stop: threading.Event
+    modules: tuple[str, ...] = ()
 
     @contextlib.contextmanager
     def open_session(self) -> Iterator[SparkSession | None]:
@@ -55,9 +58,15 @@ class OwnSpark:
                 stack.enter_context(as_guest())
             with self.json_log.of_children(), without_variables(self.spec.secret_variables):
                 scratch, given = self.lock.make_scratch(), self.spec.pipeline.spark
-                spark = None
+                spark, forks = None, local_forks(self.master, scratch)
                 with no_error_once_stopped(self.stop):
+                    if forks is not None:
+                        stack.callback(forks.stop)
+                        forks.begin(*self.modules)
                     spark = start_session(self.pipeline, self.master, self.java, scratch, given)
+                    if forks is not None:
+                        forks.start()
+                        spark.sparkContext.pythonExec = str(forks.launcher)
             if spark is None:
                 yield None
                 return

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from cdc.errors import EngineError, WorkerLost
 from cdc.flow.task import PrepareTask
 from cdc.job.lock import RunLock
-from cdc.job.spark.forks import Forks
+from cdc.job.spark.forks import Forks, local_forks
 from cdc.job.spark.java import Java, choose_java
 from cdc.job.spark.session import (
     JAVA_GONE,
@@ -105,8 +105,8 @@ class SharedSpark:
         self._stack.enter_context(as_guest())
         with without_variables(self._secrets):
             self._java = choose_java(os.environ)
-            if self.master.startswith("local"):
-                self._forks = Forks(scratch)
+            self._forks = local_forks(self.master, scratch)
+            if self._forks is not None:
                 self._stack.callback(self._forks.stop)
                 self._forks.start()
             self._spark = start_session(

@@ -1,4 +1,4 @@
-"""Stream readers as forks, with a listening socket in Spark's place."""
+"""Spark's Python processes as forks, with a listening socket or pipes in Spark's place."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from cdc_process import wait_for
 
+from cdc.job.spark.fork_server import DAEMON, READER
 from cdc.job.spark.forks import Forks
-
-READER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +51,24 @@ def connected(listening: socket.socket) -> tuple[socket.socket, int]:
     return connection, pid
 
 
+def server_of(forks: Forks) -> int:
+    assert forks._process is not None
+    return forks._process.pid
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def children_of(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+
+
 def there(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -66,8 +83,7 @@ def test_the_launcher_is_the_interpreter_for_everything_else(forks: Forks) -> No
 
 
 def test_signals_of_a_terminal_do_not_reach_the_server(forks: Forks) -> None:
-    assert forks._process is not None
-    assert os.getpgid(forks._process.pid) != os.getpgid(0)
+    assert os.getpgid(server_of(forks)) != os.getpgid(0)
 
 
 def test_a_reader_is_a_fork_of_the_server_and_ends_when_spark_closes_its_connection(forks: Forks) -> None:
@@ -75,10 +91,39 @@ def test_a_reader_is_a_fork_of_the_server_and_ends_when_spark_closes_its_connect
         launcher = started(forks, listening)
         connection, pid = connected(listening)
         assert launcher.wait(300) == 0
-        assert b"cdc.job.spark.fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert parent_of(pid) == server_of(forks)
+        assert READER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes(), "lists of processes show what it is"
         assert there(pid)
         connection.close()
         wait_for("the end of the reader", lambda: not there(pid))
+    assert forks.alive()
+
+
+@pytest.mark.parametrize("ended_by", ["Spark", "a signal to the launcher"])
+def test_a_daemon_is_a_fork_of_the_server_and_its_launcher_stands_for_it(forks: Forks, ended_by: str) -> None:
+    launcher = subprocess.Popen(
+        [str(forks.launcher), "-m", DAEMON, "pyspark.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHON_WORKER_FACTORY_SECRET": "secret"},
+    )  # fmt: skip
+    assert launcher.stdin is not None
+    assert launcher.stdout is not None
+    port = int.from_bytes(launcher.stdout.read(4), "big")
+    (daemon,) = [pid for pid in children_of(server_of(forks)) if DAEMON in command_of(pid)]
+    assert command_of(daemon).split("\0")[-2:] == [DAEMON, "pyspark.worker"]
+    with socket.create_connection(("127.0.0.1", port)) as worker:
+        worker.sendall(struct.pack("!i", 6) + b"secret")
+        (pid,) = struct.unpack("!i", worker.recv(4, socket.MSG_WAITALL))
+        assert worker.recv(6, socket.MSG_WAITALL) == struct.pack("!i", 2) + b"ok", "it takes signals from here on"
+        assert children_of(daemon) == [pid]
+        assert launcher.poll() is None
+        if ended_by != "Spark":
+            launcher.terminate()
+            launcher.wait(300)
+        launcher.stdin.close()  # as Java does for a process that has ended
+        wait_for("the end of the daemon", lambda: not there(daemon))
+        assert worker.recv(1) == b"", "its workers end with it"
+    assert launcher.wait(300) is not None
+    launcher.stdout.close()
     assert forks.alive()
 
 
