@@ -71,8 +71,9 @@ class BatchRunner:
 
     @property
     def error(self) -> CdcError | None:
-        """The error that stopped a batch or its commit."""
-        return self._error or self._commits.error
+        """The error that stopped a batch or its commit. Raises StateError."""
+        error = self._error or self._commits.error
+        return None if error is None else self._finish.explain(error)
 
     @property
     def commit_failed(self) -> bool:

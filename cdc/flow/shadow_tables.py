@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterable
 
 from cdc.block import Stream
+from cdc.errors import CdcError, from_json
 from cdc.schema import CreateShadow, DropShadow, DropTable, SchemaChange, SwapShadow, TableId, TruncateTable
 from cdc.sink import Sink
 from cdc.tables.router import To, targets
@@ -53,6 +54,21 @@ def shadow_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId
     if not unknown or not sink.shadows:
         return {}
     return {shadow: table for table in known if (shadow := sink.shadow(table)) in unknown}
+
+
+def explained(error: CdcError, sink: Sink, known: Iterable[TableId]) -> CdcError:
+    """The error, with a word on each shadow table that it names: which of the `known` tables it is of. Driver."""
+    text = str(error)
+    words = [
+        f"{shadow.table} is the shadow table of {table}, which is re-snapshotted"
+        for table in known
+        if (shadow := sink.shadow(table)).table in text
+    ]
+    if not words:
+        return error
+    found = from_json(error.to_json())
+    found.hint = "; ".join(filter(None, (*words, error.hint)))
+    return found
 
 
 def names_of(sink: Sink, table: TableId) -> tuple[str, ...]:
