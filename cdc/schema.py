@@ -118,14 +118,10 @@ class TableId:
         return (self.database, schema, table) if dot else (None, self.database, self.table)
 
 
-SHADOW = "cdc_copy_"
-"""How names of shadow tables begin."""
-
-
 def shadow_of(table: TableId) -> TableId:
     """The shadow table of a table: one of its own for each, always the same."""
     digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
-    return TableId(table.database, f"{SHADOW}{digest}")
+    return TableId(table.database, f"cdc_copy_{digest}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cdc.errors import CdcError
+from cdc.errors import CdcError, StateError
 from cdc.evolution.behavior import described
 from cdc.flow.shadow_tables import explained, shadow_tables
 from cdc.flow.task_result import TaskResult
 from cdc.offsets import source_offset
 from cdc.progress import BatchReport, Progress, TableTotals
-from cdc.schema import SHADOW, SchemaChange, TableId
+from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, Sink
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
@@ -55,8 +55,11 @@ class FinishStep:
         return [replace(handle, table=shadows.get(handle.table, handle.table)) for handle in decision.prepared]
 
     def explain(self, error: CdcError) -> CdcError:
-        """The error in words that users know, where it names a shadow table. Driver. Raises StateError."""
-        if SHADOW not in str(error):
+        """The error in words that users know, where it names a shadow table. Driver.
+
+        Raises StateError, but for an error that is about the state itself.
+        """
+        if isinstance(error, StateError):
             return error
         return explained(error, self._sink, TableLog(self._state.store).at(sys.maxsize).sink)
 
