@@ -30,6 +30,7 @@ _UNITS: Final = {  # bytes of a unit, big-endian, surrogate pairs
     "utf32": (4, 1, 0),
 }
 _NONE: Final = "\uffff"
+_NOT_ASCII: Final = 0x80
 _GB_FOUR: Final = 39_420
 
 KNOWN: Final = IDENTITY | _UNITS.keys() | CODECS.keys()
@@ -95,6 +96,11 @@ def to_utf8(array: pa.Array, charset: str, replaced: Callable[[int], None] | Non
 
 def _is_utf8(text: pa.StringArray) -> bool:
     """Whether all of it is well-formed. Servers keep halves of surrogate pairs, and characters that were cut."""
+    _, offsets, data = text.buffers()
+    if data is not None:
+        bounds = np.frombuffer(offsets, np.int32)[[text.offset, text.offset + len(text)]]
+        if np.frombuffer(data, np.uint8)[slice(*bounds)].max(initial=0) < _NOT_ASCII:  # a tenth of the time
+            return True
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:
