@@ -62,18 +62,18 @@ class BatchRunner:
     ) -> None:
         self._source, self._state, self._offsets, self._progress = source, state, offsets, progress
         self._log = CommitLog(state.commits)
-        self._commits = Commits(sink, state, retry, PrepareTask.of(source, sink, middle, state))
+        self._finish = FinishStep(sink, state, progress)
+        task = PrepareTask.of(source, sink, middle, state)
+        self._commits = Commits(sink, state, retry, task, self._finish.explain)
         self._apply = ApplyStep(source, sink, middle, state, retry, self._commits.finish)
         self._tasks = TaskRunner(sink, state, retry, self._commits.wait)
-        self._finish = FinishStep(sink, state, progress)
         self._begun = False
         self._error: CdcError | None = None
 
     @property
     def error(self) -> CdcError | None:
-        """The error that stopped a batch or its commit. Raises StateError."""
-        error = self._error or self._commits.error
-        return None if error is None else self._finish.explain(error)
+        """The error that stopped a batch or its commit."""
+        return self._error or self._commits.error
 
     @property
     def commit_failed(self) -> bool:
@@ -112,7 +112,7 @@ class BatchRunner:
         try:
             self._run(batch, run_tasks)
         except Exception as error:
-            self._error = as_cdc_error(error)
+            self._error = self._finish.explain(as_cdc_error(error))
             if self._error is error:
                 raise
             raise self._error from error

@@ -43,8 +43,16 @@ class Commits:
     `error` is what stopped it; nothing is committed after that. `took_s` is how long the last commit was under way.
     """
 
-    def __init__(self, sink: Sink, state: StateDir, retry: RetryPolicy, task: PrepareTask) -> None:
-        """`task` reads rows again that the sink has given up."""
+    def __init__(
+        self,
+        sink: Sink,
+        state: StateDir,
+        retry: RetryPolicy,
+        task: PrepareTask,
+        explain: Callable[[CdcError], CdcError],
+    ) -> None:
+        """`task` reads rows again that the sink has given up; `explain` gives an error the words that users know."""
+        self._explain = explain
         self._sink, self._log, self._retry = sink, CommitLog(state.commits), retry
         self._lost = LostLoads(task, state, retry)
         self._pending: Future[None] | None = None
@@ -77,7 +85,7 @@ class Commits:
             counts = self.commit(decision)
             then(counts, self.took_s)
         except Exception as error:  # noqa: BLE001 - kept, and raised to the run by whoever waits for the commit
-            self.error = as_cdc_error(error)
+            self.error = self._explain(as_cdc_error(error))
 
     def commit(self, decision: Decision) -> Mapping[str, int]:
         """Commit here and now, again after what may pass; what the sink counted.

@@ -55,13 +55,15 @@ class FinishStep:
         return [replace(handle, table=shadows.get(handle.table, handle.table)) for handle in decision.prepared]
 
     def explain(self, error: CdcError) -> CdcError:
-        """The error in words that users know, where it names a shadow table. Driver.
+        """The error in words that users know, where it names a shadow table. Driver, any thread, once for an error.
 
-        Raises StateError, but for an error that is about the state itself.
+        Unchanged where the log of tables cannot be read: the error is what stopped the run.
         """
-        if isinstance(error, StateError):
+        try:
+            known = TableLog(self._state.store).at(sys.maxsize).sink
+        except StateError:
             return error
-        return explained(error, self._sink, TableLog(self._state.store).at(sys.maxsize).sink)
+        return explained(error, self._sink, known)
 
     def run(
         self,

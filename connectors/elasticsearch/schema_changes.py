@@ -36,6 +36,7 @@ class IndexChanges:
         left = changes[journal.done :]
         if not left:
             return
+        self.cluster.wait_for_earlier()
         planner = self._planner(left)
         planned = [planner.plan(change) for change in left]
         for change, requests in zip(left, planned, strict=True):
@@ -54,7 +55,6 @@ class IndexChanges:
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
         wanted = [*tables, *(shadow_of(table) for table in tables)]
         cluster, options = self.cluster, self.options
-        cluster.wait_for_earlier()
         # In this order: an index that comes to be in between is behind its alias, and no second one is made.
         highest, behind = cluster.highest(tables), cluster.indexes_behind(wanted)
         rules = rules_of(options, cluster.product()[0])

@@ -27,7 +27,7 @@ ANSWER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ErrorSide:
-    """Which errors are raised: those of a source or of a sink.
+    """The errors that are raised: those of a source or of a sink.
 
     Attributes:
         no_topic: for a topic that is not there. A source names topics that it has seen: a broker that starts, or that

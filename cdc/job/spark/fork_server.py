@@ -105,7 +105,7 @@ def _answer(listening: socket.socket, connection: socket.socket) -> None:
         asked = json.loads(_receive_exactly(connection, length))
         gc.freeze()  # collections in a fork leave what is shared alone
         if os.fork() == 0:
-            _become(asked["arguments"], listening, connection, asked, streams)
+            _become(asked, streams, listening, connection)
         for stream in streams:
             os.close(stream)
     except Exception as error:  # noqa: BLE001 - told to the one who asked; the others need this process
@@ -135,16 +135,10 @@ def _receive_exactly(connection: socket.socket, length: int) -> bytes:
     return data
 
 
-def _become(
-    arguments: Sequence[str],
-    listening: socket.socket,
-    connection: socket.socket,
-    asked: dict[str, Any],
-    streams: list[int],
-) -> NoReturn:
+def _become(asked: dict[str, Any], streams: list[int], listening: socket.socket, connection: socket.socket) -> NoReturn:
     """Be `python -m MODULE` in this process, a fork, to its end. A daemon leaves the connection open as long as it
     lives, as its launcher does."""
-    code = 1
+    arguments, code = asked["arguments"], 1
     try:
         listening.close()
         connection.sendall(b"k")

@@ -78,7 +78,7 @@ def encoded_with_schema(column: Column, modes: EncodingModes) -> EncodedColumn:
 
 
 def beyond_a_day(times: pa.Array) -> pa.Array:
-    """Which times Connect's Time does not take, whose readers refuse the whole message: below zero, or from 24 h on."""
+    """A mask of the times that Connect's Time does not take, below zero or from 24 h on: readers refuse the message."""
     micros = times.cast(pa.int64())
     return pc.or_(pc.less(micros, 0), pc.greater_equal(micros, _DAY))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import DropTable, TableId, TruncateTable
 from connectors.mysql.ddl.definition import altered, created
-from connectors.mysql.ddl.delta import NO_TABLES, Mark
+from connectors.mysql.ddl.delta import NO_TABLES
 from connectors.mysql.ddl.renames import rename_tables
 from connectors.mysql.ddl.work import COPY_IT, StatementWork
 from connectors.mysql.table import MySqlTable
@@ -57,7 +57,7 @@ def carry_out(statement: Statement, work: StatementWork) -> None:
             _create_view(work.known.known_name(table), work)
         case DropViewStatement(tables=tables):
             for table in tables:
-                _unmark(work.known.known_name(table), "view", work)
+                work.remove_mark(work.known.known_name(table), "view")
         case CreateDatabaseStatement():
             _create_database(statement, work)
         case AlterDatabaseStatement(database=database, charset=charset):
@@ -200,17 +200,12 @@ def _drop_table(table: TableId, work: StatementWork) -> None:
     if work.table(table) is not None and work.captures(table):
         work.changes.append(DropTable(table))
     work.put(table, None)
-    _unmark(table, "sequence", work)
+    work.remove_mark(table, "sequence")
 
 
 def _create_view(view: TableId, work: StatementWork) -> None:
     if work.captures(view) and work.mark(view) is None:
         work.put_mark(view, "view")
-
-
-def _unmark(name: TableId, mark: Mark, work: StatementWork) -> None:
-    if work.mark(name) == mark:
-        work.put_mark(name, None)
 
 
 def _create_database(statement: CreateDatabaseStatement, work: StatementWork) -> None:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from cdc.schema import TableId
 from cdc.types.kinds import RANGES
 from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.ddl.computed import computed_from, is_retyped, redefinition
+from connectors.mysql.ddl.delta import Mark
 from connectors.mysql.ddl.rewritten import rewritten_by_session
 from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlColumn, MySqlTable, data_type
@@ -36,6 +38,7 @@ from connectors.shared.ddl.statements import (
 
 # gh-ost names its copy _<table>_gho, pt-online-schema-change _<table>_new (with more underscores when that is taken).
 _ENDINGS = ("_gho", "_new")
+_OF_COPIES: Final[tuple[Mark, ...]] = ("copy", "filled")
 _MOST_UNDERSCORES = 10
 _GH_OST = re.compile(r"/\*\s*gh-ost\s*\*/", re.IGNORECASE)
 _PT_TRIGGER = re.compile(
@@ -67,18 +70,18 @@ def follow_copies(statement: Statement, sql: str, work: StatementWork) -> None:
         case AlterTableStatement(table=table):
             table = work.known.known_name(table)
             if not _is_certain(statement, sql):
-                _unmark(table, work)
+                work.remove_mark(table, *_OF_COPIES)
             _moved_on(table, work)
         case TruncateStatement(table=table):
             _moved_on(work.known.known_name(table), work)
         case RenameTableStatement(pairs=pairs):
             for pair in pairs:
                 for table in map(work.known.known_name, pair):
-                    _unmark(table, work)
+                    work.remove_mark(table, *_OF_COPIES)
                     _moved_on(table, work)
         case DropTableStatement(tables=tables):
             for table in map(work.known.known_name, tables):
-                _unmark(table, work)
+                work.remove_mark(table, *_OF_COPIES)
                 _moved_on(table, work)
         case Irrelevant():
             _trigger(sql, work)
@@ -103,7 +106,7 @@ def why_uncertain(old: MySqlTable, copy: MySqlTable, work: StatementWork) -> lis
 def may_rename(old: MySqlTable, copy: MySqlTable, work: StatementWork) -> bool:
     """Whether a column that only the copy has may hold the values of one that only the table has."""
     names = [{column.name.lower() for column in table.columns} for table in (old, copy)]
-    return work.mark(copy.id) not in ("copy", "filled") and bool(names[0] - names[1] and names[1] - names[0])
+    return work.mark(copy.id) not in _OF_COPIES and bool(names[0] - names[1] and names[1] - names[0])
 
 
 def _copy_names(table: TableId) -> Iterator[TableId]:
@@ -124,7 +127,7 @@ def _originals(copy: TableId) -> Iterator[TableId]:
 
 
 def _note_created(table: TableId, statement: CreateTableStatement, sql: str, work: StatementWork) -> None:
-    _unmark(table, work)
+    work.remove_mark(table, *_OF_COPIES)
     _moved_on(table, work)
     copy = work.table(table)
     if copy is None or work.captures(table) or statement.if_not_exists:
@@ -158,7 +161,7 @@ def _moved_on(table: TableId, work: StatementWork) -> None:
     """The table was changed in a way that the tool does not carry over to its copy."""
     if work.captures(table):
         for copy in _copy_names(table):
-            _unmark(copy, work)
+            work.remove_mark(copy, *_OF_COPIES)
 
 
 def _trigger(sql: str, work: StatementWork) -> None:
@@ -167,11 +170,6 @@ def _trigger(sql: str, work: StatementWork) -> None:
         copy = work.known.known_name(TableId(match["database"], match["table"]))
         if work.mark(copy) == "copy":
             work.put_mark(copy, "filled")
-
-
-def _unmark(table: TableId, work: StatementWork) -> None:
-    if work.mark(table) in ("copy", "filled"):
-        work.put_mark(table, None)
 
 
 def _why_converted(old: MySqlColumn, new: MySqlColumn, work: StatementWork) -> str:

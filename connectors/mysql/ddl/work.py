@@ -90,6 +90,11 @@ class StatementWork:
         if self.mark(table) != mark:
             self.marks[table] = mark
 
+    def remove_mark(self, table: TableId, *marks: Mark) -> None:
+        """Take one of these marks away from the name, if it has one."""
+        if self.mark(table) in marks:
+            self.put_mark(table, None)
+
     def forget(self, tables: Iterable[TableId]) -> None:
         """Forget tables of others that were changed in a way that is not understood."""
         for table in (self.known.known_name(table) for table in tables):
