@@ -15,7 +15,7 @@ from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.parts import Parts
-from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.positions import LogPosition, log_end
 from connectors.mysql.server.server_info import server_info
 from connectors.mysql.snapshot.plan.lost_log import LostNote
 
@@ -137,7 +137,7 @@ class BatchPlanner:
             return
         with self._streams.session() as connection:
             info = server_info(connection)
-        self._current = LogPosition(info.file, info.position), info.identity
+        self._current = log_end(info), info.identity
 
     def commit(self, done: MySqlOffset) -> None:
         """Requests up to there are done with, and tables that newly match are in. Raises StateError."""

@@ -15,15 +15,15 @@ from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql import events
-from connectors.mysql.follow.follower import OpenStream
 from connectors.mysql.follow.foreign import DeliveredPart
-from connectors.mysql.follow.startup import whole_log
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
 from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.places import whole_log
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import Segment, gtids_behind
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.log.sieve import begin_of
+from connectors.mysql.log.stream import OpenStream
 from connectors.mysql.server.positions import LogPosition
 
 _OLD_IMAGE = int(RowKind.UPDATE_BEFORE)

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import PositionLost, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
-from connectors.mysql.follow.follower import OpenStream
-from connectors.mysql.follow.startup import ChangedTables, first_after, gtids_at, whole_log
+from connectors.mysql.follow.redefined import ChangedTables
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
 from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.places import first_after, gtids_at, whole_log
 from connectors.mysql.log.sieve import Sieve, begin_of, transaction_begins
 from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.gtid_range import GtidRange, Gtids, lacking
-from connectors.mysql.server.positions import LogPosition, check_gtid_position, file_number
+from connectors.mysql.server.positions import LogPosition, check_gtid_position, file_number, log_end
 from connectors.mysql.server.same_server import check_has, needed_gtids
 from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import ServerInfo, where_of
 
 if TYPE_CHECKING:
     from connectors.mysql.follow.streams import Streams
-    from connectors.mysql.log.stream import BinlogStream
+    from connectors.mysql.log.stream import BinlogStream, OpenStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def find_resume_point(
     Transactions that are not done may stand before done ones, such as those an administrator made on a replica. When
     none of them concerns a captured table they count as done from here on. Raises UnsupportedChange otherwise.
     """
-    first = first_after(open_after(done), LogPosition(info.file, info.position))
+    first = first_after(open_after(done), log_end(info))
     before = _with_purged(gtids_at(open_stream, first), info)
     _check_nothing_is_missing(done, before, first, where, mariadb=info.mariadb)
     late = GtidRange(before, done, mariadb=info.mariadb)
@@ -142,7 +142,7 @@ def _concerned(
     chosen = frozenset(mixed)
     found: set[TableId] = set()
     sieve = Sieve(lambda gtid: gtid in chosen)
-    changes = ChangedTables(captures, (), info.dialect, info.lower_case_table_names)
+    changes = ChangedTables(captures, (), info)
     segmenter = Segmenter(changes, captures, file=first.file, position=first.position)
     for buffer in whole_log(open_stream(first, True)):
         last = buffer.file == end.file

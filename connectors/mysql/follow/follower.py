@@ -13,13 +13,10 @@ from cdc.source import Limits
 from connectors.mysql.follow.caught_up import Looked
 from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.log.segment import Segment, SegmentQueue
-from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.log.stream import BinlogStream, EndOfLog, OpenStream
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer
-
-OpenStream = Callable[[LogPosition, bool], BinlogStream]
-"""Opens a stream at a position; the flag asks for one that ends at the end of the log."""
 
 READ_S = 0.5
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdc.errors import PositionLost, SourceError
-from connectors.mysql.follow.follower import OpenStream
 from connectors.mysql.follow.foreign import DeliveredPart, parse_position
-from connectors.mysql.follow.startup import whole_log
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.buffer_view import BufferView
+from connectors.mysql.log.places import whole_log
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.sieve import begin_of, transaction_begins
+from connectors.mysql.log.stream import OpenStream
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition, check_file_position, check_had
 from connectors.mysql.server.server_info import ServerInfo, server_info, where_of

@@ -7,10 +7,10 @@ from functools import partial
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
-from connectors.mysql.follow.startup import changed_between
+from connectors.mysql.follow.redefined import changed_between
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.server.information_schema import read_tables
-from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.positions import LogPosition, log_end
 from connectors.mysql.server.server_check import check_server
 from connectors.mysql.table import MySqlTable
 
@@ -29,10 +29,8 @@ class Reread:
         with self._streams.session() as connection:
             found = read_tables(connection, tables.__contains__)
             info = check_server(connection)
-        end, dialect = LogPosition(info.file, info.position), info.dialect
         open_stream = partial(self._streams.at, server=info.identity)
-        names = info.lower_case_table_names
-        later = changed_between(open_stream, at, end, tables.__contains__, tables, dialect, names)
+        later = changed_between(open_stream, at, log_end(info), tables.__contains__, tables, info)
         if later:
             listed = ", ".join(sorted(map(str, later)))
             raise UnsupportedChange(

@@ -20,7 +20,7 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import Segment, cuts_of, end_offset, splits_at
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas
-from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.positions import LogPosition, log_end
 from connectors.mysql.server.same_server import (
     AnotherServer,
     check_not_reset,
@@ -33,9 +33,9 @@ from connectors.mysql.server.server_info import ServerInfo
 from connectors.mysql.sharing.plans import SharedPlan
 
 if TYPE_CHECKING:
-    from connectors.mysql.follow.follower import Follower, OpenStream
+    from connectors.mysql.follow.follower import Follower
     from connectors.mysql.follow.segmenter import Segmenter
-    from connectors.mysql.log.stream import BinlogStream
+    from connectors.mysql.log.stream import BinlogStream, OpenStream
     from connectors.mysql.schema.tracker import Tracker
 
 AHEAD = 4
@@ -228,7 +228,7 @@ class Tail:
         )  # fmt: skip
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
         if self.until is not None and self.until[1] != info.identity:
-            self.until = LogPosition(info.file, info.position), info.identity
+            self.until = log_end(info), info.identity
         until = None if self.until is None else self.until[0]
         open_stream = self._opener(start, info.identity, segmenter)
         follower = Follower(

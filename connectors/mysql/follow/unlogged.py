@@ -12,7 +12,7 @@ from functools import partial
 
 from cdc.schema import TableId
 from connectors.mysql.follow.log_end import ServerLogEnd
-from connectors.mysql.follow.startup import changed_between
+from connectors.mysql.follow.redefined import changed_between
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import read_tables, table_reader
@@ -94,8 +94,8 @@ class Unlogged:
             if not differing:
                 return {}
             end, info = _end_of(connection), server_info(connection)
-        names, open_stream = info.lower_case_table_names, partial(self._streams.at, server=info.identity)
-        logged = changed_between(open_stream, at, end, differing.__contains__, differing, info.dialect, names)
+        open_stream = partial(self._streams.at, server=info.identity)
+        logged = changed_between(open_stream, at, end, differing.__contains__, differing, info)
         self._settled.update({table: (known[table], before) for table in logged & known.keys()})
         return {table: now for table, now in differing.items() if table not in logged}
 

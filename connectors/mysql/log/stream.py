@@ -7,7 +7,7 @@ buffer owns its memory.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pymysql
@@ -211,3 +211,7 @@ class BinlogStream:
     def _lost(self, reason: str) -> SourceUnavailable:
         inside = " inside an event" if self._receiver.filled else ""
         return SourceUnavailable(f"{reason}{inside}", where=f"{self._where} at {self._indexer.where}")
+
+
+OpenStream = Callable[[LogPosition, bool], BinlogStream]
+"""Opens a stream at a position; the flag asks for one that ends at the end of the log."""

@@ -49,6 +49,11 @@ class LogPosition:
         return (file_number(self.file), self.position) < (file_number(other.file), other.position)
 
 
+def log_end(info: ServerInfo) -> LogPosition:
+    """The end of the log when the server was looked at."""
+    return LogPosition(info.file, info.position)
+
+
 @dataclass(frozen=True, slots=True)
 class BinlogFile:
     """One binlog file of the server; the last one of a list is still growing."""

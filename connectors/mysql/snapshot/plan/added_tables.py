@@ -11,15 +11,15 @@ from functools import partial
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from connectors.mysql.follow.startup import ChangedTables
+from connectors.mysql.follow.redefined import ChangedTables
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.information_schema import read_tables, table_ids
-from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.positions import log_end
 from connectors.mysql.server.server_check import check_select, check_server
+from connectors.mysql.server.server_info import ServerInfo
 from connectors.mysql.table import MySqlTable
-from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import CreateTableStatement, Statement, renamed
 
 
@@ -47,8 +47,8 @@ def added_tables(
         found = read_tables(connection, fresh.__contains__)
         check_select(connection, found)
         end = check_server(connection)
-    changes = _Changes(fresh, filter(captures, known), end.dialect, end.lower_case_table_names)
-    changes.look(partial(streams.at, server=end.identity), start.position, LogPosition(end.file, end.position))
+    changes = _Changes(fresh, filter(captures, known), end)
+    changes.look(partial(streams.at, server=end.identity), start.position, log_end(end))
     found = {table: definition for table, definition in found.items() if table not in changes.created}
     names = ", ".join(map(str, list(found)[:5]))
     if found and not allowed:
@@ -89,10 +89,8 @@ class _Changes(ChangedTables):
     `fresh` are those that may be new, `followed` those that were captured before.
     """
 
-    def __init__(
-        self, fresh: Collection[TableId], followed: Iterable[TableId], dialect: DdlDialect, lower_case_table_names: int
-    ) -> None:
-        super().__init__(fresh.__contains__, fresh, dialect, lower_case_table_names)
+    def __init__(self, fresh: Collection[TableId], followed: Iterable[TableId], info: ServerInfo) -> None:
+        super().__init__(fresh.__contains__, fresh, info)
         self._followed = set(followed)
         self.created: set[TableId] = set()
 

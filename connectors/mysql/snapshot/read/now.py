@@ -22,7 +22,7 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import shown_schema
 from connectors.mysql.server.gtid_range import lacking
 from connectors.mysql.server.information_schema import estimated_size, read_tables
-from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.positions import log_end
 from connectors.mysql.server.server_check import check_select, quoted
 from connectors.mysql.server.server_info import server_info
 from connectors.mysql.snapshot.chunk import Chunk
@@ -121,7 +121,7 @@ class ServerNow:
     def end(self) -> Offset:
         """The end of the log, and the transactions that are in it."""
         info = server_info(self._open().side)
-        return MySqlOffset(LogPosition(info.file, info.position), info.executed, server=info.identity).to_json()
+        return MySqlOffset(log_end(info), info.executed, server=info.identity).to_json()
 
     def covers(self, committed: Offset, end: Offset, tables: Sequence[TableId]) -> bool:
         """By position on one server, by transactions on another; else the log between the two is looked at."""
