@@ -18,6 +18,7 @@ import pyarrow as pa
 from cdc.errors import UnsupportedChange
 from connectors.mysql.charsets.tables import CODECS, CORRECTIONS, USER_DEFINED
 from connectors.mysql.kernels import charset_text
+from connectors.shared.kernels.buffers import well_formed
 
 IDENTITY: Final = frozenset({"utf8mb4", "utf8mb3", "binary"})
 """Character sets whose bytes are UTF-8 already: `to_utf8` checks them and copies nothing."""
@@ -30,7 +31,6 @@ _UNITS: Final = {  # bytes of a unit, big-endian, surrogate pairs
     "utf32": (4, 1, 0),
 }
 _NONE: Final = "\uffff"
-_NOT_ASCII: Final = 0x80
 _GB_FOUR: Final = 39_420
 
 KNOWN: Final = IDENTITY | _UNITS.keys() | CODECS.keys()
@@ -71,7 +71,7 @@ def to_utf8(array: pa.Array, charset: str, replaced: Callable[[int], None] | Non
     if name in IDENTITY:
         validity, offsets, data = array.buffers()
         text = pa.StringArray.from_buffers(len(array), offsets, data, validity, array.null_count, array.offset)
-        return text if _is_utf8(text) else _repaired(array, name, replaced)
+        return text if well_formed(text) else _repaired(array, name, replaced)
     src, offsets, valid = _parts(array)
     room = 3 * int(offsets[-1] - offsets[0]) + 8
     dst, out = np.empty(room, np.uint8), np.empty(len(array) + 1, np.int32)
@@ -92,20 +92,6 @@ def to_utf8(array: pa.Array, charset: str, replaced: Callable[[int], None] | Non
     data = pa.py_buffer(dst[: out[-1]].copy())
     validity = pa.array(valid.view(np.bool_)).buffers()[1] if len(valid) else None
     return pa.StringArray.from_buffers(len(array), pa.py_buffer(out), data, validity, array.null_count)
-
-
-def _is_utf8(text: pa.StringArray) -> bool:
-    """Whether all of it is well-formed. Servers keep halves of surrogate pairs, and characters that were cut."""
-    _, offsets, data = text.buffers()
-    if data is not None:
-        bounds = np.frombuffer(offsets, np.int32)[[text.offset, text.offset + len(text)]]
-        if np.frombuffer(data, np.uint8)[slice(*bounds)].max(initial=0) < _NOT_ASCII:  # a tenth of the time
-            return True
-    try:
-        text.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _repaired(array: pa.Array, charset: str, replaced: Callable[[int], None] | None) -> pa.StringArray:

@@ -19,7 +19,7 @@ from connectors.shared.conversion.field_limits import FieldLimits
 from connectors.shared.conversion.plan import TEXT, WHOLE, ColumnPlan
 from connectors.shared.conversion.policy import Reason
 from connectors.shared.conversion.target import TargetKind
-from connectors.shared.kernels.buffers import too_long
+from connectors.shared.kernels.buffers import too_long, well_formed
 
 _FIRST_DAY, _LAST_DAY = -719_528, 2_932_896
 """0000-01-01 and 9999-12-31 in days since 1970."""
@@ -87,11 +87,9 @@ def _string_checks(plan: ColumnPlan, field: FieldLimits) -> tuple[ValueCheck, ..
 
 
 def _invalid_utf8(array: pa.Array) -> np.ndarray | None:
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        return np.array([value is not None and not _is_text(value) for value in _bytes(array)], bool)
-    return None
+    if well_formed(array):
+        return None
+    return np.array([value is not None and not _is_text(value) for value in _bytes(array)], bool)
 
 
 def _bytes(array: pa.Array) -> list[bytes | None]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from connectors.shared.kernels.text.utf8 import is_utf8
+
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
@@ -62,6 +64,26 @@ def too_long(array: pa.Array, limit: int) -> np.ndarray | None:
     if len(lengths) == 0 or lengths.max() <= limit:
         return None
     return np.asarray((lengths > limit) & ~np.asarray(array.is_null().to_numpy(zero_copy_only=False), bool), bool)
+
+
+def well_formed(text: pa.StringArray) -> bool:
+    """Whether all of it is UTF-8: servers keep halves of surrogate pairs, and characters that were cut."""
+    data = text.buffers()[2]
+    if data is None or not data.size:
+        return True
+    offsets, source = string_offsets(text), np.frombuffer(data, np.uint8)
+    for array in (offsets, source):  # one type for the kernel, whoever made the buffers
+        array.flags.writeable = False
+    return bool(is_utf8(source, offsets)) or _values_are_text(text)
+
+
+def _values_are_text(text: pa.StringArray) -> bool:
+    """The same without what lies below NULLs."""
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 _NO_OFFSETS = np.zeros(1, np.int32)

@@ -1,4 +1,4 @@
-"""Numba kernels that write numbers, dates and times as text"""
+"""Numba kernels that write numbers, dates and times as text, and judge text."""
 
 from pathlib import Path
 
