@@ -176,4 +176,5 @@ def _shape(table: MySqlTable, index: int) -> tuple[Any, ...]:
     as_boolean = data_type(column, tinyint1_as_boolean=True)
     # A server shows labels so to whoever asks for a definition; its log has them as they are.
     labels = tuple(_BEYOND_UTF8MB3.sub("?", label) for label in column.labels)
-    return column.name, column.type, str(data_type(column)), str(as_boolean), column.charset, labels
+    charset = None if column.charset == "binary" else column.charset  # states from before have None for labels of bytes
+    return column.name, column.type, str(data_type(column)), str(as_boolean), charset, labels

@@ -193,7 +193,7 @@ def _column(row: Row, *, mariadb: bool) -> MySqlColumn:
         length=parsed.length,
         scale=parsed.scale,
         unsigned=parsed.unsigned,
-        charset=_modern(str(row[4])) if row[4] else None,
+        charset=_modern(str(row[4])) if row[4] else "binary" if parsed.labels else None,
         labels=parsed.labels,
         nullable=str(row[5]).upper() == "YES",
         default=_default(row[6], parsed.type, parsed.length, extra, mariadb=mariadb),

@@ -110,13 +110,11 @@ def _table_differences(actual: MySqlTable, ours: MySqlTable) -> list[str]:
 
 
 def _comparable(column: MySqlColumn) -> MySqlColumn:
-    """Without display widths, which some servers show and others do not; ENUM and SET of bytes have a charset."""
+    """Without display widths, which some servers show and others do not."""
     if column.type in _INTEGERS and (column.length != 1 or column.unsigned or column.type != "tinyint"):
         column = replace(column, length=None)
     if column.type == "year":
         column = replace(column, length=None)
-    if column.type in ("enum", "set") and column.charset is None:
-        column = replace(column, charset="binary")
     return column
 
 

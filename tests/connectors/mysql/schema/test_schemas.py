@@ -115,6 +115,13 @@ def test_labels_are_spelled_as_the_metadata_of_rows_has_them(tmp_path: Path) -> 
     assert difference(spelled, asked) == ""  # what the server shows at the next start
 
 
+def test_labels_of_bytes_are_alike_with_and_without_a_character_set() -> None:
+    old, new = (
+        MySqlTable(T, (MySqlColumn("e", "enum", charset=given, labels=("a",)),), ()) for given in (None, "binary")
+    )
+    assert difference(old, new) == ""
+
+
 def test_rows_of_a_table_that_nothing_defines_are_refused(tmp_path: Path) -> None:
     following = tracker(begun(tmp_path, DEFINED), 1)
     log = chunk(insert(1, "shop.u"))
