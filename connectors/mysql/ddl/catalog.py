@@ -221,6 +221,7 @@ class TableDefinitions:
         not captured, which is known no more. Raises the error."""
         if isinstance(statement, CreateTableStatement | AlterTableStatement):
             table = self.known_name(statement.table)
+            error.where = error.where or str(table)
             renamed_in = any(self.captures(self.known_name(new)) for _, new in renamed(statement))
             if self.copied_when_uncertain(table) if self.captures(table) else not renamed_in:
                 return Unparsed(error.message, (statement.table,))

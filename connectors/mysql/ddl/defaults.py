@@ -14,6 +14,7 @@ import uuid
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
+from cdc.errors import SchemaUnknown, UnsupportedChange
 from connectors.mysql.table import MySqlColumn
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import Default, DefaultKind
@@ -76,12 +77,16 @@ def bytes_text(value: bytes, kind: str, length: int | None) -> str:
 
 
 def decoded(value: bytes, column: MySqlColumn) -> str:
-    """The text that bytes are in the column's character set. Raises UnsupportedChange when they are none."""
+    """The text that bytes are in the column's character set. Raises SchemaUnknown when they are none."""
     import pyarrow as pa
 
     from connectors.mysql.charsets.conversion import to_utf8
 
-    return str(to_utf8(pa.array([value], pa.binary()), column.charset or "utf8mb4")[0].as_py())
+    try:
+        return str(to_utf8(pa.array([value], pa.binary()), column.charset or "utf8mb4")[0].as_py())
+    except UnsupportedChange as error:
+        hint = "give the column a default and labels that are text, or leave the table out with tables.exclude"
+        raise SchemaUnknown(f"column {column.name}: {error.message}", hint=hint) from error
 
 
 def fill_text(column: MySqlColumn) -> str | None:

@@ -114,6 +114,7 @@ def test_what_does_not_fit_a_table_of_others_stops_nothing(sql: str) -> None:
         "CREATE TABLE t AS SELECT 1",
         "CREATE TABLE t (a INT) SELECT 1",
         "ALTER TABLE t ADD a INT",
+        "CREATE TABLE t (e ENUM('a') CHARACTER SET utf8mb4 DEFAULT 0xE4)",
     ],
 )
 def test_a_captured_table_of_unknown_definition_stops(sql: str) -> None:
