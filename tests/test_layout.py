@@ -273,7 +273,6 @@ LARGER = {
     "connectors.kafka.sink",
     "connectors.kafka.source",
     "connectors.mysql.binlog_files",
-    "connectors.mysql.follow.tail",
     "connectors.mysql.sink.sink",
     "connectors.mysql.snapshot.plan.coordinator",
     "connectors.mysql.snapshot.read.now",

@@ -12,6 +12,8 @@ from cdc.schema import TableId
 from cdc.source import Lag, Siblings
 from cdc.state.store import Store
 from connectors.mysql.follow.names import names_ignore_case
+from connectors.mysql.follow.resumption import Resumption
+from connectors.mysql.follow.sibling_runs import SiblingRuns
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.follow.tail import Tail
 from connectors.mysql.options import MySqlSourceOptions
@@ -49,7 +51,10 @@ class Parts:
     @cached_property
     def tail(self) -> Tail:
         """The reader of the log."""
-        return Tail(self.options, self._store, self._streams, self.captures, self.notices, self._siblings)
+        resumption = Resumption(self.options, self._store, self._streams, self.captures, self.notices)
+        digest = Schemas(self._store, self.options).digest
+        siblings = None if self._siblings is None else SiblingRuns(self._siblings, digest)
+        return Tail(resumption, self._streams, siblings)
 
     @cached_property
     def coordinator(self) -> Coordinator:

@@ -1,4 +1,5 @@
-"""When the server opened the log file in which a pipeline stands: `opened.json` of the source's folder keeps it.
+"""Whether a server's log is still the one that was read. When the server opened the file in which a pipeline stands is
+kept in `opened.json` of the source's folder.
 
 A server that resets its log begins again with the same file names, and GTIDs count from 1 again. Once as much is
 written as before, a position of the old file may be one of the new file too, with other transactions before it; only
@@ -11,17 +12,43 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cdc.errors import PositionLost
+from cdc.schema import TableId
 from cdc.state.store import Store
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import LOST_LOG_HINT
-from connectors.mysql.server.positions import list_logs, opened_s
-from connectors.mysql.server.server_info import where_of
+from connectors.mysql.server.positions import LogPosition, list_logs, opened_s
+from connectors.mysql.server.same_server import check_not_reset, check_same, check_same_log, check_same_place
+from connectors.mysql.server.server_check import check_server
+from connectors.mysql.server.server_info import ServerInfo, where_of
 
 FILE_NAME = "opened.json"
 _REMOVE = "remove the file"
 
 
-def check_opened(store: Store, open_session: Callable[[], MySqlConnection], server: str, file: str) -> None:
+def check_log(
+    store: Store,
+    streams: Streams,
+    captures: Callable[[TableId], bool],
+    start: MySqlOffset,
+    at: LogPosition,
+    done: str | None,
+) -> ServerInfo:
+    """Whether the server's log has what `start` is behind, and goes on at a position, where the transactions `done` are
+    done. Raises SourceError."""
+    with streams.session() as connection:
+        info = check_server(connection, captures)
+        check_same(connection, start.server)
+        check_not_reset(connection, info, start.gtids)
+        check_same_log(connection, info, at, done)
+        if at == start.position:
+            check_same_place(connection, info, at.file, at.position, start.gtids)
+    _check_opened(store, streams.session, info.identity, at.file)
+    return info
+
+
+def _check_opened(store: Store, open_session: Callable[[], MySqlConnection], server: str, file: str) -> None:
     """Raises PositionLost when a file that was read before is another one of the same name now. Raises SourceError.
 
     `file` is one that the server has. A file that comes after the known one takes its place in the note; the known one

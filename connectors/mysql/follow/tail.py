@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,36 +10,21 @@ from typing import TYPE_CHECKING
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
-from cdc.source import Lag, Limits, Siblings, Split
-from cdc.state.store import Store
+from cdc.source import Lag, Limits, Split
 from connectors.mysql.follow.log_end import LogEnd
-from connectors.mysql.follow.opened import check_opened, note_opened
+from connectors.mysql.follow.resumption import Resumption
 from connectors.mysql.follow.sibling_runs import Next, Own, SiblingRuns
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import Segment, cuts_of, end_offset, splits_at
-from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schema.schemas import Schemas
 from connectors.mysql.server.positions import LogPosition, log_end
-from connectors.mysql.server.same_server import (
-    AnotherServer,
-    check_not_reset,
-    check_same,
-    check_same_log,
-    check_same_place,
-)
-from connectors.mysql.server.server_check import check_server
+from connectors.mysql.server.same_server import AnotherServer
 from connectors.mysql.server.server_info import ServerInfo
 from connectors.mysql.sharing.plans import SharedPlan
 
 if TYPE_CHECKING:
     from connectors.mysql.follow.follower import Follower
-    from connectors.mysql.follow.segmenter import Segmenter
-    from connectors.mysql.log.stream import BinlogStream, OpenStream
     from connectors.mysql.schema.tracker import Tracker
-
-AHEAD = 4
-"""Batches that the follower may read ahead."""
 
 CATCH_UP_S = 60.0
 """How long a server that took over may lack transactions before the run stops."""
@@ -61,19 +46,8 @@ class Tail:
         ordered: tables whose snapshot is ordered and has not begun.
     """
 
-    def __init__(
-        self,
-        options: MySqlSourceOptions,
-        store: Store,
-        streams: Streams,
-        captures: Callable[[TableId], bool],
-        notices: list[str],
-        siblings: Siblings | None = None,
-    ) -> None:
-        self._options, self._store, self._streams, self._captures = options, store, streams, captures
-        self._notices = notices
-        self._schemas = Schemas(store, options)
-        self._siblings = None if siblings is None else SiblingRuns(siblings, self._schemas.digest)
+    def __init__(self, resumption: Resumption, streams: Streams, siblings: SiblingRuns | None = None) -> None:
+        self._resumption, self._streams, self._siblings = resumption, streams, siblings
         self._taken: SharedPlan | None = None
         self._opened: int | None = None
         self._follower: Follower | None = None
@@ -126,8 +100,7 @@ class Tail:
         end = end_offset(start, batch)
         self._planned, self._taken = (end, batch), None
         self._opened = follower.opened_files.pop(end.position.file, None)
-        if self._opened is not None:
-            note_opened(self._store, end.server, end.position.file, self._opened)
+        self._resumption.note_opened(end, self._opened)
         return end
 
     def _of_another(self, siblings: SiblingRuns, start: MySqlOffset, wait_s: float) -> MySqlOffset | None:
@@ -145,8 +118,7 @@ class Tail:
         if not isinstance(found, SharedPlan):
             return start
         self._taken = found
-        if found.opened_s is not None:
-            note_opened(self._store, found.end.server, found.end.position.file, found.opened_s)
+        self._resumption.note_opened(found.end, found.opened_s)
         return found.end
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> Sequence[Split]:
@@ -218,54 +190,34 @@ class Tail:
             follower.join()
 
     def _follow(self, start: MySqlOffset, limits: Limits | None) -> Follower:
-        from connectors.mysql.follow.follower import Follower
-        from connectors.mysql.follow.segmenter import Segmenter
-
-        position, info, tracker = self._tracked(start)
-        segmenter = Segmenter(
-            tracker, self._captures, file=position.file, position=position.position, limits=limits,
-            done=start.gtids,
-        )  # fmt: skip
-        ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
+        info, tracker = self._tracked(start)
         if self.until is not None and self.until[1] != info.identity:
             self.until = log_end(info), info.identity
         until = None if self.until is None else self.until[0]
-        open_stream = self._opener(start, info.identity, segmenter)
-        follower = Follower(
-            open_stream, segmenter, ahead_bytes=ahead, until=until, retry=self._streams.retry, behind=self._end.look
-        )
+        follower = self._resumption.follower(start, info, tracker, limits, until=until, behind=self._end.look)
         follower.start()
         self._followed, self._note = True, ""
         self._backoffs.clear()
         return follower
 
-    def _tracked(self, start: MySqlOffset) -> tuple[LogPosition, ServerInfo, Tracker]:
-        """Where the log goes on, the server, and what keeps its schemas, once the tables were compared with it."""
-        from connectors.mysql.follow.reread import Reread
-        from connectors.mysql.follow.unlogged import Unlogged
-
-        position, info = self._resume(start)
-        tracker = Schemas(self._store, self._options, self.ordered).tracker(
-            start.schemas, self._captures, info.dialect, info.lower_case_table_names, self._notices,
-            Reread(self._streams), Unlogged(self._streams),
-        )  # fmt: skip
+    def _tracked(self, start: MySqlOffset) -> tuple[ServerInfo, Tracker]:
+        """The server, and its tracker of schemas, once the tables were compared with it."""
+        info, tracker = self._resumption.tracker(start, self.ordered)
         self._resumed = True
         if not self._compared:
-            self._compared = tracker.compare(position)
+            self._compared = tracker.compare(start.position)
             if tracker.entries != start.schemas:
                 raise _Redefined(tracker.entries)
-        return position, info, tracker
+        return info, tracker
 
     def _move_to_other_server(self, start: MySqlOffset) -> MySqlOffset:
         """Another server is there: the same place in its log, as a batch of its own. What was planned beyond `start`
         is planned again there. `start` itself while that server still lacks transactions."""
-        from connectors.mysql.follow.failover import offset_on_new_server
-
         self.stop()
         self._resumed = self._compared = self._late = False
         while True:
             try:
-                end = offset_on_new_server(start, self._streams, self._captures)
+                end = self._resumption.offset_on_new_server(start)
             except (SourceUnavailable, AnotherServer) as error:
                 retry = self._streams.retry
                 if not self._wait_for_server(error, replace(retry, timeout_s=min(CATCH_UP_S, retry.timeout_s))):
@@ -282,33 +234,3 @@ class Tail:
         self._note = f"waiting for the server: {error.message}"
         backoff = self._backoffs.setdefault(retry.timeout_s, Backoff(retry, "following the log"))
         return backoff.pause(error.message) or retry.stopping()
-
-    def _opener(self, start: MySqlOffset, server: str, segmenter: Segmenter) -> OpenStream:
-        """Opens the log; on a server that was away, only where it is still the log that was read."""
-        opened = False
-
-        def open_stream(at: LogPosition, until_end: bool = False) -> BinlogStream:
-            nonlocal opened
-            if opened:
-                self._check_log(start, at, segmenter.executed_gtids)
-            opened = True
-            return self._streams.at(at, until_end, server=server)
-
-        return open_stream
-
-    def _resume(self, start: MySqlOffset) -> tuple[LogPosition, ServerInfo]:
-        """The offset's position, checked to be in the log of the same server still, and the server."""
-        return start.position, self._check_log(start, start.position, start.gtids)
-
-    def _check_log(self, start: MySqlOffset, at: LogPosition, done: str | None) -> ServerInfo:
-        """Whether the server's log has what `start` is behind, and goes on at a position, where the transactions `done`
-        are done. Raises SourceError."""
-        with self._streams.session() as connection:
-            info = check_server(connection, self._captures)
-            check_same(connection, start.server)
-            check_not_reset(connection, info, start.gtids)
-            check_same_log(connection, info, at, done)
-            if at == start.position:
-                check_same_place(connection, info, at.file, at.position, start.gtids)
-        check_opened(self._store, self._streams.session, info.identity, at.file)
-        return info

@@ -1,4 +1,5 @@
-"""Definitions that a server has changed without a word in its log: `SET sql_log_bin=0`, the filter of a replica.
+"""Definitions of tables as the server has them, where its log does not tell them: a statement is not understood
+(`Reread`), or was not logged (`Unlogged`: `SET sql_log_bin=0`, the filter of a replica).
 
 With `binlog_row_metadata=MINIMAL` rows carry no names, so two columns of one type that have changed places would be
 taken for one another. So the definitions that are followed are compared with the server's at each start, and those of
@@ -7,16 +8,18 @@ one table whenever its rows come under another table id with no statement in bet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
+from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
 from connectors.mysql.follow.log_end import ServerLogEnd
 from connectors.mysql.follow.redefined import changed_between
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import read_tables, table_reader
-from connectors.mysql.server.positions import LogPosition, list_logs
+from connectors.mysql.server.positions import LogPosition, list_logs, log_end
+from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import end_of_log, server_info
 from connectors.mysql.table import MySqlTable, difference
 
@@ -32,6 +35,34 @@ _NEAR_BYTES = 64 << 20
 
 _LIKE_ONE = 20
 """Asking for this many tables together costs what asking for one alone does: a session of its own, mostly."""
+
+
+class Reread:
+    """Asks the server over sessions of its own. For the thread that follows the log."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+
+    def __call__(self, tables: Collection[TableId], at: LogPosition) -> Mapping[TableId, MySqlTable]:
+        """The existing ones of the tables, with definitions that hold from `at` on.
+
+        Raises UnsupportedChange when a later statement of the log changes one of them, SourceError.
+        """
+        with self._streams.session() as connection:
+            found = read_tables(connection, tables.__contains__)
+            info = check_server(connection)
+        open_stream = partial(self._streams.at, server=info.identity)
+        later = changed_between(open_stream, at, log_end(info), tables.__contains__, tables, info)
+        if later:
+            listed = ", ".join(sorted(map(str, later)))
+            raise UnsupportedChange(
+                "a statement that changes it is not understood, and the log changes it once more behind that: nothing "
+                "tells what it was in between",
+                where=f"{listed} at {at}",
+                hint="leave it out with tables.exclude until the log is read to its end, then take it in again: it is "
+                "copied then; or start over after this position",
+            )
+        return found
 
 
 class Unlogged:

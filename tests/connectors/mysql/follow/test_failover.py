@@ -221,14 +221,14 @@ def test_a_connection_that_is_cut_while_the_log_is_taken_up_again_is_tried_again
     source.latest_offset(at, None, 0.0)
     tail = source._parts.tail
     tail.stop()
-    resume, cuts = tail._resume, [SourceUnavailable("cut"), SourceUnavailable("cut")]
+    resume, cuts = tail._tracked, [SourceUnavailable("cut"), SourceUnavailable("cut")]
 
     def cut(start: MySqlOffset) -> object:
         if cuts:
             raise cuts.pop()
         return resume(start)
 
-    monkeypatch.setattr(tail, "_resume", cut)
+    monkeypatch.setattr(tail, "_tracked", cut)
     shop.run("INSERT INTO t VALUES (1, 'a')")
     assert source.latest_offset(at, None, LONG_S) == at
     assert (lag := source.lag()) is not None
@@ -237,6 +237,6 @@ def test_a_connection_that_is_cut_while_the_log_is_taken_up_again_is_tried_again
     assert ids([read(source, at, source.latest_offset(at, None, LONG_S))]) == [1]
     source.stop()
     fresh = shop.source(shop.pair.primary)
-    monkeypatch.setattr(fresh._parts.tail, "_resume", lambda start: (_ for _ in ()).throw(SourceUnavailable("cut")))
+    monkeypatch.setattr(fresh._parts.tail, "_tracked", lambda start: (_ for _ in ()).throw(SourceUnavailable("cut")))
     with pytest.raises(SourceUnavailable):  # at the start of a run the server must be there
         fresh.latest_offset(at, None, 0.0)

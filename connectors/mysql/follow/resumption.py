@@ -1,0 +1,112 @@
+"""Going on with a server's log at an offset: the log is checked, its schemas are tracked, a follower reads on.
+
+Stream reader process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cdc.schema import TableId
+from cdc.source import Limits
+from cdc.state.store import Store
+from connectors.mysql.follow.opened import check_log, note_opened
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.schema.schemas import Schemas
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.server_info import ServerInfo
+
+if TYPE_CHECKING:
+    from connectors.mysql.follow.follower import Follower
+    from connectors.mysql.follow.segmenter import Segmenter
+    from connectors.mysql.log.stream import BinlogStream, OpenStream
+    from connectors.mysql.schema.tracker import Tracker
+
+AHEAD = 4
+"""Batches that the follower may read ahead."""
+
+
+class Resumption:
+    """Makes what a run needs to go on with the log. Messages for the user are added to `notices`."""
+
+    def __init__(
+        self,
+        options: MySqlSourceOptions,
+        store: Store,
+        streams: Streams,
+        captures: Callable[[TableId], bool],
+        notices: list[str],
+    ) -> None:
+        self._options, self._store, self._streams, self._captures = options, store, streams, captures
+        self._notices = notices
+
+    def tracker(self, start: MySqlOffset, ordered: frozenset[TableId]) -> tuple[ServerInfo, Tracker]:
+        """The server, whose log has what is before `start`, and a tracker of its schemas that goes on there.
+
+        Raises SourceError.
+        """
+        from connectors.mysql.follow.unlogged import Reread, Unlogged
+
+        info = self._check_log(start, start.position, start.gtids)
+        tracker = Schemas(self._store, self._options, ordered).tracker(
+            start.schemas, self._captures, info.dialect, info.lower_case_table_names, self._notices,
+            Reread(self._streams), Unlogged(self._streams),
+        )  # fmt: skip
+        return info, tracker
+
+    def follower(
+        self,
+        start: MySqlOffset,
+        info: ServerInfo,
+        tracker: Tracker,
+        limits: Limits | None,
+        *,
+        until: LogPosition | None,
+        behind: Callable[[LogPosition], None],
+    ) -> Follower:
+        """A thread, not started yet, that reads the log from `start` on."""
+        from connectors.mysql.follow.follower import Follower
+        from connectors.mysql.follow.segmenter import Segmenter
+
+        segmenter = Segmenter(
+            tracker, self._captures, file=start.position.file, position=start.position.position, limits=limits,
+            done=start.gtids,
+        )  # fmt: skip
+        return Follower(
+            self._opener(start, info.identity, segmenter),
+            segmenter,
+            ahead_bytes=AHEAD * limits.max_bytes if limits is not None else 1 << 30,
+            until=until,
+            retry=self._streams.retry,
+            behind=behind,
+        )
+
+    def offset_on_new_server(self, start: MySqlOffset) -> MySqlOffset:
+        """The same place on another server, which is there now. Raises as `failover.offset_on_new_server`."""
+        from connectors.mysql.follow.failover import offset_on_new_server
+
+        return offset_on_new_server(start, self._streams, self._captures)
+
+    def note_opened(self, at: MySqlOffset, seconds: int | None) -> None:
+        """The log file of an offset was opened by the server then; None: the file is no new one."""
+        if seconds is not None:
+            note_opened(self._store, at.server, at.position.file, seconds)
+
+    def _opener(self, start: MySqlOffset, server: str, segmenter: Segmenter) -> OpenStream:
+        """Opens the log; on a server that was away, only where it is still the log that was read."""
+        opened = False
+
+        def open_stream(at: LogPosition, until_end: bool = False) -> BinlogStream:
+            nonlocal opened
+            if opened:
+                self._check_log(start, at, segmenter.executed_gtids)
+            opened = True
+            return self._streams.at(at, until_end, server=server)
+
+        return open_stream
+
+    def _check_log(self, start: MySqlOffset, at: LogPosition, done: str | None) -> ServerInfo:
+        return check_log(self._store, self._streams, self._captures, start, at, done)
