@@ -20,7 +20,7 @@ from cdc.testing.blocks import Row
 from cdc.testing.sink_conformance import VALUES
 from connectors.doris.options import DorisSinkOptions
 from connectors.doris.sink import DorisSink
-from connectors.shared.sql.client import quoted
+from connectors.shared.sql.text import quoted
 
 TYPES = {f"c{index}": DataType.parse(text) for index, (text, _) in enumerate(VALUES)}
 _VISIBLE_S = 300

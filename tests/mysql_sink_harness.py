@@ -16,7 +16,7 @@ from cdc.testing.sink_conformance import VALUES
 from cdc_services.server import MySqlServer
 from connectors.mysql.sink.options import MySqlSinkOptions, OceanBaseSinkOptions, ServerSinkOptions
 from connectors.mysql.sink.sink import MySqlSink
-from connectors.shared.sql.client import quoted
+from connectors.shared.sql.text import quoted
 
 TYPES = {f"c{index}": DataType.parse(text) for index, (text, _) in enumerate(VALUES)}
 

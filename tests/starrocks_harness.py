@@ -19,7 +19,7 @@ from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import Row
 from cdc.testing.sink_conformance import VALUES
-from connectors.shared.sql.client import quoted
+from connectors.shared.sql.text import quoted
 from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.sink import StarRocksSink
 

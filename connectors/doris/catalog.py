@@ -14,7 +14,8 @@ from cdc.evolution.table import ActualColumn, ActualTable
 from cdc.schema import TableId
 from connectors.doris.types import read_type
 from connectors.shared.conversion.target import TargetKind, TargetTable
-from connectors.shared.sql.client import SqlSession, quoted
+from connectors.shared.sql.client import SqlSession
+from connectors.shared.sql.text import quoted
 from connectors.shared.streamload.sql_types import SqlType
 
 UNIQUE, DUPLICATE = "UNIQUE", "DUPLICATE"

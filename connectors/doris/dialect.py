@@ -17,7 +17,7 @@ from cdc.schema import Column, CreateTable, DataType, TableId
 from connectors.doris.catalog import DUPLICATE, UNIQUE, DorisTable
 from connectors.doris.options import KEYED_PROPERTIES, KEYLESS_PROPERTIES
 from connectors.doris.types import LONGEST_VARCHAR, column_type, default_text, holds, is_plain, text_width
-from connectors.shared.sql.client import quoted, text_literal
+from connectors.shared.sql.text import quoted, text_literal
 from connectors.shared.streamload.sql_types import WHOLE, SqlType, data_type
 from connectors.shared.streamload.table_dialect import TableDialect
 

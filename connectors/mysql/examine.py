@@ -21,11 +21,11 @@ from connectors.mysql.server.server_check import (
     check_replication_privilege,
     check_select,
     explain_no_tables,
-    quoted,
     settings_problems,
 )
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, server_settings
 from connectors.mysql.table import MySqlTable
+from connectors.shared.sql.text import quoted
 
 _SKEW_S = 2.0
 _SHORT_S = 86_400
@@ -184,7 +184,7 @@ def _keyless(found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
 
 def _engines(connection: MySqlConnection, found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
     for table, engine in without_transactions(connection, found).items():
-        fix = f"run on the server: ALTER TABLE {quoted(table.database)}.{quoted(table.table)} ENGINE=InnoDB"
+        fix = f"run on the server: ALTER TABLE {quoted(table.database, table.table)} ENGINE=InnoDB"
         yield warning("engines", f"{table} is {engine}: it cannot be copied while it is written to", fix)
 
 

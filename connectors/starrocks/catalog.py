@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from cdc.evolution.table import ActualColumn, ActualTable
 from cdc.schema import TableId
 from connectors.shared.conversion.target import TargetTable
-from connectors.shared.sql.client import SqlSession, text_literal
+from connectors.shared.sql.client import SqlSession
+from connectors.shared.sql.text import text_literal
 from connectors.shared.streamload.sql_types import SqlType
 from connectors.starrocks.types import SECONDS_DIGITS, read_type
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from cdc.errors import ChangeRefused
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, CreateTable, DataType, TableId
-from connectors.shared.sql.client import quoted, text_literal
+from connectors.shared.sql.text import quoted, text_literal
 from connectors.shared.streamload.sql_types import WHOLE, SqlType, data_type
 from connectors.shared.streamload.table_dialect import TableDialect
 from connectors.starrocks.catalog import StarRocksTable

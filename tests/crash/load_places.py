@@ -22,7 +22,7 @@ from cdc.source import Context
 from cdc.state.store import Store
 from cdc_standins import StandIn
 from connectors.doris.sink import DorisSink
-from connectors.shared.sql.client import quoted
+from connectors.shared.sql.text import quoted
 from connectors.starrocks.sink import StarRocksSink
 
 _FINISHED_S = 300.0

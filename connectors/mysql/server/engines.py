@@ -8,8 +8,8 @@ from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import rows_of_databases
-from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import where_of
+from connectors.shared.sql.text import quoted
 
 _ENGINES = (
     "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t "
@@ -42,7 +42,7 @@ def no_view(engines: Mapping[TableId, str], server: str) -> SourceError:
         names = ", ".join(f"{table} ({engine})" for table, engine in engines.items())
         message, where = f"{len(engines)} tables of engines without transactions cannot be read", f"{names} on {server}"
         moment = "at one moment of the log while they are written to"
-    fixes = "; ".join(f"ALTER TABLE {quoted(table.database)}.{quoted(table.table)} ENGINE=InnoDB" for table in engines)
+    fixes = "; ".join(f"ALTER TABLE {quoted(table.database, table.table)} ENGINE=InnoDB" for table in engines)
     leave = "the table" if len(engines) == 1 else "the tables"
     hint = f"run {fixes}, or leave {leave} out with tables.exclude"
     return SourceError(f"{message} {moment}", where=where, hint=hint)

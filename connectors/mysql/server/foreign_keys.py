@@ -18,8 +18,8 @@ from connectors.mysql.ddl.cascades import ADVICE, SILENT_ACTIONS
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.information_schema import rows_of_databases
-from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import ServerInfo, query
+from connectors.shared.sql.text import quoted
 
 _SUBJECT = "foreign keys"
 _RULES = (
@@ -172,7 +172,7 @@ def _cascades_of(connection: MySqlConnection, table: TableId) -> Iterator[Cascad
 def _definition(connection: MySqlConnection, table: TableId) -> str:
     """Empty where it was dropped in the meantime."""
     try:
-        name = f"{quoted(table.database)}.{quoted(table.table)}"
+        name = quoted(table.database, table.table)
         return str(query(connection, f"SHOW CREATE TABLE {name}")[0][1])
     except SourceError as error:
         if is_gone(error):

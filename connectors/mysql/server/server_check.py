@@ -18,6 +18,7 @@ from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import GRANT, account, as_source_error, is_about_table
 from connectors.mysql.server.not_logged import not_logged_problems
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
+from connectors.shared.sql.text import quoted
 
 # Ids picked by ourselves come from the upper half, far from those that people number their replicas with.
 _PICKED = range(2**31, 2**32 - 1)
@@ -85,7 +86,7 @@ def check_select(connection: MySqlConnection, tables: Iterable[TableId]) -> None
 
 
 def _all_columns(table: TableId) -> str:
-    return f"(SELECT 1 FROM (SELECT * FROM {quoted(table.database)}.{quoted(table.table)}) AS t WHERE FALSE)"
+    return f"(SELECT 1 FROM (SELECT * FROM {quoted(table.database, table.table)}) AS t WHERE FALSE)"
 
 
 def _name_unreadable(connection: MySqlConnection, tables: Iterable[TableId]) -> None:
@@ -105,11 +106,6 @@ def _name_unreadable(connection: MySqlConnection, tables: Iterable[TableId]) -> 
             where=f"{', '.join(map(str, answers))} on {where_of(connection)}",
             hint="repair or drop it on the server, or leave it out with tables.exclude",
         )
-
-
-def quoted(name: str) -> str:
-    """An identifier in back quotes."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def grant_statement(connection: MySqlConnection) -> str:

@@ -18,7 +18,8 @@ from connectors.mysql.sink.dialect import ServerDialect, ServerTable
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.types import ServerType, canonical
 from connectors.mysql.table import MySqlTable, spelled
-from connectors.shared.sql.client import StatementRefused, quoted
+from connectors.shared.sql.client import StatementRefused
+from connectors.shared.sql.text import quoted
 
 _COLLATIONS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLLATION_NAME FROM information_schema.COLUMNS "

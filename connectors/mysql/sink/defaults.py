@@ -9,7 +9,7 @@ import re
 
 from cdc.evolution.table import ActualColumn
 from connectors.mysql.sink.types import ServerType
-from connectors.shared.sql.client import text_literal
+from connectors.shared.sql.text import text_literal
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _BITS = re.compile(r"[bB]'([01]*)'")

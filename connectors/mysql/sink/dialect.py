@@ -26,7 +26,7 @@ from connectors.mysql.sink.types import (
     respelled,
     server_type,
 )
-from connectors.shared.sql.client import quoted, text_literal
+from connectors.shared.sql.text import quoted, text_literal
 
 _KEY_COLLATION: dict[str, str] = {
     "mysql": "utf8mb4_0900_bin",

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 
 from cdc.errors import SinkError
 from connectors.mysql.sink.session import SinkSession
-from connectors.shared.sql.client import StatementRefused, quoted
+from connectors.shared.sql.client import StatementRefused
+from connectors.shared.sql.text import quoted
 
 _NO_BATCH = -1
 _NO_TABLE = frozenset({1049, 1146})

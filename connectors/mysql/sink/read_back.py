@@ -20,7 +20,7 @@ from connectors.mysql.sink.types import ServerType
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
 from connectors.mysql.snapshot.read.result_stream import ResultStream
 from connectors.mysql.table import MySqlTable, data_type, spelled
-from connectors.shared.sql.client import quoted
+from connectors.shared.sql.text import quoted
 
 _KEYS_AT_ONCE = 500
 

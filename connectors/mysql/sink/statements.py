@@ -21,7 +21,8 @@ from connectors.mysql.sink.refusal import RowRefused, is_harmless, of_a_row, of_
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.text import WrittenColumn, labels_of, load_columns
 from connectors.shared.conversion.policy import Reason
-from connectors.shared.sql.client import StatementRefused, quoted
+from connectors.shared.sql.client import StatementRefused
+from connectors.shared.sql.text import quoted
 
 _STATEMENT_ROWS, _STATEMENT_BYTES = 1_000, 1 << 20
 _ENVELOPE_BYTES = 16 << 10

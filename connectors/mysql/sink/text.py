@@ -17,7 +17,7 @@ from connectors.mysql.server.column_type import parse_column_type
 from connectors.mysql.sink.refusal import RowRefused
 from connectors.mysql.sink.types import ServerType
 from connectors.shared.conversion.policy import Reason
-from connectors.shared.sql.client import quoted
+from connectors.shared.sql.text import quoted
 
 _LOAD_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\0", "\\0"))
 _LITERAL_ESCAPES = (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0"))

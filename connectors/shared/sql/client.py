@@ -1,6 +1,6 @@
-"""The SQL side: front ends speak the MySQL protocol. Short sessions with failover; identifiers quoted, values escaped.
+"""The SQL side: front ends speak the MySQL protocol. Short sessions with failover.
 
-Statements go as text: neither server prepares DDL. Values in them are written by `text_literal`.
+Statements go as text: neither server prepares DDL. Names and values in them are written by `text`.
 """
 
 from __future__ import annotations
@@ -163,16 +163,6 @@ class SqlClient:
         except LOGIN_ERRORS as error:
             # `from None`: the driver's frames hold the password in their arguments.
             raise _not_connected(error, f"{servers.account.username}@{address.host_header}") from None
-
-
-def quoted(*names: str) -> str:
-    """An identifier, its parts in backquotes and joined by dots: `db`.`table`."""
-    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
-
-
-def text_literal(text: str) -> str:
-    """A string literal: both servers read backslash escapes, as MySQL does by default."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0") + "'"
 
 
 def _failed(error: Exception, server: str) -> Exception:

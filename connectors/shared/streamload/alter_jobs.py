@@ -16,7 +16,8 @@ from typing import Any
 from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
-from connectors.shared.sql.client import SqlSession, quoted, text_literal
+from connectors.shared.sql.client import SqlSession
+from connectors.shared.sql.text import quoted, text_literal
 
 log = logging.getLogger(__name__)
 

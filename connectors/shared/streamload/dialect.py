@@ -79,8 +79,3 @@ def sent_as_hex(array: pa.Array) -> bool:
     """Whether a text column holds a value that load text can carry only as hex digits."""
     place = buffers(array)
     return bool(needs_hex(place.offsets, place.values, len(array)))
-
-
-def quoted(name: str) -> str:
-    """A name as both servers read it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"

@@ -20,7 +20,8 @@ from connectors.shared.conversion.plan import ColumnPlan, plan_columns
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.shared.kernels.buffers import Buffers, buffers, string_offsets, too_long
 from connectors.shared.kernels.text import floats, integers, moments
-from connectors.shared.streamload.dialect import StreamLoadDialect, quoted, sent_as_hex
+from connectors.shared.sql.text import quoted
+from connectors.shared.streamload.dialect import StreamLoadDialect, sent_as_hex
 from connectors.shared.streamload.kernels import rows
 
 _MARGIN = 256

@@ -22,7 +22,8 @@ from connectors.shared.conversion.plan import WHOLE
 from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.conversion.target import TargetColumn, TargetKind
 from connectors.shared.last_image.last_image import LastImages
-from connectors.shared.sql.client import SqlClient, StatementRefused, quoted, text_literal
+from connectors.shared.sql.client import SqlClient, StatementRefused
+from connectors.shared.sql.text import quoted, text_literal
 from connectors.shared.streamload.encode import DelimitedEncoder
 from connectors.shared.streamload.loads import Loads
 

@@ -16,7 +16,8 @@ from cdc.evolution.steps import Statement
 from cdc.evolution.table import T
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
-from connectors.shared.sql.client import SqlSession, StatementRefused, text_literal
+from connectors.shared.sql.client import SqlSession, StatementRefused
+from connectors.shared.sql.text import text_literal
 from connectors.shared.streamload.alter_jobs import AlterJobs
 
 _DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})

@@ -8,7 +8,7 @@ from typing import ClassVar
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualTable, same
 from cdc.schema import DataType, TableId, TableSchema
-from connectors.shared.sql.client import quoted, text_literal
+from connectors.shared.sql.text import quoted, text_literal
 from connectors.shared.streamload.sql_types import WHOLE, SqlType
 
 

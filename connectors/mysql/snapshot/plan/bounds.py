@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cdc.errors import SourceError
-from connectors.mysql.server.server_check import quoted
 from connectors.mysql.snapshot.chunk import Bound, Chunk
 from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.shared.sql.text import quoted
 
 INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 BINARY = frozenset({"binary", "varbinary"})

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import query
 from connectors.mysql.snapshot.chunk import Bound
 from connectors.mysql.snapshot.plan.bounds import BINARY, INTEGERS, TEXT, after, names_of, split_columns
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns
 from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.shared.sql.text import quoted
 
 SMALL = 2
 """A table estimated to have fewer chunks than this is cut by queries, as one query tells that it is one chunk."""
@@ -156,4 +156,4 @@ def _value(column: MySqlColumn, value: Any) -> Any:
 
 
 def _name(table: MySqlTable) -> str:
-    return f"{quoted(table.id.database)}.{quoted(table.id.table)}"
+    return quoted(table.id.database, table.id.table)

@@ -23,7 +23,7 @@ from connectors.mysql.schema.schemas import shown_schema
 from connectors.mysql.server.gtid_range import lacking
 from connectors.mysql.server.information_schema import estimated_size, read_tables
 from connectors.mysql.server.positions import log_end
-from connectors.mysql.server.server_check import check_select, quoted
+from connectors.mysql.server.server_check import check_select
 from connectors.mysql.server.server_info import server_info
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.plan.bounds import condition
@@ -36,6 +36,7 @@ from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, Resu
 from connectors.mysql.snapshot.read.session import ChunkSessions
 from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.table import MySqlTable
+from connectors.shared.sql.text import quoted
 
 _LOCK_WAIT_S = 10
 _PART_ROWS = 500_000
@@ -96,7 +97,7 @@ class ServerNow:
     def _select(self, table: TableId, where: str, count: Count) -> Iterator[ChangeBlock]:
         sessions, definition = self._open(), self._known[table]
         versions = " FOR SYSTEM_TIME ALL" if sessions.check_engine(table) else ""
-        name = f"{quoted(table.database)}.{quoted(table.table)}"
+        name = quoted(table.database, table.table)
         try:
             stream = ResultStream(
                 sessions.reader, f"SELECT {select_list(definition)} FROM {name}{versions} WHERE {where}", str(table)

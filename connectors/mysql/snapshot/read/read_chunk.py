@@ -26,7 +26,6 @@ from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer
-from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import where_of
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.plan.bounds import condition
@@ -38,6 +37,7 @@ from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.snapshot.read.view import TableAltered, View, open_view
 from connectors.mysql.snapshot.read.window import Unusable, Window, read_window
 from connectors.mysql.table import MySqlTable
+from connectors.shared.sql.text import quoted
 
 VIEW_TRIES = 100
 """Views opened one after the other until one has a usable window."""
@@ -247,7 +247,7 @@ class _Chunk:
             text = str(cursor.mogrify(text, tuple(values)))
         # The line feed ends a comment at the filter's end.
         text = f"({text}) AND ({self.settings.where}\n)" if self.settings.where else text
-        name = f"{quoted(self.table.id.database)}.{quoted(self.table.id.table)}"
+        name = quoted(self.table.id.database, self.table.id.table)
         versions = " FOR SYSTEM_TIME ALL" if view.versioned else ""
         return f"SELECT {select_list(self.table)} FROM {name}{versions} WHERE {text}"
 

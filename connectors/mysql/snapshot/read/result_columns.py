@@ -23,10 +23,10 @@ from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
 from connectors.mysql.rows.column_plan import Finish, RowPlan
 from connectors.mysql.rows.row_faults import odd_vector
-from connectors.mysql.server.server_check import quoted
 from connectors.mysql.snapshot.read.kernels import protocol, result_rows
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
+from connectors.shared.sql.text import quoted
 
 BLOCK_ROWS: Final = 1 << 16
 BLOCK_BYTES: Final = 8 << 20

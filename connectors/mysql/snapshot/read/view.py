@@ -28,10 +28,10 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import query, where_of
 from connectors.mysql.snapshot.read.session import ChunkSessions
 from connectors.mysql.table import MySqlTable, difference
+from connectors.shared.sql.text import quoted
 
 _COMMIT_S: Final = 1.0
 _COMMIT_PAUSE_S: Final = 0.01
@@ -209,7 +209,7 @@ def behind_checkpoints(
 def _lock(sessions: ChunkSessions, table: MySqlTable) -> None:
     """Take the table's metadata lock, then compare its definition in the session that sees it as of now."""
     try:
-        query(sessions.reader, f"SELECT 1 FROM {quoted(table.id.database)}.{quoted(table.id.table)} LIMIT 0")
+        query(sessions.reader, f"SELECT 1 FROM {quoted(table.id.database, table.id.table)} LIMIT 0")
     except SourceError as error:
         if error.retryable or not is_gone(error):
             raise
