@@ -13,6 +13,7 @@ from cdc.pattern import TablePattern, split_patterns
 from cdc.pattern_options import ExcludedTables, Tables
 from cdc.schema import TableId
 from connectors.mysql.table import SYSTEM_DATABASES
+from connectors.mysql.value_rules import ValueRules
 
 _TABLES_OF_TOOLS = r"\.*._\.+_(gho|ghc|del|new|old)"
 """What gh-ost and pt-online-schema-change name their tables, as a table pattern."""
@@ -96,6 +97,15 @@ class LogOptions(SourceOptions):
     def captures(self) -> TablePattern:
         """The same, in any case."""
         return TablePattern(self.tables, self.excluded)
+
+    @property
+    def value_rules(self) -> ValueRules:
+        """The options about single values."""
+        return ValueRules(
+            tinyint1_as_boolean=self.tinyint1_as_boolean,
+            strict_dates=self.invalid_dates == "fail",
+            replaces_text=self.invalid_text == "replace",
+        )
 
     @property
     def warns_of_cascades(self) -> bool:

@@ -79,11 +79,7 @@ class SplitReader:
         def decode(count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
             return self._read_server(part, index, count, moved, names)
 
-        options = self.options
-        made_of = (
-            self.parts.schemas.digest(part.schemas), options.tinyint1_as_boolean, options.invalid_dates,
-            options.invalid_text,
-        )  # fmt: skip
+        made_of = (self.parts.schemas.digest(part.schemas), repr(self.options.value_rules))
         for_all, alone = partial(decode, moved=_elsewhere), partial(decode, count, moved)
         return SharedBlocks(siblings).read(part, made_of, shown_by_log(names), for_all, alone, count)
 

@@ -18,7 +18,7 @@ from reader import Address, Watch
 from cdc.schema import TableId
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.information_schema import read_tables
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, select_from
 from connectors.mysql.snapshot.read.result_stream import ResultStream
 
 if TYPE_CHECKING:
@@ -64,13 +64,12 @@ def main() -> None:
     )
     connection = connect(options)
     table = read_tables(connection, wanted.__eq__)[wanted]
-    sql = f"SELECT {select_list(table)} FROM `{wanted.database}`.`{wanted.table}`"
+    sql = select_from(table)
     connection.query("SET SESSION character_set_results = NULL")
 
     def read(statement: str) -> tuple[int, int, int, float]:
         stream = ResultStream(connection, statement, str(wanted))
-        plan = result_plan(table, stream.columns, where=str(wanted))
-        reader = RowReader(plan, Stamp(1, 0, 0), lambda name, number: None, strict=False, where=str(wanted))
+        reader = RowReader(table, stream.columns, Stamp(1, 0, 0), lambda name, number: None, where=str(wanted))
         size, blocks, decode_s = 0, 0, 0.0
         while (packets := stream.read()) is not None:
             started = time.perf_counter()

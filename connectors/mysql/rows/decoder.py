@@ -7,7 +7,7 @@ events of one table into one arena, which becomes Arrow arrays without a copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from connectors.mysql.rows.image_plan import Walk
 from connectors.mysql.rows.row_faults import fault_error
 from connectors.mysql.rows.table_slots import Slot, TableSlots
 from connectors.mysql.table import MySqlTable
+from connectors.mysql.value_rules import DEFAULT_RULES, ValueRules
 
 _SEQUENCE_SHIFT = 40
 _SAMPLE_BYTES = 32 << 10
@@ -40,10 +41,7 @@ class Decoder:
         tables: current definitions of the captured tables; may change between two calls of `decode`.
         captures: whether a table's rows are asked for; asked once per distinct TABLE_MAP.
         count: told about values that were changed on purpose: `invalid-date-to-null shop.orders.shipped`.
-        tinyint1_as_boolean: TINYINT(1) becomes BOOLEAN.
-        invalid_dates: "null" makes zero and invalid dates NULL and counts them, "fail" refuses them.
-        invalid_text: "replace" makes bytes that their character set does not have U+FFFD and counts the values, but for
-            keys; "fail" refuses them.
+        rules: for values that a table can have in more than one way.
     """
 
     def __init__(
@@ -52,14 +50,12 @@ class Decoder:
         *,
         captures: Callable[[TableId], bool],
         count: Count,
-        tinyint1_as_boolean: bool = False,
-        invalid_dates: Literal["null", "fail"] = "null",
-        invalid_text: Literal["fail", "replace"] = "fail",
+        rules: ValueRules = DEFAULT_RULES,
     ) -> None:
-        self._slots = TableSlots(tables, captures=captures, tinyint1_as_boolean=tinyint1_as_boolean)
+        self._slots = TableSlots(tables, captures=captures, tinyint1_as_boolean=rules.tinyint1_as_boolean)
         self._count = count
-        self._strict = invalid_dates == "fail"
-        self._replaced = count if invalid_text == "replace" else None
+        self._strict = rules.strict_dates
+        self._replaced = count if rules.replaces_text else None
         self._slow = np.zeros(ops.SLOW_CAPACITY, ops.SLOW)
         self._json_stack = np.zeros(STACK_BYTES, np.uint8)
         self._fault = np.zeros(1, ops.FAULT)

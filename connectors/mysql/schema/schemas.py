@@ -174,14 +174,7 @@ class Schemas:
                 return captures(table)
             return table not in self.history.fill(TableDefinitions(captures=captures), count).sequences
 
-        return Decoder(
-            tables,
-            captures=is_table,
-            count=report,
-            tinyint1_as_boolean=self._options.tinyint1_as_boolean,
-            invalid_dates=self._options.invalid_dates,
-            invalid_text=self._options.invalid_text,
-        )
+        return Decoder(tables, captures=is_table, count=report, rules=self._options.value_rules)
 
     def tracker(
         self,

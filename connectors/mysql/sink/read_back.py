@@ -17,12 +17,14 @@ from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.sink.session import SinkServer
 from connectors.mysql.sink.text import WrittenColumn, literals
 from connectors.mysql.sink.types import ServerType
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, select_from
 from connectors.mysql.snapshot.read.result_stream import ResultStream
 from connectors.mysql.table import MySqlTable, data_type, spelled
+from connectors.mysql.value_rules import ValueRules
 from connectors.shared.sql.text import quoted
 
 _KEYS_AT_ONCE = 500
+_RULES = ValueRules(tinyint1_as_boolean=True)
 
 
 class ServerRows:
@@ -64,7 +66,7 @@ class ServerRows:
         names = ", ".join(quoted(name) for name in keys.schema.names)
         for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
             lines = literals(keys.slice(start, _KEYS_AT_ONCE), columns)
-            yield from self._select(f" WHERE ({names}) IN ({', '.join(lines)})")
+            yield from self._select(f"({names}) IN ({', '.join(lines)})")
 
     def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """In the columns' own types, which may be wider."""
@@ -74,21 +76,17 @@ class ServerRows:
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
     def _select(self, where: str) -> Iterator[pa.RecordBatch]:
-        name = quoted(self._table.id.database, self._table.id.table)
         with self._server.session() as session:
             session.run(
                 "SET SESSION character_set_results = NULL, TRANSACTION_ISOLATION = 'READ-COMMITTED'"
                 if session.flavor == "mysql"
                 else "SET SESSION character_set_results = NULL"
             )
-            sql = f"SELECT {select_list(self._table)} FROM {name}{where}"
-            stream = ResultStream(session.connection, sql, str(self._table.id))
-            plan = result_plan(self._sent, stream.columns, where=str(self._table.id), tinyint1_as_boolean=True)
-            reader = RowReader(plan, Stamp(0, 0, 0), lambda name, number: None, strict=False, where=str(self._table.id))
-            while (packets := stream.read()) is not None:
-                for block in reader.read(packets):
-                    yield self._normalized(block.rows)
-            for block in reader.finish():
+            stream = ResultStream(session.connection, select_from(self._table, where), str(self._table.id))
+            reader = RowReader(
+                self._sent, stream.columns, Stamp(0, 0, 0), lambda name, number: None, _RULES, where=str(self._table.id)
+            )
+            for block in reader.blocks(stream):
                 yield self._normalized(block.rows)
 
     def _normalized(self, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.table import MySqlTable
+from connectors.mysql.value_rules import DEFAULT_RULES, ValueRules
 
 
 @dataclass
@@ -43,7 +44,11 @@ class Decoded:
 
 
 def decode(
-    tables: Mapping[TableId, MySqlTable], chunks: Sequence[ReceiveBuffer], *, database: str = "", **options: Any
+    tables: Mapping[TableId, MySqlTable],
+    chunks: Sequence[ReceiveBuffer],
+    *,
+    database: str = "",
+    rules: ValueRules = DEFAULT_RULES,
 ) -> Decoded:
     """Decode chunks; only tables of `database`, or all known ones."""
     found = Decoded()
@@ -54,7 +59,7 @@ def decode(
     def wanted(table: TableId) -> bool:
         return table.database == database if database else table in tables
 
-    decoder = Decoder(tables, captures=wanted, count=count, **options)
+    decoder = Decoder(tables, captures=wanted, count=count, rules=rules)
     for chunk in chunks:
         for block in decoder.decode(chunk):
             block.rows.validate(full=True)

@@ -31,12 +31,11 @@ from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
 from connectors.mysql.snapshot.plan.split_points import ChunkSize, parts
 from connectors.mysql.snapshot.read.by_key import can_look_up, with_keys
 from connectors.mysql.snapshot.read.quiet import LastNamed
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, select_from
 from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, ResultStream
 from connectors.mysql.snapshot.read.session import ChunkSessions
 from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.table import MySqlTable
-from connectors.shared.sql.text import quoted
 
 _LOCK_WAIT_S = 10
 _PART_ROWS = 500_000
@@ -96,23 +95,14 @@ class ServerNow:
 
     def _select(self, table: TableId, where: str, count: Count) -> Iterator[ChangeBlock]:
         sessions, definition = self._open(), self._known[table]
-        versions = " FOR SYSTEM_TIME ALL" if sessions.check_engine(table) else ""
-        name = quoted(table.database, table.table)
+        select = select_from(definition, where, versions=sessions.check_engine(table))
         try:
-            stream = ResultStream(
-                sessions.reader, f"SELECT {select_list(definition)} FROM {name}{versions} WHERE {where}", str(table)
-            )
-            as_boolean = self._options.tinyint1_as_boolean
-            plan = result_plan(definition, stream.columns, where=str(table), tinyint1_as_boolean=as_boolean)
-            stamp = Stamp(0, 0, int(time.time() * 1000))
-            strict = self._options.invalid_dates == "fail"
-            replaces = self._options.invalid_text == "replace"
-            reader = RowReader(plan, stamp, count, strict=strict, where=str(table), replaces=replaces)
-            while (packets := stream.read()) is not None:
-                for block in reader.read(packets):
-                    yield block
-                    self._throttle.acquire(len(block))
-            yield from reader.finish()
+            stream = ResultStream(sessions.reader, select, str(table))
+            stamp, rules = Stamp(0, 0, int(time.time() * 1000)), self._options.value_rules
+            reader = RowReader(definition, stream.columns, stamp, count, rules, where=str(table))
+            for block in reader.blocks(stream):
+                yield block
+                self._throttle.acquire(len(block))
         except DefinitionChanged as error:
             hint = "run it again when the schema change is through"
             raise SourceError(

@@ -30,14 +30,13 @@ from connectors.mysql.server.server_info import where_of
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.plan.bounds import condition
 from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, Inside, ReadSettings
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, select_from
 from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, ResultStream, RowPackets
 from connectors.mysql.snapshot.read.session import ChunkSessions, SessionPool
 from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.snapshot.read.view import TableAltered, View, open_view
 from connectors.mysql.snapshot.read.window import Unusable, Window, read_window
 from connectors.mysql.table import MySqlTable
-from connectors.shared.sql.text import quoted
 
 VIEW_TRIES = 100
 """Views opened one after the other until one has a usable window."""
@@ -133,18 +132,12 @@ class _Chunk:
         at = self._position(view)
         sequence = sequence_of(at.file, at.position, settings.files_ahead)
         where = f"{self.table.id} on {where_of(opened.sessions.side)}"
-        plan = result_plan(
-            self.table, opened.stream.columns, where=where, tinyint1_as_boolean=settings.tinyint1_as_boolean
-        )
-        strict = settings.invalid_dates == "fail"
-        reader = RowReader(
-            plan, Stamp(sequence, 0, view.opened_ms), self.count, strict=strict, where=where,
-            replaces=settings.invalid_text == "replace",
-        )  # fmt: skip
+        stamp = Stamp(sequence, 0, view.opened_ms)
+        reader = RowReader(self.table, opened.stream.columns, stamp, self.count, settings.rules, where=where)
         rows = 0
         for reason, found in opened.invalid.items():
             self.count(reason, found)
-        for block in self._blocks(opened, reader):
+        for block in reader.blocks(self._packets(opened)):
             keep = window.without(block.rows)
             block = block if keep is None else block.filter(keep)
             rows += len(block)
@@ -152,7 +145,7 @@ class _Chunk:
             self.throttle.acquire(len(block))
         number = reader.rows
         for batch in self._last_images(window):
-            yield _as_block(self.table, plan.schema, batch, sequence, number, view.opened_ms)
+            yield _as_block(self.table, reader.schema, batch, sequence, number, view.opened_ms)
             number, rows = number + batch.num_rows, rows + batch.num_rows
         return self._report(opened.sessions, at, done=True, rows=rows, gtids=_with_window(view.gtids, window))
 
@@ -222,11 +215,8 @@ class _Chunk:
         def add(reason: str, number: int) -> None:
             invalid[reason] += number
 
-        decoder = Decoder(
-            {self.table.id: self.table}, captures=self.table.id.__eq__, count=add,
-            tinyint1_as_boolean=self.settings.tinyint1_as_boolean, invalid_dates=self.settings.invalid_dates,
-            invalid_text=self.settings.invalid_text,
-        )  # fmt: skip
+        known = {self.table.id: self.table}
+        decoder = Decoder(known, captures=known.__contains__, count=add, rules=self.settings.rules)
         try:
             return read_window(stream, view.high, self.table, self.key, decoder, self.settings.most_window_rows)
         except SchemaUnknown as error:  # rows from before an ALTER that is in the window, too
@@ -247,22 +237,19 @@ class _Chunk:
             text = str(cursor.mogrify(text, tuple(values)))
         # The line feed ends a comment at the filter's end.
         text = f"({text}) AND ({self.settings.where}\n)" if self.settings.where else text
-        name = quoted(self.table.id.database, self.table.id.table)
-        versions = " FOR SYSTEM_TIME ALL" if view.versioned else ""
-        return f"SELECT {select_list(self.table)} FROM {name}{versions} WHERE {text}"
+        return select_from(self.table, text, versions=view.versioned)
 
-    def _blocks(self, opened: _Opened, reader: RowReader) -> Iterator[ChangeBlock]:
+    def _packets(self, opened: _Opened) -> Iterator[RowPackets]:
         packets = opened.first
         opened.first = None
         while packets is not None:
-            yield from reader.read(packets)
+            yield packets
             try:
                 packets = opened.stream.read()
             except DefinitionChanged as error:
                 raise SourceUnavailable(
                     f"the table changed inside a SELECT: {error}", where=str(self.table.id)
                 ) from error
-        yield from reader.finish()
 
     def _last_images(self, window: Window) -> Iterator[pa.RecordBatch]:
         """The last images that belong to the chunk."""

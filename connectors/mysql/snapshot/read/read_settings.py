@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.value_rules import DEFAULT_RULES, ValueRules
 
 Inside: TypeAlias = Callable[[pa.RecordBatch], Any]
 """bool[n] for the split columns of n rows: whether they belong to the chunk."""
@@ -44,9 +45,7 @@ class ReadSettings:
     server: str = ""
     files_ahead: int = 0
     least: int = 0
-    tinyint1_as_boolean: bool = False
-    invalid_dates: Literal["null", "fail"] = "null"
-    invalid_text: Literal["fail", "replace"] = "fail"
+    rules: ValueRules = DEFAULT_RULES
     where: str = ""
     key: tuple[str, ...] | None = None
     skip_window: bool = False

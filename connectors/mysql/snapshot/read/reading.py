@@ -156,9 +156,7 @@ def _settings(options: MySqlSourceOptions, table: TableId, wanted: ChunkRead) ->
         server=wanted.server,
         files_ahead=wanted.files_ahead,
         least=wanted.least,
-        tinyint1_as_boolean=options.tinyint1_as_boolean,
-        invalid_dates=options.invalid_dates,
-        invalid_text=options.invalid_text,
+        rules=options.value_rules,
         where=options.snapshot_filter(table) or "",
         skip_window=options.backfill_skip,
     )

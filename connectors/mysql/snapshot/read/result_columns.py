@@ -6,7 +6,7 @@ decoder's code, so a value without a character in its set is refused or replaced
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from connectors.mysql.rows.row_faults import odd_vector
 from connectors.mysql.snapshot.read.kernels import protocol, result_rows
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
+from connectors.mysql.value_rules import DEFAULT_RULES, ValueRules
 from connectors.shared.sql.text import quoted
 
 BLOCK_ROWS: Final = 1 << 16
@@ -61,15 +62,20 @@ _STRINGS: Final = frozenset(
 _TEXT: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 
 
-def select_list(table: MySqlTable) -> str:
-    """The columns in table order, also invisible and generated ones; values are not converted by the server."""
-    return ", ".join(quoted(column.name) for column in table.columns)
+def select_from(table: MySqlTable, where: str = "", *, versions: bool = False) -> str:
+    """A SELECT of the columns in table order, also invisible and generated ones; no value is converted by the server.
+
+    `versions`: with the past ones of rows that the server keeps.
+    """
+    columns = ", ".join(quoted(column.name) for column in table.columns)
+    name = quoted(table.id.database, table.id.table) + (" FOR SYSTEM_TIME ALL" if versions else "")
+    return f"SELECT {columns} FROM {name}" + (f" WHERE {where}" if where else "")
 
 
-def result_plan(
-    table: MySqlTable, columns: Sequence[ResultColumn], *, where: str, tinyint1_as_boolean: bool = False
+def _result_plan(
+    table: MySqlTable, columns: Sequence[ResultColumn], *, where: str, tinyint1_as_boolean: bool
 ) -> RowPlan:
-    """How rows of `select_list(table)` become columns. Raises SchemaUnknown when the result has other columns."""
+    """How rows of `select_from` become columns. Raises SchemaUnknown when the result has other columns."""
     if len(columns) != len(table.columns):
         raise _does_not_fit(f"the result has {len(columns)} columns, the definition {len(table.columns)}", where)
     schema = table_schema(table, tinyint1_as_boolean=tinyint1_as_boolean)
@@ -140,22 +146,32 @@ class RowReader:
     """Turns packets into blocks of at most BLOCK_ROWS rows. Executor; not thread safe.
 
     Args:
-        plan: of `result_plan`.
+        columns: of the result of `select_from`.
         stamp: see there.
-        count: told about invalid dates that became NULL, as the decoder tells it.
-        strict: refuse invalid dates instead.
-        replaces: bytes that their character set does not have become U+FFFD, as the decoder does it.
+        count: told about values that were changed by the rules, as the decoder tells it.
         where: the table, for errors.
 
     Attributes:
+        schema: the table's, by the rules.
         rows: rows given out.
+
+    Raises SchemaUnknown when the result has other columns than the table.
     """
 
     def __init__(
-        self, plan: RowPlan, stamp: Stamp, count: Count, *, strict: bool, where: str, replaces: bool = False
+        self,
+        table: MySqlTable,
+        columns: Sequence[ResultColumn],
+        stamp: Stamp,
+        count: Count,
+        rules: ValueRules = DEFAULT_RULES,
+        *,
+        where: str,
     ) -> None:
-        self._plan, self._stamp, self._count, self._strict, self._where = plan, stamp, count, strict, where
-        self._replaced = count if replaces else None
+        self._plan = _result_plan(table, columns, where=where, tinyint1_as_boolean=rules.tinyint1_as_boolean)
+        self.schema = self._plan.schema
+        self._stamp, self._count, self._strict, self._where = stamp, count, rules.strict_dates, where
+        self._replaced = count if rules.replaces_text else None
         self.rows = 0
         self._arena: Arena | None = None
         self._capacity = 0
@@ -163,6 +179,12 @@ class RowReader:
         self._row_bytes = 1.0
         self._bytes = 0
         self._state = np.zeros(protocol.ROW_STATE, np.int64)
+
+    def blocks(self, packets: Iterable[RowPackets]) -> Iterator[ChangeBlock]:
+        """All rows of a result. Raises as `read`, and as the packets."""
+        for some in packets:
+            yield from self.read(some)
+        yield from self.finish()
 
     def read(self, packets: RowPackets) -> Iterator[ChangeBlock]:
         """The blocks that became full. Raises CorruptLog, UnsupportedChange or SourceError."""

@@ -10,6 +10,7 @@ Messages: MySQL "COM_STMT_PREPARE", "COM_STMT_EXECUTE", "Binary Protocol Results
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -109,6 +110,10 @@ class ResultStream:
         self._starts, self._ends = np.empty(CAPACITY, np.int64), np.empty(CAPACITY, np.int64)
         self._state = np.zeros(protocol.SPLIT_STATE, np.int64)
         self._state[protocol.SEQUENCE] = sequence
+
+    def __iter__(self) -> Iterator[RowPackets]:
+        """All packets that are left. Raises as `read`."""
+        return iter(self.read, None)
 
     def read(self) -> RowPackets | None:
         """The next rows, a buffer full of them if there are as many; None when the result is complete.

@@ -8,7 +8,7 @@ from cdc.schema import TableId
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.snapshot.read.kernels import packets, protocol
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
@@ -29,7 +29,5 @@ def warm_snapshot_kernels() -> int:
     buffer = np.frombuffer(bytearray(answer + bytes(_SLACK)), np.uint8)
     starts, ends, state = np.zeros(4, np.int64), np.zeros(4, np.int64), np.zeros(protocol.SPLIT_STATE, np.int64)
     count = packets.split_packets(address(buffer), len(answer), address(state), address(starts), address(ends), 0, 4)
-    plan = result_plan(_TABLE, _COLUMNS, where="warm")
-    reader = RowReader(plan, Stamp(1, 0, 0), lambda reason, number: None, strict=False, where="warm")
-    blocks = [*reader.read(RowPackets(buffer, starts, ends, int(count))), *reader.finish()]
-    return sum(len(block) for block in blocks)
+    reader = RowReader(_TABLE, _COLUMNS, Stamp(1, 0, 0), lambda reason, number: None, where="warm")
+    return sum(map(len, reader.blocks([RowPackets(buffer, starts, ends, int(count))])))

@@ -16,6 +16,7 @@ from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
 from connectors.mysql import events
 from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.value_rules import ValueRules
 
 Row = tuple[int, int | None, str, str | None, datetime.date | None]
 
@@ -130,7 +131,7 @@ def test_an_invalid_date_among_many_rows(invalid_at: int) -> None:
     days = [row[4] for row in found.rows(_TABLE.id)]
     assert [index for index, day in enumerate(days) if day is None] == [invalid_at, 1000]
     with pytest.raises(UnsupportedChange, match="column day holds 2026-02-30"):
-        decode({_TABLE.id: _TABLE}, chunks, invalid_dates="fail")
+        decode({_TABLE.id: _TABLE}, chunks, rules=ValueRules(strict_dates=True))
 
 
 def test_a_null_that_the_log_calls_impossible_is_a_null() -> None:

@@ -15,6 +15,7 @@ from cdc.schema import TableId
 from cdc_services.server import MySqlServer
 from connectors.mysql.rows import table_slots
 from connectors.mysql.rows.decoder import Decoder
+from connectors.mysql.value_rules import ValueRules
 
 pytestmark = pytest.mark.mysql
 
@@ -329,6 +330,6 @@ def test_invalid_dates_can_be_refused(any_server: MySqlServer) -> None:
             database=database,
         )
     with pytest.raises(UnsupportedChange) as caught:
-        decode(definitions(any_server, database), chunks, invalid_dates="fail")
+        decode(definitions(any_server, database), chunks, rules=ValueRules(strict_dates=True))
     assert "column a holds 2026-00-10 01:02:03" in caught.value.message
     assert f"{database}.t at " in caught.value.where

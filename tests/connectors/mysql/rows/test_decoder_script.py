@@ -14,6 +14,7 @@ from cdc.schema import TableId
 from connectors.mysql import events
 from connectors.mysql.rows.table_map import parse_table_map
 from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.value_rules import ValueRules
 
 _INT = bytes([3])
 _STATEMENT_END = 1
@@ -174,5 +175,5 @@ def test_tinyint_1_can_be_boolean() -> None:
     log = [chunk([seen(1), BEGIN, _map(7, table.id, bytes([1, 1])), event, XID])]
     plain = decode({table.id: table}, log).rows(table.id)
     assert plain == [(0, 0), (1, 1), (-1, 255), (0, 7), (2, 0), (None, None)]
-    flags = decode({table.id: table}, log, tinyint1_as_boolean=True).rows(table.id)
+    flags = decode({table.id: table}, log, rules=ValueRules(tinyint1_as_boolean=True)).rows(table.id)
     assert flags == [(False, 0), (True, 1), (True, 255), (False, 7), (True, 0), (None, None)]

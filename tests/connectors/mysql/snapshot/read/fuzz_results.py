@@ -25,9 +25,10 @@ from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.snapshot.read.kernels import packets as splitter
 from connectors.mysql.snapshot.read.kernels import protocol
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
 from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.value_rules import ValueRules
 
 _COLUMNS = (
     (MySqlColumn("a", "tinyint", 1), codes.TINY, lambda rng: rng.randbytes(1)),
@@ -85,8 +86,8 @@ def _read(bodies: list[bytes]) -> int:
     buffer[: len(data)] = np.frombuffer(data, np.uint8)
     ends = np.cumsum([len(body) for body in bodies], dtype=np.int64)
     starts = ends - np.array([len(body) for body in bodies], np.int64)
-    plan = result_plan(_TABLE, _RESULT, where="fuzz", tinyint1_as_boolean=True)
-    reader = RowReader(plan, Stamp(1, 0, 0), lambda reason, number: None, strict=False, where="fuzz")
+    rules = ValueRules(tinyint1_as_boolean=True)
+    reader = RowReader(_TABLE, _RESULT, Stamp(1, 0, 0), lambda reason, number: None, rules, where="fuzz")
     given = RowPackets(buffer, starts, ends, len(bodies))
     return sum(len(block) for block in [*reader.read(given), *reader.read(given), *reader.finish()])
 

@@ -20,6 +20,7 @@ from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.read import read_chunk
 from connectors.mysql.snapshot.read.read_settings import ReadSettings
 from connectors.mysql.snapshot.read.session import SessionPool
+from connectors.mysql.value_rules import ValueRules
 
 pytestmark = pytest.mark.mysql
 
@@ -373,7 +374,7 @@ def test_an_invalid_date_is_counted_or_refused(any_server: MySqlServer) -> None:
     assert [row[1] is None for row in rows] == [True, True, False]
     assert made.reads.counts == {f"invalid-date-to-null {made.database}.d.at": 2}
     with pytest.raises(UnsupportedChange, match="column at holds 2026-02-31 10:11:12, which is no date"):
-        made.reads.read(table, settings=ReadSettings(invalid_dates="fail"))
+        made.reads.read(table, settings=ReadSettings(rules=ValueRules(strict_dates=True)))
 
 
 def test_a_vector_that_is_none_of_floats_is_told(mysql_server: MySqlServer) -> None:

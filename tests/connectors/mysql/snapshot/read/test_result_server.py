@@ -13,7 +13,7 @@ from snapshot_reads import SESSION, read_all
 
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, select_from
 from connectors.mysql.snapshot.read.result_stream import ResultStream
 
 pytestmark = pytest.mark.mysql
@@ -91,13 +91,7 @@ def test_over_tls(mysql_server: MySqlServer) -> None:
             cursor.execute(SESSION)
             cursor.execute("SHOW STATUS LIKE 'Ssl_cipher'")
             assert cursor.fetchall()[0][1]
-        stream = ResultStream(connection, f"SELECT {select_list(table)} FROM {database}.t ORDER BY id", "t")
-        reader = RowReader(
-            result_plan(table, stream.columns, where="t"), Stamp(1, 0, 0), lambda reason, number: None, strict=False,
-            where="t",
-        )  # fmt: skip
-        found = []
-        while (packets := stream.read()) is not None:
-            found += [row["v"] for block in reader.read(packets) for row in block.rows.to_pylist()]
-        found += [row["v"] for block in reader.finish() for row in block.rows.to_pylist()]
+        stream = ResultStream(connection, f"{select_from(table)} ORDER BY id", "t")
+        reader = RowReader(table, stream.columns, Stamp(1, 0, 0), lambda reason, number: None, where="t")
+        found = [row["v"] for block in reader.blocks(stream) for row in block.rows.to_pylist()]
     assert found == [str(number) * 9000 for number in range(300)]

@@ -11,6 +11,7 @@ from snapshot_reads import read_all
 
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
+from connectors.mysql.value_rules import ValueRules
 
 pytestmark = pytest.mark.mysql
 
@@ -62,12 +63,12 @@ def test_a_row_is_the_same_from_the_log_and_from_a_query(any_server: MySqlServer
                 "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+02:00'",
                 f"INSERT IGNORE INTO `{database}`.t{number} VALUES {rows}",
             )
-    known = definitions(any_server, database)
-    from_log = decode(known, chunks, database=database, tinyint1_as_boolean=boolean)
+    known, rules = definitions(any_server, database), ValueRules(tinyint1_as_boolean=boolean)
+    from_log = decode(known, chunks, database=database, rules=rules)
     counts = {}
     for number, part in enumerate(tables):
         table = TableId(database, f"t{number}")
-        read = read_all(any_server, known[table], "id", tinyint1_as_boolean=boolean)
+        read = read_all(any_server, known[table], "id", rules)
         counts.update(read.counts)
         expected = from_log.table(table)
         assert expected.num_rows == _ROWS
