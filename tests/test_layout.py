@@ -276,7 +276,6 @@ LARGER = {
     "connectors.mysql.sink.sink",
     "connectors.mysql.snapshot.plan.coordinator",
     "connectors.mysql.snapshot.read.now",
-    "connectors.mysql.snapshot.read.read_chunk",
     "connectors.mysql.snapshot.read.reading",
     "connectors.mysql.source",
     "connectors.paimon.sink",

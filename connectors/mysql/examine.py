@@ -11,7 +11,7 @@ from cdc.schema import TableId
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.engines import without_transactions
+from connectors.mysql.server.engines import to_innodb, without_transactions
 from connectors.mysql.server.foreign_keys import examine_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.not_logged import describe_filter, not_logged_problems
@@ -25,7 +25,6 @@ from connectors.mysql.server.server_check import (
 )
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, server_settings
 from connectors.mysql.table import MySqlTable
-from connectors.shared.sql.text import quoted
 
 _SKEW_S = 2.0
 _SHORT_S = 86_400
@@ -184,7 +183,7 @@ def _keyless(found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
 
 def _engines(connection: MySqlConnection, found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
     for table, engine in without_transactions(connection, found).items():
-        fix = f"run on the server: ALTER TABLE {quoted(table.database, table.table)} ENGINE=InnoDB"
+        fix = f"run on the server: {to_innodb(table)}"
         yield warning("engines", f"{table} is {engine}: it cannot be copied while it is written to", fix)
 
 

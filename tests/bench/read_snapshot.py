@@ -18,7 +18,8 @@ from reader import Address, Watch
 from cdc.schema import TableId
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.information_schema import read_tables
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, select_from
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
+from connectors.mysql.snapshot.read.result_plan import select_from
 from connectors.mysql.snapshot.read.result_stream import ResultStream
 
 if TYPE_CHECKING:

@@ -42,7 +42,12 @@ def no_view(engines: Mapping[TableId, str], server: str) -> SourceError:
         names = ", ".join(f"{table} ({engine})" for table, engine in engines.items())
         message, where = f"{len(engines)} tables of engines without transactions cannot be read", f"{names} on {server}"
         moment = "at one moment of the log while they are written to"
-    fixes = "; ".join(f"ALTER TABLE {quoted(table.database, table.table)} ENGINE=InnoDB" for table in engines)
+    fixes = "; ".join(map(to_innodb, engines))
     leave = "the table" if len(engines) == 1 else "the tables"
     hint = f"run {fixes}, or leave {leave} out with tables.exclude"
     return SourceError(f"{message} {moment}", where=where, hint=hint)
+
+
+def to_innodb(table: TableId) -> str:
+    """The statement that gives a table an engine with transactions."""
+    return f"ALTER TABLE {quoted(table.database, table.table)} ENGINE=InnoDB"

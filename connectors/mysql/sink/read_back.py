@@ -17,7 +17,8 @@ from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.sink.session import SinkServer
 from connectors.mysql.sink.text import WrittenColumn, literals
 from connectors.mysql.sink.types import ServerType
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, select_from
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
+from connectors.mysql.snapshot.read.result_plan import select_from
 from connectors.mysql.snapshot.read.result_stream import ResultStream
 from connectors.mysql.table import MySqlTable, data_type, spelled
 from connectors.mysql.value_rules import ValueRules

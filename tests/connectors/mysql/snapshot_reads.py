@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, select_from
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
+from connectors.mysql.snapshot.read.result_plan import select_from
 from connectors.mysql.snapshot.read.result_stream import ResultStream
 from connectors.mysql.table import MySqlTable
 from connectors.mysql.value_rules import DEFAULT_RULES, ValueRules

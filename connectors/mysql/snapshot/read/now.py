@@ -31,7 +31,8 @@ from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
 from connectors.mysql.snapshot.plan.split_points import ChunkSize, parts
 from connectors.mysql.snapshot.read.by_key import can_look_up, with_keys
 from connectors.mysql.snapshot.read.quiet import LastNamed
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, select_from
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
+from connectors.mysql.snapshot.read.result_plan import select_from
 from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, ResultStream
 from connectors.mysql.snapshot.read.session import ChunkSessions
 from connectors.mysql.snapshot.read.throttle import Throttle

@@ -18,13 +18,16 @@ import pyarrow.compute as pc
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SourceUnavailable
+from cdc.source import Count
 from connectors.mysql import events
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.server.positions import LogPosition, file_number
+from connectors.mysql.snapshot.read.read_settings import ReadSettings
 from connectors.mysql.table import MySqlTable
 
 READ_S: Final = 1.0
@@ -81,6 +84,12 @@ class Window:
                 for name, values in zip(self.key, columns, strict=True)
             ]
 
+    def gtids_behind(self, gtids: str | None) -> str | None:
+        """The transactions done at the window's end, when `gtids` were at its start."""
+        if gtids is None or not self.gtids:
+            return gtids
+        return str(GtidSet.parse(gtids).add_all(self.gtids))
+
     def without(self, rows: pa.RecordBatch) -> Any:
         """bool[n]: which rows of the view stay; None when all do."""
         if not self._values:
@@ -120,25 +129,30 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 def read_window(
-    stream: BinlogStream, high: LogPosition, table: MySqlTable, key: tuple[str, ...], decoder: Decoder, most: int
+    stream: BinlogStream,
+    high: LogPosition,
+    table: MySqlTable,
+    key: tuple[str, ...],
+    settings: ReadSettings,
+    count: Count,
 ) -> Window:
     """The window from where the stream begins up to `high`; closes the stream. Executor.
 
     Args:
         key: columns that tell rows apart.
-        decoder: of this table only.
-        most: rows that are kept at most.
+        count: told about values that were changed by the rules.
 
     Raises Unusable as `Window.add`, and when the table was altered in it; otherwise as the stream and the decoder.
     """
-    window = Window(key)
+    window, known = Window(key), {table.id: table}
+    decoder = Decoder(known, captures=known.__contains__, count=count, rules=settings.rules)
     try:
         for buffer in buffers_until(stream, high):
             window.gtids += gtid_runs(buffer, 0, len(buffer))
             if names_table(buffer, table):
                 raise Unusable("the table was altered")
             for block in decoder.decode(buffer):
-                window.add(block, most)
+                window.add(block, settings.most_window_rows)
     finally:
         stream.close()
     window.close()

@@ -15,7 +15,7 @@ from cdc.source import Limits, Offset, Split
 from cdc_services.server import MySqlServer
 from connectors.mysql.snapshot.plan.payloads import load_payload
 from connectors.mysql.snapshot.plan.splits import ChunkRead
-from connectors.mysql.snapshot.read import read_chunk as reader_module
+from connectors.mysql.snapshot.read import opening
 from connectors.mysql.snapshot.read import reading as reading_module
 from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.source import MySqlSource
@@ -60,7 +60,7 @@ def test_generated_columns_are_copied_and_split_by(shop: Shop) -> None:
 def test_rows_that_change_while_a_chunk_is_read_may_come_twice_without_backfill(shop: Shop) -> None:
     shop.options["scan.incremental.snapshot.backfill.skip"] = True
     shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(300)}")
-    opened = reader_module.open_view
+    opened = opening.open_view
     changed: list[int] = []
 
     def late(*args: Any, **fields: Any) -> Any:
@@ -73,8 +73,8 @@ def test_rows_that_change_while_a_chunk_is_read_may_come_twice_without_backfill(
         return view
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(reader_module, "open_view", late)
-        patched.setattr(reader_module, "read_window", lambda *args: pytest.fail("the window is not to be read"))
+        patched.setattr(opening, "open_view", late)
+        patched.setattr(opening, "read_window", lambda *args: pytest.fail("the window is not to be read"))
         shop.catch_up()
     shop.catch_up()
     assert not shop.differs("t", "id, name")

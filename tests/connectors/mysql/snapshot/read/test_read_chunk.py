@@ -17,7 +17,7 @@ from cdc_services.server import MySqlServer
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server.same_server import AnotherServer
 from connectors.mysql.snapshot.chunk import Chunk
-from connectors.mysql.snapshot.read import read_chunk
+from connectors.mysql.snapshot.read import opening
 from connectors.mysql.snapshot.read.read_settings import ReadSettings
 from connectors.mysql.snapshot.read.session import SessionPool
 from connectors.mysql.value_rules import ValueRules
@@ -146,7 +146,7 @@ def test_a_table_without_a_key_is_read_at_a_quiet_moment(mysql_server: MySqlServ
 def test_a_table_without_a_key_that_is_never_quiet_is_an_error(
     mysql_server: MySqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_chunk, "VIEW_TRIES", 4)
+    monkeypatch.setattr(opening, "VIEW_TRIES", 4)
     made = Made(mysql_server, key="")
 
     def clock() -> float:

@@ -13,7 +13,8 @@ from snapshot_reads import SESSION, read_all
 
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, select_from
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
+from connectors.mysql.snapshot.read.result_plan import select_from
 from connectors.mysql.snapshot.read.result_stream import ResultStream
 
 pytestmark = pytest.mark.mysql

@@ -1,0 +1,176 @@
+"""A view of a chunk's rows: opened again and again without a lock, until the changes meanwhile can be merged with it.
+
+Executor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cdc.errors import SchemaUnknown, SourceError, SourceUnavailable
+from cdc.retry import Backoff, RetryPolicy
+from connectors.mysql.log.sequences import sequence_of
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.same_server import AnotherServer
+from connectors.mysql.server.server_info import where_of
+from connectors.mysql.snapshot.chunk import Chunk
+from connectors.mysql.snapshot.plan.bounds import condition
+from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, ReadSettings
+from connectors.mysql.snapshot.read.result_plan import select_from
+from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, ResultStream, RowPackets
+from connectors.mysql.snapshot.read.session import ChunkSessions, SessionPool
+from connectors.mysql.snapshot.read.view import TableAltered, View, open_view
+from connectors.mysql.snapshot.read.window import Unusable, Window, read_window
+from connectors.mysql.table import MySqlTable
+
+VIEW_TRIES = 100
+"""Views opened one after the other until one has a usable window."""
+VIEW_PAUSE_S = 0.02
+
+
+@dataclass(slots=True)
+class OpenedView:
+    """A view with its window and the invalid dates in that, and the SELECT with its first rows."""
+
+    sessions: ChunkSessions
+    view: View
+    window: Window
+    invalid: Counter[str]
+    stream: ResultStream
+    first: RowPackets | None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOpener:
+    """Opens views of one chunk. `table` is as the schema history has it where the chunk was planned."""
+
+    access: Access
+    chunk: Chunk
+    table: MySqlTable
+    settings: ReadSettings
+    pool: SessionPool
+    clock: Callable[[], float]
+    retry: RetryPolicy
+
+    @property
+    def _key(self) -> tuple[str, ...]:
+        """Columns that tell rows apart."""
+        return self.table.primary_key if self.settings.key is None else self.settings.key
+
+    def open(self) -> OpenedView | ChunkReport:
+        """Everything up to the first row. Tries again while the connection breaks."""
+        return self.retry.call(self._open_once, f"copying chunk {self.chunk.number} of {self.table.id}")
+
+    def _open_once(self) -> OpenedView | ChunkReport:
+        sessions = self.pool.acquire(self.access.session, self.settings.lock_wait_s)
+        try:
+            server = self.settings.server
+            if not server or sessions.info.identity == server:
+                return self._first_rows(sessions)
+            report = self._not_done(sessions, None, f"the server is {sessions.info.identity}, it was {server}")
+        except TableAltered as altered:
+            report = self._not_done(sessions, altered.position, altered.reason)
+        except AnotherServer as error:
+            report = self._not_done(sessions, None, error.message)
+        except BaseException:
+            sessions.close()
+            raise
+        self.pool.release(sessions)
+        return report
+
+    def _first_rows(self, sessions: ChunkSessions) -> OpenedView:
+        """Views one after the other until one is usable. Raises TableAltered."""
+        reason = ""
+        pauses = Backoff(replace(self.retry, first_pause_s=VIEW_PAUSE_S, longest_pause_s=VIEW_PAUSE_S), "views")
+        for _ in range(VIEW_TRIES):
+            # Without its window a chunk counts as of `low`, which then must not be an old place.
+            note = {} if self.settings.skip_window else self.chunk.note
+            view = open_view(
+                sessions, self.table, note=note, margin_s=self.settings.margin_s, clock=self.clock,
+                retry=self.retry, is_old=self._is_old,
+            )  # fmt: skip
+            try:
+                self._check_age(view)
+                invalid: Counter[str] = Counter()
+                window = self._window(view, invalid)
+                stream = self._stream(sessions, view)
+                return OpenedView(sessions, view, window, invalid, stream, stream.read())
+            except (Unusable, DefinitionChanged) as error:
+                reason = str(error)
+                if not pauses.pause(reason):
+                    break
+        raise SourceUnavailable(
+            f"{VIEW_TRIES} views were opened at most, none at a quiet moment: {reason}",
+            where=f"{self.table.id} on {where_of(sessions.side)}",
+            hint="give the table a primary key, or copy it when it is written to less",
+        )
+
+    def position(self, view: View) -> LogPosition:
+        """Where the chunk's rows are the table's."""
+        return view.low if self.settings.skip_window and view.low is not None else view.high
+
+    def sequence(self, at: LogPosition) -> int:
+        """The place in the order of the log."""
+        return sequence_of(at.file, at.position, self.settings.files_ahead)
+
+    def _check_age(self, view: View) -> None:
+        """Raises Unusable for a view from before `least`. MariaDB's log runs a moment ahead of what views show."""
+        at = self.position(view)
+        if self._is_old(at):
+            raise Unusable(f"the view stands at {at}, before what was read of the log")
+
+    def _is_old(self, at: LogPosition) -> bool:
+        return self.sequence(at) < self.settings.least
+
+    def _window(self, view: View, invalid: Counter[str]) -> Window:
+        """The changes while the view was opened; invalid dates in them are counted into `invalid`."""
+        if view.low == view.high or (self.settings.skip_window and view.low is not None):
+            return Window(self._key)
+        stream = self.access.after(view.gtids or "") if view.low is None else self.access.at(view.low)
+
+        def add(reason: str, number: int) -> None:
+            invalid[reason] += number
+
+        try:
+            return read_window(stream, view.high, self.table, self._key, self.settings, add)
+        except SchemaUnknown as error:  # rows from before an ALTER that is in the window, too
+            raise Unusable(f"the table was altered: {error.message}") from error
+
+    def _stream(self, sessions: ChunkSessions, view: View) -> ResultStream:
+        try:
+            return ResultStream(sessions.reader, self._select(sessions, view), str(self.table.id))
+        except SourceError as error:
+            if not self.settings.where or error.retryable:
+                raise
+            hint = f"is the filter right? {self.settings.where}"
+            raise SourceError(error.message, where=error.where, hint=hint) from error
+
+    def _select(self, sessions: ChunkSessions, view: View) -> str:
+        text, values = condition(self.chunk, self.table)
+        with sessions.reader.cursor() as cursor:
+            text = str(cursor.mogrify(text, tuple(values)))
+        # The line feed ends a comment at the filter's end.
+        text = f"({text}) AND ({self.settings.where}\n)" if self.settings.where else text
+        return select_from(self.table, text, versions=view.versioned)
+
+    def _not_done(self, sessions: ChunkSessions, at: LogPosition | None, reason: str) -> ChunkReport:
+        return self.report(sessions, at, done=False, reason=reason)
+
+    def report(
+        self,
+        sessions: ChunkSessions,
+        at: LogPosition | None,
+        *,
+        done: bool,
+        rows: int = 0,
+        gtids: str | None = None,
+        reason: str = "",
+    ) -> ChunkReport:
+        """The report of a chunk that was read, or could not be."""
+        file, position = ("", 0) if at is None else (at.file, at.position)
+        sequence = 0 if at is None else self.sequence(at)
+        return ChunkReport(
+            self.chunk.number, done, rows, sequence, file, position, gtids, sessions.info.identity, reason
+        )
