@@ -23,7 +23,7 @@ from cdc.sink import Sink
 from cdc.source import Snapshots, Source
 from cdc.tables.entry import TableViews
 from cdc.tables.sinks import with_shard
-from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED
+from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, TableState
 
 _IN_SNAPSHOT = (*ALTERATIONS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
 
@@ -59,8 +59,9 @@ class RefusalJudge:
         self._leaves_out = middle.policy.behavior is Behavior.TRY_EVOLVE
 
     def can_skip(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
-        """All that follows a refused change of the table goes with its snapshot."""
-        return any(before.table == change.table and self.needs_snapshot(before) for before in refused)
+        """All that follows a refused change of the table goes with its snapshot, unless the table goes as a whole."""
+        after_refused = any(before.table == change.table and self.needs_snapshot(before) for before in refused)
+        return after_refused and _is_in_snapshot(change)
 
     def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
         """Whether a snapshot is the way out, or the change may be left out."""
@@ -103,7 +104,8 @@ class RefusalJudge:
         curable = error.curable if isinstance(error, ChangeRefused) else self._leaves_out
         if not curable or not sink.shadows or isinstance(change, CreateShadow | SwapShadow):
             return None  # another snapshot would come to the same operation again
-        if not all(_is_in_snapshot(other) for other in self._changes if other.table == table):
+        behind = dropwhile(lambda other: other is not change, self._changes)
+        if not all(_is_in_snapshot(other) for other in behind if other.table == table):
             return None
         source = self.only_source(table)
         if source is None or self._source.snapshots(source) is Snapshots.NEVER:
@@ -114,7 +116,7 @@ class RefusalJudge:
         """The one source table of a sink table that can be replaced by a snapshot of it.
 
         None where others go or went there, where it is to stay as it is, and where it has columns that the source table
-        does not have any more.
+        does not have any more, unless a snapshot that is ordered or runs leaves those out in any case.
         """
         if self._middle.policy.behavior is Behavior.IGNORE or self._after.tables.sink_state(table).merged:
             return None
@@ -123,7 +125,9 @@ class RefusalJudge:
         if len(found) != 1:
             return None
         source, target = found[0]
+        if self._after.tables.state((source, table)) is TableState.SUSPENDED:
+            return source
         names = {name.casefold() for name in with_shard(sources[source], target).names}
-        there = self._after.sink.get(table)
+        there = self._after.tables.sink_state(table).shadow or self._after.sink.get(table)
         kept = there is not None and {name.casefold() for name in there.names} <= names
         return source if kept else None

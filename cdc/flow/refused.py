@@ -48,7 +48,7 @@ class RefusedChanges:
         Raises ChangeRefused for one that stops the run. Repeatable.
         """
         changes = derived.operations
-        if self._sink.shadows and not self._leaves_out:
+        if self._sink.shadows:
             changes = whole_tables_first(changes)
         judge = RefusalJudge(self._sink, self._source, self._middle, changes, derived.after)
         try:

@@ -1,0 +1,72 @@
+"""Schema changes that the sink refuses, with others of the same table in their batch: no row stands between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from live_source import LiveSource
+from test_refused import AFTER, BEFORE, ID, INT, KEY, KEYED, REFUSED, TEXT, A, B, FirmKeys, Stubborn, how
+
+from cdc import events as on
+from cdc.schema import (
+    AlterColumnType,
+    Column,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    RenameColumn,
+    RenameTable,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.testing import ListSink, block, run_in_memory
+
+FIRST = [CreateTable(A, BEFORE), block(A, BEFORE, [("+I", {"id": 1, "v": 1}), ("+I", {"id": 2, "v": 2})])]
+WITH_KEY = [AlterColumnType(A, Column("v", INT, nullable=False), Column("v", INT)), KEY]
+WHY = on.Uncertain("nobody knows")
+
+
+def after(script: list[Any], sink: ListSink, table: TableId, schema: TableSchema, behavior: str) -> dict[TableId, Any]:
+    """The sink's tables with their rows; a snapshot of the table finds one row."""
+    now = block(table, schema, [("+I", {"id": 1, **dict.fromkeys(schema.names[1:])})], sequence=9)
+    run_in_memory(LiveSource(script, {table: now}), sink, middle=how(behavior))
+    return {each: sink.rows(each) for each in sorted(sink.tables)}
+
+
+@pytest.mark.parametrize(
+    ("change", "columns"),
+    [(RenameColumn(A, "v", "w"), (ID, Column("w", TEXT))), (DropColumn(A, "v"), (ID,))],
+)
+@pytest.mark.parametrize("begun", [[], [on.SnapshotBegun(A)]])
+def test_a_column_that_is_renamed_or_dropped_by_a_change_held_back_behind_it(
+    change: Any, columns: Any, begun: list[Any]
+) -> None:
+    schema = TableSchema(columns, ("id",))
+    script = [*FIRST, REFUSED, on.TableChanged(A, change, WHY), *begun]
+    assert after(script, Stubborn(), A, schema, "evolve") == {A: [{"id": 1, **dict.fromkeys(schema.names[1:])}]}
+
+
+@pytest.mark.parametrize("behavior", ["evolve", "try_evolve"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        [CreateTable(A, BEFORE), *WITH_KEY],
+        [*FIRST, DropTable(A), CreateTable(A, BEFORE), *WITH_KEY],
+        [*FIRST, *WITH_KEY, TruncateTable(A)],
+    ],
+)
+def test_a_table_that_the_batch_creates_or_empties_is_copied(script: list[Any], behavior: str) -> None:
+    assert after(script, FirmKeys(), A, KEYED, behavior) == {A: [{"id": 1, "v": None}]}
+
+
+def test_a_type_of_a_table_that_the_batch_creates() -> None:
+    assert after([CreateTable(A, BEFORE), REFUSED], Stubborn(), A, AFTER, "evolve") == {A: [{"id": 1, "v": None}]}
+
+
+@pytest.mark.parametrize("behavior", ["evolve", "try_evolve"])
+def test_a_table_that_is_dropped_or_renamed_behind_it(behavior: str) -> None:
+    assert after([*FIRST, *WITH_KEY, DropTable(A)], FirmKeys(), A, KEYED, behavior) == {}
+    renamed = after([*FIRST, *WITH_KEY, RenameTable(A, B)], FirmKeys(), B, KEYED, behavior)
+    assert renamed == {B: [{"id": 1, "v": None}]}
