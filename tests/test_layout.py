@@ -275,7 +275,6 @@ LARGER = {
     "connectors.mysql.binlog_files",
     "connectors.mysql.sink.sink",
     "connectors.mysql.snapshot.plan.coordinator",
-    "connectors.mysql.snapshot.read.now",
     "connectors.mysql.snapshot.read.reading",
     "connectors.mysql.source",
     "connectors.paimon.sink",

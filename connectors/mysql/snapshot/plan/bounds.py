@@ -45,8 +45,8 @@ def splittable(column: MySqlColumn) -> bool:
     return column.type in _SPLITTABLE and (column.type, column.length) != ("tinyint", 1)
 
 
-def condition(chunk: Chunk, table: MySqlTable) -> tuple[str, list[Any]]:
-    """The WHERE of a chunk and the values of its `%s`; `TRUE` when the chunk is the whole table. `%` is doubled.
+def condition(chunk: Chunk, table: MySqlTable) -> str:
+    """The WHERE of a chunk; `TRUE` when the chunk is the whole table.
 
     `table` is the table as it was when the chunk was planned. Raises SourceError as `split_columns` and `literal`.
     """
@@ -57,11 +57,11 @@ def condition(chunk: Chunk, table: MySqlTable) -> tuple[str, list[Any]]:
     if chunk.upper is not None:
         parts.append(upto(columns, chunk.collations, chunk.upper))
     if not parts:
-        return "TRUE", []
+        return "TRUE"
     text = " AND ".join(f"({part})" for part in parts)
     if chunk.lower is None and columns[0].nullable:
         text = f"({text} OR {quoted(columns[0].name)} IS NULL)"
-    return text.replace("%", "%%"), []
+    return text
 
 
 def split_columns(names: Sequence[str], table: MySqlTable) -> tuple[MySqlColumn, ...]:

@@ -51,12 +51,8 @@ class FoundChunk:
 
     def chunk(self, number: int) -> Chunk:
         """The part as the plan's entry of that number."""
-        part = self.part
-        assert part is not None
-        return Chunk(
-            number, self.table, part.columns, part.lower, part.upper, {}, part.collations, part.last, part.rows,
-            part.table_rows,
-        )  # fmt: skip
+        assert self.part is not None
+        return self.part.chunk(number, self.table)
 
 
 class Finder(threading.Thread):

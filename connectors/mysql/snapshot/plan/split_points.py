@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import query
-from connectors.mysql.snapshot.chunk import Bound
+from connectors.mysql.snapshot.chunk import Bound, Chunk
 from connectors.mysql.snapshot.plan.bounds import BINARY, INTEGERS, TEXT, after, names_of, split_columns
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns
 from connectors.mysql.table import MySqlColumn, MySqlTable
@@ -32,6 +33,13 @@ class Part:
     last: bool
     rows: int
     table_rows: int
+
+    def chunk(self, number: int, table: TableId) -> Chunk:
+        """The part as an entry of the plan."""
+        return Chunk(
+            number, table, self.columns, self.lower, self.upper, {}, self.collations, self.last, self.rows,
+            self.table_rows,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

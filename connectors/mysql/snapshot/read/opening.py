@@ -140,17 +140,15 @@ class ViewOpener:
 
     def _stream(self, sessions: ChunkSessions, view: View) -> ResultStream:
         try:
-            return ResultStream(sessions.reader, self._select(sessions, view), str(self.table.id))
+            return ResultStream(sessions.reader, self._select(view), str(self.table.id))
         except SourceError as error:
             if not self.settings.where or error.retryable:
                 raise
             hint = f"is the filter right? {self.settings.where}"
             raise SourceError(error.message, where=error.where, hint=hint) from error
 
-    def _select(self, sessions: ChunkSessions, view: View) -> str:
-        text, values = condition(self.chunk, self.table)
-        with sessions.reader.cursor() as cursor:
-            text = str(cursor.mogrify(text, tuple(values)))
+    def _select(self, view: View) -> str:
+        text = condition(self.chunk, self.table)
         # The line feed ends a comment at the filter's end.
         text = f"({text}) AND ({self.settings.where}\n)" if self.settings.where else text
         return select_from(self.table, text, versions=view.versioned)
