@@ -276,7 +276,6 @@ LARGER = {
     "connectors.mysql.sink.sink",
     "connectors.mysql.snapshot.plan.coordinator",
     "connectors.mysql.snapshot.read.reading",
-    "connectors.mysql.source",
     "connectors.paimon.sink",
     "connectors.shared.streamload.sink",
     "connectors.starrocks.sink",

@@ -6,28 +6,43 @@ Stream reader process. It asks the log's reader and the planner of snapshots, an
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
-from cdc.source import Limits
-from cdc.state.store import Store
-from connectors.mysql.follow.streams import Streams
+from cdc.events import SourceEvent
+from cdc.source import Limits, Split
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.parts import Parts
+from connectors.mysql.schema.schemas import of_captured
 from connectors.mysql.server.positions import LogPosition, log_end
 from connectors.mysql.server.server_info import server_info
 from connectors.mysql.snapshot.plan.lost_log import LostNote
+from connectors.mysql.snapshot.plan.payloads import dump_payloads
 
 
 class BatchPlanner:
-    """Plans one batch after the other. `options` compare no names yet: those of `parts` do."""
+    """Plans one batch after the other."""
 
-    def __init__(self, options: MySqlSourceOptions, store: Store, streams: Streams, parts: Parts) -> None:
-        self._options, self._store, self._streams, self._parts = options, store, streams, parts
-        self._snapshot_only = options.startup_mode == "snapshot"
+    def __init__(self, parts: Parts) -> None:
+        self._parts, self._options, self._store = parts, parts.given, parts.context.store
+        self._snapshot_only = parts.given.startup_mode == "snapshot"
         self._bounded = self._stopped = self._looked = False
         self._current: tuple[LogPosition, str] | None = None
+
+    def begin(self) -> MySqlOffset:
+        """The start of a new pipeline; writes the definitions of the captured tables to the schema history.
+
+        Raises SourceError.
+        """
+        from connectors.mysql.follow.startup import start_of
+
+        parts = self._parts
+        start = start_of(parts.options, parts.streams)
+        parts.schemas.begin(start.known, parts.captures, start.position, start.info.dialect)
+        parts.coordinator.begin(table.id for table in start.known.tables)
+        parts.pattern.remember()
+        return MySqlOffset(start.position, start.gtids, server=start.info.identity)
 
     def next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """The end of the batch that begins at `start`; `start` itself when nothing came within `wait_s` seconds.
@@ -90,7 +105,7 @@ class BatchPlanner:
         parts = self._parts
         parts.tail.stop()
         forget_opened(self._store)
-        return jump(start, parts.options, self._streams, parts.schemas, parts.coordinator, parts.captures)
+        return jump(start, parts.options, self._parts.streams, parts.schemas, parts.coordinator, parts.captures)
 
     def _added_tables(self, start: MySqlOffset) -> MySqlOffset:
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
@@ -101,7 +116,7 @@ class BatchPlanner:
         left_out = {table for table in followed if self._parts.captures(table) and not pattern.matched(table)}
         known, allowed = followed - left_out, self._options.newly_added
         try:
-            found = added_tables(start, known, self._parts.captures, self._streams, allowed=allowed)
+            found = added_tables(start, known, self._parts.captures, self._parts.streams, allowed=allowed)
         except SourceUnavailable:
             found = None  # the log's follower waits for a server that is away
         if found is None:
@@ -113,6 +128,16 @@ class BatchPlanner:
         count = schemas.capture(start.schemas, found, left_out, self._parts.captures, start.position)
         chunks = self._parts.coordinator.begin_new(start, [table.id for table in found])
         return replace(start, schemas=count, chunks=chunks)
+
+    def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Split]:
+        """The splits of a batch: parts of the log, then chunks."""
+        log = self._parts.tail.splits(start, end, parallelism)
+        return dump_payloads(self._parts.splits.splits(start, end, log, parallelism))
+
+    def events(self, start: MySqlOffset, end: MySqlOffset) -> Sequence[SourceEvent]:
+        """The events of a batch: those of the history, and of the snapshots that end and begin in it."""
+        logged = self._parts.schemas.events(start.schemas, end.schemas)
+        return of_captured(self._parts.splits.events(logged, start, end), self._parts.captures)
 
     def _first_batch(self, start: MySqlOffset) -> MySqlOffset:
         """The first batch: the definitions and tables there were at the start."""
@@ -135,7 +160,7 @@ class BatchPlanner:
         self._bounded = True
         if self._snapshot_only:
             return
-        with self._streams.session() as connection:
+        with self._parts.streams.session() as connection:
             info = server_info(connection)
         self._current = log_end(info), info.identity
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from cdc.schema import TableId
-from cdc.source import Lag, Siblings
-from cdc.state.store import Store
+from cdc.source import Context, Lag
 from connectors.mysql.follow.names import names_ignore_case
 from connectors.mysql.follow.resumption import Resumption
 from connectors.mysql.follow.sibling_runs import SiblingRuns
@@ -25,18 +24,23 @@ from connectors.mysql.snapshot.plan.splits import SnapshotSplits
 
 
 class Parts:
-    """Log reader, snapshot planner, schema history: lazily made parts of one process. `notices`: lines for the user."""
+    """Log reader, snapshot planner, schema history: lazily made parts of one process.
 
-    def __init__(
-        self, options: MySqlSourceOptions, store: Store, streams: Streams, siblings: Siblings | None = None
-    ) -> None:
-        self._options, self._store, self._streams, self._siblings = options, store, streams, siblings
+    Attributes:
+        given: the options as the user gave them.
+        streams: opens sessions and the log.
+        notices: lines for the user.
+    """
+
+    def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
+        self.given, self.context = options, context
+        self.streams = Streams(options, context.stopping)
         self.notices: list[str] = []
 
     @cached_property
     def options(self) -> MySqlSourceOptions:
         """The options, with patterns that compare names as the server does. Raises SourceError, StateError."""
-        return self._options.comparing_names(ignore_case=names_ignore_case(self._store, self._streams))
+        return self.given.comparing_names(ignore_case=names_ignore_case(self.context.store, self.streams))
 
     @cached_property
     def captures(self) -> Callable[[TableId], bool]:
@@ -46,36 +50,36 @@ class Parts:
     @cached_property
     def schemas(self) -> Schemas:
         """The schema history, which is read on and not again; the follower's thread has one of its own."""
-        return Schemas(self._store, self.options)
+        return Schemas(self.context.store, self.options)
 
     @cached_property
     def tail(self) -> Tail:
         """The reader of the log."""
-        resumption = Resumption(self.options, self._store, self._streams, self.captures, self.notices)
-        digest = Schemas(self._store, self.options).digest
-        siblings = None if self._siblings is None else SiblingRuns(self._siblings, digest)
-        return Tail(resumption, self._streams, siblings)
+        resumption = Resumption(self.options, self.context.store, self.streams, self.captures, self.notices)
+        digest = Schemas(self.context.store, self.options).digest
+        siblings = None if self.context.siblings is None else SiblingRuns(self.context.siblings, digest)
+        return Tail(resumption, self.streams, siblings)
 
     @cached_property
     def coordinator(self) -> Coordinator:
         """The planner of snapshots."""
         history = self.schemas.history
-        return Coordinator(self.options, self._store, history, self.captures, self._streams, self.notices)
+        return Coordinator(self.options, self.context.store, history, self.captures, self.streams, self.notices)
 
     @cached_property
     def pattern(self) -> CapturedPattern:
         """The patterns that tables were looked up with."""
-        return CapturedPattern(self._store, self.options)
+        return CapturedPattern(self.context.store, self.options)
 
     @cached_property
     def splits(self) -> SnapshotSplits:
         """The reader of the chunk plan."""
-        return SnapshotSplits(self.options, self._store)
+        return SnapshotSplits(self.options, self.context.store)
 
     @cached_property
     def driver(self) -> DriverSide:
         """The keeper of watermarks and progress."""
-        return DriverSide(self._store)
+        return DriverSide(self.context.store)
 
     def lag(self) -> Lag | None:
         """Bytes read ahead, and what the log's reader and the planner of chunks have met."""

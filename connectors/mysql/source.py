@@ -6,13 +6,10 @@ imported where it is used.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cdc.block import ChangeBlock
-from cdc.errors import PositionLost
 from cdc.events import SourceEvent
 from cdc.finding import Finding
 from cdc.schema import TableId, TableSchema
@@ -31,25 +28,13 @@ from cdc.source import (
     TablesNow,
 )
 from connectors.mysql.batch_planner import BatchPlanner
-from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.parts import Parts
-from connectors.mysql.schema.schemas import of_captured, shown_schema
-from connectors.mysql.server.engines import no_view, without_transactions
-from connectors.mysql.server.foreign_keys import describe_cascades
-from connectors.mysql.server.information_schema import read_tables, table_ids
-from connectors.mysql.server.not_logged import describe_filter
-from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
-from connectors.mysql.server.server_info import where_of
-from connectors.mysql.snapshot.plan.payloads import dump_payloads, load_payload
-from connectors.mysql.snapshot.plan.splits import ChunkRead
 
 if TYPE_CHECKING:
     from connectors.mysql.split_reader import SplitReader
-
-log = logging.getLogger(__name__)
 
 
 class MySqlSource(Source):
@@ -57,7 +42,6 @@ class MySqlSource(Source):
 
     def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
-        self._streams = Streams(options, context.stopping)
         self.bounded = options.startup_mode == "snapshot"
         # not where the log is read from an earlier place, where tables may have had other names
         self.lists_all_tables = options.startup_mode in ("initial", "snapshot", "latest-offset")
@@ -65,12 +49,11 @@ class MySqlSource(Source):
 
     def _forget(self) -> None:
         """Drop what belongs to one process."""
-        store = self._context.store
-        self._parts = Parts(self._options, store, self._streams, self._context.siblings)
-        self._planner = BatchPlanner(self._options, store, self._streams, self._parts)
+        self._parts = Parts(self._options, self._context)
+        self._planner = BatchPlanner(self._parts)
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("_options", "_context", "_streams", "bounded", "lists_all_tables")
+        names = ("_options", "_context", "bounded", "lists_all_tables")
         return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -82,32 +65,14 @@ class MySqlSource(Source):
 
         Raises SourceError when it cannot be captured from.
         """
-        with self._streams.session() as connection:
-            info = check_server(connection, self._parts.captures)
-            # MariaDB does not show a table while it takes its new definition: one look more.
-            found = read_tables(connection, self._parts.captures) or read_tables(connection, self._parts.captures)
-            if not found:
-                raise explain_no_tables(table_ids(connection), self._parts.options.pattern, connection)
-            check_select(connection, found)
-            copied = [table for table in found if self._options.copied_at_first(table)]
-            if engines := without_transactions(connection, copied):  # one that was made since is followed all the same
-                log.warning("%s", no_view(engines, where_of(connection)))
-            if filtered := describe_filter(info):
-                log.warning("%s", filtered)
-            for notice in describe_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):
-                if self._options.cascades != "ignore":
-                    log.warning("%s", notice)
-        return {table: shown_schema(definition, self._options) for table, definition in found.items()}
+        from connectors.mysql.captured_tables import captured_tables
+
+        with self._parts.streams.session() as connection:
+            return captured_tables(connection, self._parts.options)
 
     def initial_offset(self) -> Offset:
         """Where `scan.startup.mode` says; writes the definitions of the captured tables to the schema history."""
-        from connectors.mysql.follow.startup import start_of
-
-        start = start_of(self._parts.options, self._streams)
-        self._parts.schemas.begin(start.known, self._parts.captures, start.position, start.info.dialect)
-        self._parts.coordinator.begin(table.id for table in start.known.tables)
-        self._parts.pattern.remember()
-        return MySqlOffset(start.position, start.gtids, server=start.info.identity).to_json()
+        return self._planner.begin().to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """The end of the next batch, as the contract says. The first batch may hold only creations of sink tables."""
@@ -121,24 +86,20 @@ class MySqlSource(Source):
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Parts of the log, then chunks."""
-        begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
-        log_parts = self._parts.tail.splits(begin, stop, parallelism)
-        return dump_payloads(self._parts.splits.splits(begin, stop, log_parts, parallelism))
+        return self._planner.splits(MySqlOffset.from_json(start), MySqlOffset.from_json(end), parallelism)
 
     def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
         """The history's entries between the two offsets, and the snapshots that end and begin there."""
-        begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
-        logged = self._parts.schemas.events(begin.schemas, stop.schemas)
-        return of_captured(self._parts.splits.events(logged, begin, stop), self._parts.captures)
+        return self._planner.events(MySqlOffset.from_json(start), MySqlOffset.from_json(end))
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
-        return self._reader().read(load_payload(split), count, report)
+        return self._reader().read(split, count, report)
 
     def _reader(self) -> SplitReader:
         from connectors.mysql.split_reader import SplitReader
 
-        return SplitReader(self._options, self._context, self._streams, self._parts)
+        return SplitReader(self._parts)
 
     def position_text(self, sequence: int) -> str:
         """Number of the log file and position in it."""
@@ -150,8 +111,7 @@ class MySqlSource(Source):
 
     def widened(self, split: Split, reports: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
         """Chunks as if they had been read at the end of the batch: no attempt reads them before that."""
-        payload = load_payload(split).payload
-        return payload.widened(reports) if isinstance(payload, ChunkRead) else reports
+        return self._parts.driver.widened(split, reports)
 
     def progress(self) -> Sequence[TableProgress]:
         """How far the copying of tables is."""
@@ -184,47 +144,24 @@ class MySqlSource(Source):
         """Reads the captured tables beside the pipeline."""
         from connectors.mysql.snapshot.read.now import ServerNow
 
-        return ServerNow(self._parts.options, self._streams)
+        return ServerNow(self._parts.options, self._parts.streams)
 
     def examine(self, committed: Offset | None) -> Iterator[Finding]:
         """Settings, privileges, retention, tables. Opens a session."""
         from connectors.mysql.examine import examine
 
         at = None if committed is None else MySqlOffset.from_json(committed)
-        return examine(self._streams.session, lambda: self._parts.options, at)
+        return examine(self._parts.streams.session, lambda: self._parts.options, at)
 
     def start_at(self, position: str) -> tuple[Offset, str]:
         """The initial offset of a pipeline that goes on where another tool is, with its schema history written."""
-        from connectors.mysql.follow.imported import import_position
+        from connectors.mysql.import_start import start_at
 
-        try:
-            found = import_position(position, self._streams)
-            options = self._options.model_copy(update=dict(found.options))
-            begun = MySqlSource(options, self._context)
-            offset = MySqlOffset.from_json(begun.initial_offset())
-            notice = ""
-            if found.inside is not None:
-                from connectors.mysql.follow.delivered import behind_delivered
-
-                offset, notice = behind_delivered(offset, found.inside, self._streams.at, begun.between)
-        except PositionLost as error:
-            hint = "run the pipeline without `cdc import`: with scan.startup.mode: initial it copies the tables first"
-            raise PositionLost(error.message, where=error.where, hint=hint) from error
-        return offset.to_json(), f"{found.tool}, at {offset.position}{notice}{found.notes}"
-
-    def between(self, start: MySqlOffset, end: MySqlOffset) -> Iterator[ChangeBlock]:
-        """Rows of the log between two offsets, before any batch, by the definitions that the log begins with."""
-        from connectors.mysql.log.segment import splits_of
-
-        first = self._parts.schemas.first_entries()
-        for split in splits_of(None, start, replace(end, schemas=first), 1):
-            yield from self._reader().read_log(
-                split.payload, 0, lambda reason, number: None, lambda report: None, lambda: None
-            )
+        return start_at(position, self._options, self._context)
 
     def reach(self) -> None:
         """Log in to the server. Executor."""
-        self._streams.session(patient=False).close()
+        self._parts.streams.session(patient=False).close()
 
     def stop(self) -> None:
         """End the threads; also while `latest_offset` waits in another."""
@@ -232,9 +169,4 @@ class MySqlSource(Source):
 
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""
-        from connectors.mysql.rows.warm import warm_kernels
-        from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
-
-        warm_kernels()
-        if self._options.startup_mode in ("initial", "snapshot"):
-            warm_snapshot_kernels()
+        self._reader().warm()

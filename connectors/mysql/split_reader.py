@@ -11,16 +11,15 @@ from functools import partial
 
 from cdc.block import ChangeBlock
 from cdc.errors import PositionLost
-from cdc.source import Context, Count, Report, Split
+from cdc.source import Count, Report, Split
 from cdc.timing import in_phase
-from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.moved_range import read_anywhere
 from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.stream import BinlogStream
-from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.parts import Parts
 from connectors.mysql.rows.metadata import LogMetadata, shown_by_log
 from connectors.mysql.sharing.decoded import Elsewhere, SharedBlocks
+from connectors.mysql.snapshot.plan.payloads import load_payload
 from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
 
 
@@ -28,22 +27,20 @@ from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
 class SplitReader:
     """Reads splits of one pipeline, over connections of their own."""
 
-    options: MySqlSourceOptions
-    context: Context
-    streams: Streams
     parts: Parts
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
-        """The blocks of a split whose payload is a value. Raises SourceError."""
-        store, payload = self.context.store, split.payload
+        """The blocks of a split. Raises SourceError."""
+        split = load_payload(split)
+        store, payload = self.parts.context.store, split.payload
         if isinstance(payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            return read_chunks(split, self.parts.options, store, self.streams, self.parts.captures, count, report)
+            return read_chunks(split, self.parts.options, store, self.parts.streams, self.parts.captures, count, report)
         if isinstance(payload, CopiedRange):
             from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 
-            kept = tail_filter(payload, store, self.streams, self.parts.schemas)
+            kept = tail_filter(payload, store, self.parts.streams, self.parts.schemas)
             moved = partial(uncertain, payload, kept, report)
             return kept.blocks(self.read_log(payload.part, split.index, count, report, moved))
         return self.read_log(payload, split.index, count, report, lambda: None)
@@ -58,20 +55,29 @@ class SplitReader:
         """
         try:
             blocks = self._decoded(part, index, count, moved)
-            if self.options.cascades == "copy":
+            if self.parts.given.cascades == "copy":
                 from connectors.mysql.snapshot.cascades import place_of, watch_parents
 
-                blocks = watch_parents(blocks, self.context.store, place_of(part))
+                blocks = watch_parents(blocks, self.parts.context.store, place_of(part))
             yield from blocks
         except PositionLost as error:
-            if self.options.on_purged == "fail":
+            if self.parts.given.on_purged == "fail":
                 raise
             count(f"log-purged {error.where or part.start}", 1)
             report({"lost": str(part.start)})
 
+    def warm(self) -> None:
+        """Load the kernels; on a machine's first run this compiles them."""
+        from connectors.mysql.snapshot.read.warm import warm_kernels
+
+        warm_kernels(snapshots=self.parts.given.startup_mode in ("initial", "snapshot"))
+
     def _decoded(self, part: LogRange, index: int, count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
         """The range, of which another run may have the rows."""
-        names, siblings = (*self.options.metadata_names(), *self.context.metadata), self.context.siblings
+        names, siblings = (
+            (*self.parts.given.metadata_names(), *self.parts.context.metadata),
+            self.parts.context.siblings,
+        )
         if siblings is None:
             return self._read_server(part, index, count, moved, names)
         names = (*names, *siblings.metadata)
@@ -79,7 +85,7 @@ class SplitReader:
         def decode(count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
             return self._read_server(part, index, count, moved, names)
 
-        made_of = (self.parts.schemas.digest(part.schemas), repr(self.options.value_rules))
+        made_of = (self.parts.schemas.digest(part.schemas), repr(self.parts.given.value_rules))
         for_all, alone = partial(decode, moved=_elsewhere), partial(decode, count, moved)
         return SharedBlocks(siblings).read(part, made_of, shown_by_log(names), for_all, alone, count)
 
@@ -93,11 +99,11 @@ class SplitReader:
         def holding(wanted: LogRange) -> tuple[BinlogStream, bool]:
             nonlocal elsewhere
             elsewhere = True
-            return self.streams.holding(wanted, reader=reader)
+            return self.parts.streams.holding(wanted, reader=reader)
 
-        by_position = partial(self.streams.at, reader=reader, server=part.server)
+        by_position = partial(self.parts.streams.at, reader=reader, server=part.server)
         metadata = LogMetadata(names)
-        for chunk in read_anywhere(part, by_position, holding, self.streams.retry):
+        for chunk in read_anywhere(part, by_position, holding, self.parts.streams.retry):
             yield from in_phase("decode", metadata.blocks(chunk, rows.decode))
         if elsewhere:
             moved()

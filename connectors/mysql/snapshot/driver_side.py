@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.schema import TableId
-from cdc.source import TableProgress
+from cdc.source import Split, TableProgress
 from cdc.state.store import Store
 from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, Rename, TableEnd, Watermark
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.lost_log import LostNote
+from connectors.mysql.snapshot.plan.payloads import load_payload
 from connectors.mysql.snapshot.plan.requests import MOVED_REASON, Requests
+from connectors.mysql.snapshot.plan.splits import ChunkRead
 
 RATE_S = 15.0
 """Rates are over this long."""
@@ -60,6 +62,11 @@ class DriverSide:
                 self._lost.write(self._plan.count())
             for table, name in (tuple(report["uncertain"]) for report in reports if "uncertain" in report):
                 self._requests.add(TableId(*table), name, MOVED_REASON)
+
+    def widened(self, split: Split, reports: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        """The reports of a split as if its chunks had been read at the end of the batch."""
+        payload = load_payload(split).payload
+        return payload.widened(reports) if isinstance(payload, ChunkRead) else reports
 
     def progress(self) -> list[TableProgress]:
         """Every table that was or is copied, in the order in which they began."""

@@ -7,6 +7,7 @@ import numpy as np
 from cdc.schema import TableId
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.addresses import address
+from connectors.mysql.rows.warm import warm_kernels as warm_decoder
 from connectors.mysql.snapshot.read.kernels import packets, protocol
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
@@ -19,6 +20,13 @@ _COLUMNS = (ResultColumn("id", codes.LONG, False), ResultColumn("note", codes.VA
 _ROW = b"\0\0\1\0\0\0\2ab"
 _END = b"\xfe\0\0\2\0"
 _SLACK = 64
+
+
+def warm_kernels(*, snapshots: bool) -> None:
+    """Load what decodes the log, and what reads chunks where there are `snapshots`."""
+    warm_decoder()
+    if snapshots:
+        warm_snapshot_kernels()
 
 
 def warm_snapshot_kernels() -> int:

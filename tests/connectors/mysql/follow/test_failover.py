@@ -122,7 +122,7 @@ def test_transactions_that_were_read_and_are_missing_there_stop_it(shop: Shop, m
         with pytest.raises(SourceUnavailable, match=r"lacks the transactions .*, which the pipeline has read already"):
             shop.drained(shop.pair.replica, batch.end)
     hasty = shop.source(shop.pair.replica)
-    hasty._streams.retry = waits.none()
+    hasty._parts.streams.retry = waits.none()
     with pytest.raises(SourceUnavailable, match="lacks the transactions"):
         read(hasty, batch.start, batch.end)
 

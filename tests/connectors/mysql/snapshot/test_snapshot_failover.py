@@ -64,7 +64,7 @@ def test_the_replica_takes_over_while_tables_are_copied(
     if restarted:
         steps.started_on(pair.replica)
     else:  # the address moves: what the process keeps open stays at the old server
-        steps.source._streams.__dict__.update(elsewhere._streams.__dict__)
+        steps.source._parts.streams.__dict__.update(elsewhere._parts.streams.__dict__)
         steps.source._parts.tail.stop()
     write(pair.primary, database, "b", "moved")
     pair.caught_up()
@@ -148,7 +148,7 @@ def test_the_server_restarts_while_tables_are_copied(server_factory: ServerFacto
     end = steps.plan()
     server.kill9()
     tasks: MySqlSource = pickle.loads(pickle.dumps(steps.source))
-    tasks._streams.retry = waits.none()
+    tasks._parts.streams.retry = waits.none()
     with pytest.raises(SourceUnavailable):  # the engine tries the task again
         steps.read(end, tasks)
     server.restart()
