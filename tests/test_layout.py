@@ -275,7 +275,6 @@ LARGER = {
     "connectors.mysql.binlog_files",
     "connectors.mysql.sink.sink",
     "connectors.mysql.snapshot.plan.coordinator",
-    "connectors.mysql.snapshot.read.reading",
     "connectors.paimon.sink",
     "connectors.shared.streamload.sink",
     "connectors.starrocks.sink",

@@ -14,9 +14,9 @@ from connectors.mysql.follow.delivered import behind_delivered
 from connectors.mysql.follow.imported import import_position
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import splits_of
+from connectors.mysql.log_reader import LogReader
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.parts import Parts
-from connectors.mysql.split_reader import SplitReader
 
 
 def start_at(position: str, options: MySqlSourceOptions, context: Context) -> tuple[Offset, str]:
@@ -38,6 +38,6 @@ def start_at(position: str, options: MySqlSourceOptions, context: Context) -> tu
 
 def _rows_between(parts: Parts, start: MySqlOffset, end: MySqlOffset) -> Iterator[ChangeBlock]:
     """Rows of the log between two offsets, before any batch, by the definitions that the log begins with."""
-    reader, first = SplitReader(parts), parts.schemas.first_entries()
+    reader, first = LogReader(parts), parts.schemas.first_entries()
     for split in splits_of(None, start, replace(end, schemas=first), 1):
-        yield from reader.read_log(split.payload, 0, lambda reason, number: None, lambda report: None, lambda: None)
+        yield from reader.read(split.payload, 0, lambda reason, number: None, lambda report: None, lambda: None)

@@ -1,24 +1,15 @@
-"""The rows of a split, for a task: a range of the server's log, decoded here or taken from another run, or chunks.
-
-Executor.
-"""
+"""The rows of a split, for a task: a range of the server's log, or chunks. Executor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from cdc.block import ChangeBlock
-from cdc.errors import PositionLost
 from cdc.source import Count, Report, Split
-from cdc.timing import in_phase
-from connectors.mysql.log.moved_range import read_anywhere
-from connectors.mysql.log.segment import LogRange
-from connectors.mysql.log.stream import BinlogStream
+from connectors.mysql.log_reader import LogReader
 from connectors.mysql.parts import Parts
-from connectors.mysql.rows.metadata import LogMetadata, shown_by_log
-from connectors.mysql.sharing.decoded import Elsewhere, SharedBlocks
 from connectors.mysql.snapshot.plan.payloads import load_payload
 from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
 
@@ -32,82 +23,21 @@ class SplitReader:
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """The blocks of a split. Raises SourceError."""
         split = load_payload(split)
-        store, payload = self.parts.context.store, split.payload
+        store, payload, log = self.parts.context.store, split.payload, LogReader(self.parts)
         if isinstance(payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
             return read_chunks(split, self.parts.options, store, self.parts.streams, self.parts.captures, count, report)
         if isinstance(payload, CopiedRange):
-            from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
+            from connectors.mysql.snapshot.read.copied_range import report_uncertain, tail_filter
 
             kept = tail_filter(payload, store, self.parts.streams, self.parts.schemas)
-            moved = partial(uncertain, payload, kept, report)
-            return kept.blocks(self.read_log(payload.part, split.index, count, report, moved))
-        return self.read_log(payload, split.index, count, report, lambda: None)
-
-    def read_log(
-        self, part: LogRange, index: int, count: Count, report: Report, moved: Callable[[], None]
-    ) -> Iterator[ChangeBlock]:
-        """The range of the split number `index`; `moved` is called when it was read on another server.
-
-        With `scan.on-purged: resnapshot` a purged one ends early, and is reported: all tables are re-snapshotted.
-        Raises SourceError, PositionLost.
-        """
-        try:
-            blocks = self._decoded(part, index, count, moved)
-            if self.parts.given.cascades == "copy":
-                from connectors.mysql.snapshot.cascades import place_of, watch_parents
-
-                blocks = watch_parents(blocks, self.parts.context.store, place_of(part))
-            yield from blocks
-        except PositionLost as error:
-            if self.parts.given.on_purged == "fail":
-                raise
-            count(f"log-purged {error.where or part.start}", 1)
-            report({"lost": str(part.start)})
+            moved = partial(report_uncertain, payload, kept, report)
+            return kept.blocks(log.read(payload.part, split.index, count, report, moved))
+        return log.read(payload, split.index, count, report, lambda: None)
 
     def warm(self) -> None:
         """Load the kernels; on a machine's first run this compiles them."""
         from connectors.mysql.snapshot.read.warm import warm_kernels
 
         warm_kernels(snapshots=self.parts.given.startup_mode in ("initial", "snapshot"))
-
-    def _decoded(self, part: LogRange, index: int, count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
-        """The range, of which another run may have the rows."""
-        names, siblings = (
-            (*self.parts.given.metadata_names(), *self.parts.context.metadata),
-            self.parts.context.siblings,
-        )
-        if siblings is None:
-            return self._read_server(part, index, count, moved, names)
-        names = (*names, *siblings.metadata)
-
-        def decode(count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
-            return self._read_server(part, index, count, moved, names)
-
-        made_of = (self.parts.schemas.digest(part.schemas), repr(self.parts.given.value_rules))
-        for_all, alone = partial(decode, moved=_elsewhere), partial(decode, count, moved)
-        return SharedBlocks(siblings).read(part, made_of, shown_by_log(names), for_all, alone, count)
-
-    def _read_server(
-        self, part: LogRange, index: int, count: Count, moved: Callable[[], None], names: Sequence[str]
-    ) -> Iterator[ChangeBlock]:
-        """The range off the server's log, with these columns of metadata."""
-        rows = self.parts.schemas.decoder(part.schemas, self.parts.captures, count)
-        reader, elsewhere = 1 + index, False
-
-        def holding(wanted: LogRange) -> tuple[BinlogStream, bool]:
-            nonlocal elsewhere
-            elsewhere = True
-            return self.parts.streams.holding(wanted, reader=reader)
-
-        by_position = partial(self.parts.streams.at, reader=reader, server=part.server)
-        metadata = LogMetadata(names)
-        for chunk in read_anywhere(part, by_position, holding, self.parts.streams.retry):
-            yield from in_phase("decode", metadata.blocks(chunk, rows.decode))
-        if elsewhere:
-            moved()
-
-
-def _elsewhere() -> None:
-    raise Elsewhere

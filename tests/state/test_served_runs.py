@@ -9,7 +9,7 @@ from typing import cast
 from cdc.state.served.store import ServedStore
 from cdc.state.served.wire import Door
 from connectors.mysql.schema import schemas
-from connectors.mysql.snapshot.read import reading
+from connectors.mysql.snapshot.plan.chunk_plan import shared_plan, shared_watermarks
 from connectors.shared.sql.client import SqlClient
 from connectors.starrocks.targets import targets_of
 
@@ -24,7 +24,7 @@ def store_of_run(run: int) -> ServedStore:
 
 def test_logs_of_long_past_runs_are_forgotten() -> None:
     first: list[weakref.ref[object]] = []
-    for remembered in (schemas._shared, reading._plan, reading._watermarks):
+    for remembered in (schemas._shared, shared_plan, shared_watermarks):
         first.append(weakref.ref(remembered(store_of_run(0))))
         assert remembered(store_of_run(0)) is first[-1]()
         for run in range(1, 100):

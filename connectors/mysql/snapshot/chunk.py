@@ -85,6 +85,10 @@ class Chunk:
         """The chunk that takes its place, under its table's present name."""
         return replace(self, number=number, table=table, note={}, replaces=self.number)
 
+    def not_read(self, least: int) -> Watermark:
+        """The watermark that has the chunk read behind `least`."""
+        return Watermark(self.number, False, least, self.note.get("file", ""), self.note.get("position", 0), 0)
+
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Chunk:
         """The chunk that `to_json` wrote."""

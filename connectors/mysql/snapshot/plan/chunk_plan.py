@@ -8,12 +8,14 @@ holds what reading the chunks came to, written by the driver when a batch is dec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
 from cdc.errors import StateError
 from cdc.schema import TableId
 from cdc.state.store import Store
+from connectors.mysql.schema.schemas import RUNS
 from connectors.mysql.snapshot.chunk import Begin, Chunk, Entry, Watermark, entry_from_json, entry_to_json
 from connectors.mysql.snapshot.plan.copies import Copies, TableCopy
 
@@ -133,3 +135,15 @@ class Watermarks(Mapping[int, Watermark]):
         fresh = {mark.number: mark for mark in found if mark.number not in self._known}
         self._lines.append(*(mark.to_json() for mark in fresh.values()))
         self.refresh()
+
+
+@lru_cache(maxsize=RUNS)
+def shared_plan(store: Store) -> ChunkPlan:
+    """The plan for the tasks of a process: each reads only what was added since the last one."""
+    return ChunkPlan(store)
+
+
+@lru_cache(maxsize=RUNS)
+def shared_watermarks(store: Store) -> Watermarks:
+    """The watermarks for the tasks of a process."""
+    return Watermarks(store)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from cdc.schema import TableId
+from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.stream import BinlogStream
+from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.snapshot.chunk import Watermark
+from connectors.mysql.snapshot.plan.splits import ChunkRead
 from connectors.mysql.value_rules import DEFAULT_RULES, ValueRules
 
 Inside: TypeAlias = Callable[[pa.RecordBatch], Any]
@@ -24,6 +30,12 @@ class Access:
     session: Callable[[], MySqlConnection]
     at: Callable[[LogPosition], BinlogStream]
     after: Callable[[str], BinlogStream]
+
+    @classmethod
+    def of(cls, streams: Streams, reader: int, server: str) -> Access:
+        """The access of the reader of that number; to its log only where it is still that server."""
+        at, after = (partial(opener, reader=reader, server=server) for opener in (streams.at, streams.after))
+        return cls(streams.session, at, after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +65,18 @@ class ReadSettings:
     margin_s: float = 1.0
     lock_wait_s: int = 10
 
+    @classmethod
+    def of(cls, options: MySqlSourceOptions, table: TableId, wanted: ChunkRead) -> ReadSettings:
+        """The settings for a table's chunks in a split."""
+        return cls(
+            server=wanted.server,
+            files_ahead=wanted.files_ahead,
+            least=wanted.least,
+            rules=options.value_rules,
+            where=options.snapshot_filter(table) or "",
+            skip_window=options.backfill_skip,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkReport:
@@ -78,3 +102,8 @@ class ChunkReport:
     gtids: str | None
     server: str
     reason: str = ""
+
+    def watermark(self, least: int) -> Watermark:
+        """The watermark of the chunk. One that was not read is to be tried again behind `least` at the earliest."""
+        sequence = self.sequence if self.done else max(self.sequence, least)
+        return Watermark(self.number, self.done, sequence, self.file, self.position, self.rows)

@@ -1,0 +1,34 @@
+"""Questions of a task to the server, about keys that only it can compare. Executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pymysql
+
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.server_info import query
+
+
+class AskServer:
+    """Asks the server over a session of its own, opened when it is first needed."""
+
+    def __init__(self, session: Callable[[], MySqlConnection]) -> None:
+        self._session = session
+        self._connection: MySqlConnection | None = None
+
+    def __call__(self, statement: str) -> tuple[Any, ...]:
+        """The statement's only row."""
+        if self._connection is None:
+            self._connection = self._session()
+        (row,) = query(self._connection, statement)
+        return row
+
+    def close(self) -> None:
+        """Close the session."""
+        if self._connection is not None:
+            with suppress(pymysql.err.MySQLError, OSError):
+                self._connection.close()
+            self._connection = None
