@@ -26,6 +26,7 @@ from cdc.schema import DataType, Kind
 from cdc.types.certain import LongerBytes, LongerText, OutsideOf, uncertain
 from cdc.types.kinds import RANGES, REALS, TEXTS
 from connectors.mysql.ddl.defaults import is_bytes
+from connectors.mysql.ddl.fits import is_value
 from connectors.mysql.ddl.resolve import LOB_BYTES
 from connectors.mysql.ddl.rewritten import cuts_blanks, rewritten_text
 from connectors.mysql.table import MySqlColumn, data_type
@@ -51,6 +52,8 @@ _PARTS_OF_UTF8MB4, _UTF8MB4 = ("ascii", "utf8", "utf8mb3"), "utf8mb4"
 """Character sets whose characters take as many bytes in UTF-8."""
 _EXACT = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
 _FRACTION = re.compile(r"\.(\d+)$")
+_DAYS = re.compile(r"-?\d+\s+\d+")
+"""Days and hours without a colon, which MySQL takes for seconds."""
 
 
 def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint1_as_boolean: bool = False) -> str:
@@ -162,21 +165,25 @@ def uncertain_fill(column: MySqlColumn, default: Default | None, fill: str | Non
         default: as the statement has it, None when it has none.
         fill: the value it comes to, None for NULL.
     """
+    other = f"the default of column {column.name} is no value of its type, and servers make another of it"
     if fill is None:
+        if default is not None and not is_value(fill, default, column):
+            return other
         empty = column.type in _GEOMETRIES and not (column.nullable or column.generated)
         return f"rows already there have an empty value of column {column.name}" if empty and default is None else ""
     if column.type == "timestamp" and default is not None and not fill.startswith("0000-00-00"):
         return f"the default of column {column.name} is a time in the session's time zone"
-    if column.type in STORED_TEXT and not STORED_TEXT[column.type].fullmatch(fill):
-        return f"the default of column {column.name} is a time in a spelling of its own"
     written = "" if default is None else default.text.strip()
+    days = column.type == "time" and _DAYS.fullmatch(written)
+    if days or (column.type in STORED_TEXT and not STORED_TEXT[column.type].fullmatch(fill)):
+        return f"the default of column {column.name} is a time in a spelling of its own"
     if column.type in STORED_TEXT and _loses(written, column):
         return f"the default of column {column.name} has more digits than its type, which servers round or cut"
     if default is not None and _is_odd_number(default, column):
         return f"the default of column {column.name} is a number in a spelling of its own"
     if column.type == "float" and column.scale is None and written and not _same_single(written, fill):
         return f"the default of column {column.name} is shown with fewer digits than it has"
-    return ""
+    return "" if default is None or is_value(fill, default, column) else other
 
 
 def unsure_in_sinks(column: MySqlColumn, fill: str | None) -> str:
@@ -205,7 +212,9 @@ def _loses(written: str, column: MySqlColumn) -> bool:
 
 def _is_odd_number(default: Default, column: MySqlColumn) -> bool:
     """Whether a default is a number that servers read, or spell, otherwise than it is written: by way of a DOUBLE, as
-    a year of the century, without zeros in front."""
+    a year of the century, without zeros in front. MariaDB takes `x'31'` for the text 1, and `0x31` for 49."""
+    if default.kind is DefaultKind.HEX:
+        return column.type in (*_EXACT, "float", "double", "year")
     if default.kind not in (DefaultKind.NUMBER, DefaultKind.STRING):
         return False
     text = default.text.strip()

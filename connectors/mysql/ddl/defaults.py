@@ -29,6 +29,7 @@ _NUMBERS = (*_INTEGERS, "decimal", "float", "double", "year")
 _EMPTY = {
     "json": "null", "inet4": "0.0.0.0", "inet6": "::", "uuid": "00000000-0000-0000-0000-000000000000",
 }  # fmt: skip
+_NO_LITERAL = ("text", "blob", "json")
 _FAMILIES = {"inet4": AF_INET, "inet6": AF_INET6}
 _DATE = re.compile(r"(\d{4}|\d{2})\D?(\d{1,2})\D?(\d{1,2})(?:[T\s]+(.*))?")
 _COMPACT = re.compile(r"(\d{4}|\d{2})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})(\.\d*)?)?")
@@ -38,8 +39,11 @@ _SPAN = re.compile(r"(?:(\d{1,2})\s+)?(\d{1,3})((?::\d{1,2}(?::\d{1,2}(?:\.\d*)?
 
 
 def default_text(default: Default | None, column: MySqlColumn, dialect: DdlDialect) -> str | None:
-    """The default's text, None when there is none or it is NULL or computed."""
-    if default is None or (default.bracketed and not dialect.mariadb):
+    """The default's text, None when there is none or it is NULL or computed.
+
+    MySQL refuses a plain literal for texts and documents of any size, and drops it in sessions that are not strict.
+    """
+    if default is None or (not dialect.mariadb and (default.bracketed or column.type.endswith(_NO_LITERAL))):
         return None
     return literal_text(default, column)
 
@@ -202,7 +206,8 @@ def _time(text: str, digits: int) -> str:
     if match is None:
         return written
     days, hours, rest = match.groups()
-    return sign + _clock(f"{24 * int(days or 0) + int(hours)}{rest}", digits)
+    clock = _clock(f"{24 * int(days or 0) + int(hours)}{rest}", digits)
+    return f"{sign}{clock}" if clock.strip("0:.") else clock
 
 
 def _clock(text: str, digits: int) -> str:

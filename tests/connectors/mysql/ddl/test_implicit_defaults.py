@@ -38,6 +38,7 @@ def test_defaults_may_have_all_65_digits() -> None:
         ("double", "1.25", "1.2"), ("double", "1.35", "1.4"), ("double", "-1.25", "-1.2"), ("float", "1.25", "1.2"),
         ("time", "1 10:00", "34:00:00.0"), ("time", "-1 2", "-26:00:00.0"), ("time", "10:11", "10:11:00.0"),
         ("time", "101112.5", "10:11:12.5"), ("time", "10:11.5", "10:11.5"), ("time", "10-11", "10-11"),
+        ("time", "-0", "00:00:00.0"),
     ],
 )  # fmt: skip
 def test_a_default_is_what_servers_store(type_: str, text: str, stored: str) -> None:
@@ -57,6 +58,8 @@ NOT_TOLD = [
     ("FLOAT DEFAULT 1.23456789", "fewer digits than it has"),
     ("FLOAT DEFAULT 1e39", "fewer digits than it has"),
     ("POINT NOT NULL", "an empty value of column c"),
+    ("TIME DEFAULT '1 2'", "a spelling of its own"),
+    ("INT DEFAULT x'31'", "a number in a spelling of its own"),
     ("INT DEFAULT 2.5e0", "a number in a spelling of its own"),
     ("DECIMAL(20,0) DEFAULT '9.007199254740993e15'", "a number in a spelling of its own"),
     ("YEAR DEFAULT 2.4", "a number in a spelling of its own"),
@@ -70,6 +73,12 @@ NOT_TOLD = [
     ("VARCHAR(20) DEFAULT TIME'010:00:00'", "the server computed column c"),
     ("VARCHAR(20) DEFAULT DATE'2020-1-1'", "the server computed column c"),
 ]
+NO_VALUE = (
+    "VARCHAR(4) DEFAULT ('abcdef')", "ENUM('q','r') DEFAULT (1)", "ENUM('0') DEFAULT -0", "SET('q','r') DEFAULT (1)",
+    "SET('q','r') DEFAULT ('q,x')", "INT NOT NULL DEFAULT (NULL)", "INT UNSIGNED DEFAULT (-1)", "TINYINT DEFAULT (128)",
+    "DECIMAL(4,2) DEFAULT (123.4)", "FLOAT(7,3) DEFAULT '12345'", "YEAR DEFAULT '7 '", "DOUBLE DEFAULT 1e400",
+)  # fmt: skip
+NOT_TOLD += [(definition, "the default of column c is no value of its type") for definition in NO_VALUE]
 NOT_IN_EVERY_SINK = [
     ("BIT(12) DEFAULT b'101'", "BIT"),
     ("BIT(12) NOT NULL", "BIT"),
@@ -89,7 +98,8 @@ CERTAIN = (
     "FLOAT DEFAULT 0.1", "DOUBLE DEFAULT 1.23456789", "JSON", "TIMESTAMP NULL", "DATE NOT NULL", "TIME NOT NULL",
     "DECIMAL(5,2) DEFAULT 1.005", "VARCHAR(9) DEFAULT 1.50", "VARCHAR(9) DEFAULT '007'", "YEAR DEFAULT 99",
     "INT DEFAULT 2.5", "INT DEFAULT 007", "DOUBLE DEFAULT 1e3", "DECIMAL(5,2) DEFAULT +.5", "BIGINT DEFAULT -7",
-    "VARCHAR(20) DEFAULT DATE'2020-01-01'", "VARCHAR(9) DEFAULT -1", "POINT",
+    "VARCHAR(20) DEFAULT DATE'2020-01-01'", "VARCHAR(9) DEFAULT -1", "POINT", "ENUM('q','r') DEFAULT ('R')",
+    "SET('q','r') DEFAULT 'r,q'", "SET('q','r') DEFAULT ''", "TINYINT DEFAULT (-128)", "TEXT DEFAULT 'dropped'",
 )  # fmt: skip
 
 
