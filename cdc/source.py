@@ -20,6 +20,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import SourceError
 from cdc.events import SourceEvent
 from cdc.finding import Finding, ok
+from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.state.store import Store
 from cdc.state.waits import Waits
@@ -84,6 +85,10 @@ class Context:
     def stopping(self) -> bool:
         """Whether the run is asked to stop: what waits for a server that is gone then gives up. Any process."""
         return self.stop_file is not None and self.stop_file.exists()
+
+    def retry_policy(self, timeout_s: float) -> RetryPolicy:
+        """The patience of a connector with a system that is away: a stop ends it, and the user is told of it."""
+        return RetryPolicy(timeout_s, stopping=self.stopping, waiting=self.waiting)
 
     def waiting(self, text: str) -> None:
         """Say what is waited for, for the status line; the driver has it within a second. Any process."""

@@ -268,14 +268,12 @@ MOST_IMPORTS, MOST_ARGUMENTS = 15, 8
 LARGER = {
     "cdc.serve.server",
     "connectors.doris.sink",
-    "connectors.iceberg.sink",
     "connectors.kafka.read.reading",
     "connectors.kafka.sink",
     "connectors.kafka.source",
     "connectors.mysql.binlog_files",
     "connectors.mysql.sink.sink",
     "connectors.mysql.snapshot.plan.coordinator",
-    "connectors.paimon.sink",
     "connectors.shared.streamload.sink",
     "connectors.starrocks.sink",
 }

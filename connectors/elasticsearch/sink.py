@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
 from cdc.finding import Finding
-from cdc.retry import RetryPolicy
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, Sink, StoredTable, TaskAttempt
 from cdc.source import Context
@@ -38,7 +37,7 @@ class ElasticsearchSink(Sink):
 
     def __init__(self, options: ElasticsearchSinkOptions, context: Context) -> None:
         self._options, self._store = options, context.store
-        retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
+        retry = context.retry_policy(options.retry_timeout_s)
         self._cluster = SearchCluster(client_of(options, retry), names_of(options), context.pipeline)
         self._changes = IndexChanges(self._cluster, options, context.store)
         self._staging = DocumentStaging(self._cluster, options, context.store)

@@ -24,10 +24,10 @@ from cdc.schema import TableId
 from cdc.sink import Prepared
 from connectors.iceberg.handles import Flush, unpacked
 from connectors.iceberg.index import KeyIndex, only_an_index
-from connectors.iceberg.library import HeadMoved
+from connectors.iceberg.library import HeadMoved, delete_quietly
 from connectors.iceberg.parquet import read_keys, write_deletes
 from connectors.iceberg.places import SnapshotFiles, find
-from connectors.iceberg.snapshots import SnapshotChange, delete_quietly, publish
+from connectors.iceberg.snapshots import SnapshotChange, publish
 from connectors.iceberg.tables import BATCH, CatalogTables, LakeTable
 from connectors.shared.lake.keys import key_names
 from connectors.shared.lake.queries import connection

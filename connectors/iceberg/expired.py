@@ -19,7 +19,7 @@ from typing import Any
 
 from cdc.state.durable import write_file
 from connectors.iceberg.known import files_of, forget, manifests_of
-from connectors.iceberg.snapshots import delete_quietly
+from connectors.iceberg.library import delete_quietly
 from connectors.iceberg.tables import LakeTable
 
 _SURE, _UNSURE = ".json", ".unsure"

@@ -7,7 +7,7 @@ the library's writers: version 0.12 has no row-level deletes. The minor version 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,6 +103,16 @@ class Catalog:
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
 
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Remove files, as `delete_quietly`. Raises SinkError."""
+        with self.guard(self.place):
+            opened = self.open()
+            from pyiceberg.io import load_file_io
+
+            io = load_file_io({**opened.properties}, self.properties.get("warehouse"))
+            for path in paths:
+                delete_quietly(io, path)
+
     def guard(self, where: str) -> AbstractContextManager[None]:
         """Turns errors of the library into this tool's, without what the properties keep secret."""
         return _boundary(where, [self.properties.get(name, "") for name in self.secrets])
@@ -145,3 +155,11 @@ def _boundary(where: str, secrets: list[str]) -> Iterator[None]:
         if is_away(error, _AWAY, _UNREACHABLE):
             raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
         raise SinkError(f"Iceberg refused: {text}", where=where) from error
+
+
+def delete_quietly(io: Any, path: str) -> None:
+    """Remove a file; one that is not there, or cannot be removed now, costs room and nothing else."""
+    try:
+        io.delete(path)
+    except OSError:  # FileNotFoundError, and what object stores say of one
+        return

@@ -16,12 +16,12 @@ from cdc.evolution.api_sink import ApiSession
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId
 from connectors.iceberg.expired import ExpiredFiles
-from connectors.iceberg.library import identifier
+from connectors.iceberg.library import delete_quietly, identifier
 from connectors.iceberg.partitions import PartitionField
 from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import live_rows, rewritten
 from connectors.iceberg.rules import IcebergRules, IcebergTable
-from connectors.iceberg.snapshots import SnapshotChange, delete_quietly, describing_files, live_entries, publish
+from connectors.iceberg.snapshots import SnapshotChange, describing_files, live_entries, publish
 from connectors.iceberg.tables import BATCH, KEY, CatalogTables, LakeTable
 from connectors.iceberg.types import VECTOR, arrow_type, can_identify
 from connectors.shared.lake.defaults import literal

@@ -6,12 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from cdc.block import ChangeBlock
-from cdc.evolution.table_sink import TableSink
 from cdc.finding import Finding, ok, warning
-from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
-from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
+from cdc.sink import StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.iceberg.commits import LakeCommits
 from connectors.iceberg.expired import ExpiredFiles
@@ -20,30 +17,26 @@ from connectors.iceberg.load import Loader
 from connectors.iceberg.options import IcebergSinkOptions
 from connectors.iceberg.rules import IcebergRules
 from connectors.iceberg.session import IcebergSession
-from connectors.iceberg.snapshots import delete_quietly
 from connectors.iceberg.tables import CatalogTables
 from connectors.iceberg.upkeep import Upkeep
-from connectors.shared.lake.turns import UpkeepTurns
-from connectors.shared.lake.two_phase import prepare
-from connectors.shared.last_image.last_image import KeylessChanges
+from connectors.shared.lake.sink import LakeSink
 
 
-class IcebergSink(TableSink[str]):
+class IcebergSink(LakeSink):
     """Writes tables of one catalog. Picklable; the catalog is opened where it is first needed."""
 
-    delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
-    keyless: ClassVar[KeylessRows] = KeylessRows.INSERTS
     name: ClassVar[str] = "Iceberg"
 
     def __init__(self, options: IcebergSinkOptions, context: Context) -> None:
-        super().__init__(context)
         self._options, self._pipeline = options, context.pipeline
         self._tables = CatalogTables(Catalog(options.catalog_properties(), options.secret_names()))
-        retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
+        retry = context.retry_policy(options.retry_timeout_s)
         folder = context.store.bulk("keys")
-        self._commits = LakeCommits(self._tables, self._pipeline, options.threads, retry, folder)
-        files, kept = options.compact_files, ExpiredFiles(context.store.bulk("expired"), options.snapshot_age_s)
-        self._upkeep = Upkeep(self._tables, self._pipeline, files, options.snapshots, folder, kept, UpkeepTurns(files))
+        commits = LakeCommits(self._tables, self._pipeline, options.threads, retry, folder)
+        self._expired = ExpiredFiles(context.store.bulk("expired"), options.snapshot_age_s)
+        files, kept = options.compact_files, options.snapshots
+        upkeep = Upkeep(self._tables, self._pipeline, files, kept, folder, self._expired)
+        super().__init__(options, context, commits, upkeep, flush_bytes=options.flush_size)
 
     def check(self) -> None:
         """The library is there, and the catalog answers. Driver."""
@@ -55,31 +48,14 @@ class IcebergSink(TableSink[str]):
         """Load the library. Executor."""
         load()
 
-    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
-        """Write the rows as data files that no snapshot names. Executor."""
-        loader = Loader(self._tables, self._pipeline, KeylessChanges(self._options.keyless), task.note)
-        return prepare(task, blocks, loader, flush_bytes=self._options.flush_size, threads=self._options.threads)
-
-    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """One snapshot per table. Driver."""
-        self._commits.commit(batch, prepared)
-        if self._options.compaction == "own":
-            self._upkeep.after_commit(list(dict.fromkeys(handle.table for handle in prepared)))
-
-    def compact(self, table: TableId) -> str:
-        """Merge the files of a table, let old snapshots expire, and say what was done. Driver."""
-        return self._upkeep.compact(table)
+    def _loader(self, task: TaskAttempt) -> Loader:
+        return Loader(self._tables, self._pipeline, self._keyless, task.note)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the noted files, which were never decided. Driver."""
         paths = [path for names in noted for path in names]
-        if not paths:
-            return
-        catalog = self._tables.catalog
-        with catalog.guard(catalog.place):
-            io = file_io(catalog)
-            for path in paths:
-                delete_quietly(io, path)
+        if paths:
+            self._tables.catalog.delete_files(paths)
 
     def examine(self) -> Iterator[Finding]:
         """The library, the catalog, and tables that nobody compacts."""
@@ -113,12 +89,4 @@ class IcebergSink(TableSink[str]):
     def schema_session(self, *, write: bool) -> Iterator[IcebergSession]:
         """A session with the catalog. Driver."""
         rules = IcebergRules(self._options.table_properties(), self._options.partitions())
-        yield IcebergSession(self._tables, rules, self._pipeline, self._upkeep.expired)
-
-
-def file_io(catalog: Catalog) -> Any:
-    """The library's file system of the catalog."""
-    from pyiceberg.io import load_file_io
-
-    opened = catalog.open()
-    return load_file_io({**opened.properties}, catalog.properties.get("warehouse"))
+        yield IcebergSession(self._tables, rules, self._pipeline, self._expired)

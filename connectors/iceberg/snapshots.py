@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from connectors.iceberg.known import files_of, keep_files, keep_manifests, manifests_of
-from connectors.iceberg.library import Catalog
+from connectors.iceberg.library import Catalog, delete_quietly
 from connectors.iceberg.manifests import is_deletes, list_writer, manifest_writer, read_entries
 from connectors.iceberg.tables import LakeTable
 
@@ -88,14 +88,6 @@ def commit(catalog: Catalog, table: LakeTable, updates: tuple[Any, ...], require
         for entry in table.metadata.metadata_log:
             if entry.metadata_file not in kept:
                 delete_quietly(table.library.io, entry.metadata_file)
-
-
-def delete_quietly(io: Any, path: str) -> None:
-    """Remove a file; one that is not there, or cannot be removed now, costs room and nothing else."""
-    try:
-        io.delete(path)
-    except OSError:  # FileNotFoundError, and what object stores say of one
-        return
 
 
 def live_entries(table: LakeTable) -> Iterator[Any]:

@@ -22,7 +22,6 @@ from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import rewritten
 from connectors.iceberg.snapshots import SnapshotChange, commit, publish
 from connectors.iceberg.tables import CatalogTables, LakeTable
-from connectors.shared.lake.turns import UpkeepTurns
 
 _SMALL_BYTES = 32 << 20
 """A data file below this size is small; at most four times as much becomes one file."""
@@ -53,7 +52,6 @@ class Upkeep:
         folder: where the indexes of keys are.
         snapshots: so many of the newest snapshots are kept.
         expired: the files of snapshots that have expired.
-        turns: when a table is looked after.
     """
 
     tables: CatalogTables
@@ -62,11 +60,6 @@ class Upkeep:
     snapshots: int
     folder: Path
     expired: ExpiredFiles
-    turns: UpkeepTurns
-
-    def after_commit(self, committed: Sequence[TableId]) -> None:
-        """Look after those of the tables whose turn it is; never raises for a table."""
-        self.turns.after_commit(committed, self._look_after)
 
     def compact(self, name: TableId) -> str:
         """Merge all that can be merged, and say what was done; again where a run commits meanwhile.
@@ -78,7 +71,8 @@ class Upkeep:
                 return str(self._maintain_once(self.tables.get(name), 2))
         return str(self._maintain(self.tables.get(name), 2))
 
-    def _look_after(self, name: TableId) -> str:
+    def look_after(self, name: TableId) -> str:
+        """Merge what has come to be too many files, and say what was done. Raises SinkError."""
         table = self.tables.find(name)
         done = Done() if table is None else self._maintain(table, self.files)
         return "" if done == Done() else str(done)

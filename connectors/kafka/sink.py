@@ -63,7 +63,7 @@ class KafkaSink(Sink):
     def __init__(self, options: KafkaSinkOptions, context: Context) -> None:
         self._options, self._context = options, context
         self._cluster = KafkaCluster(options.settings(), SINK)
-        self._retry = RetryPolicy(timeout_s=options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
+        self._retry = context.retry_policy(options.retry_timeout_s)
         self._names = TopicNames(options.topic, options.topic_mapping(), options.topic_prefix or "")
         self._new = NewTopics(
             options.create_topics, options.create_partitions, options.create_replication, options.topic_config()

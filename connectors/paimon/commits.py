@@ -65,8 +65,8 @@ class LakeCommits:
         try:
             with self.tables.catalog.guard(str(table)):
                 if gone := lost_file(found, handles):
-                    lost = {str(table): first} if found.keys else {}
-                    uncertain = () if found.keys else (str(table),)
+                    lost = {str(table): first} if found.key else {}
+                    uncertain = () if found.key else (str(table),)
                     raise LoadsLost(
                         f"the prepared file {gone} is gone", where=str(table), tables=lost, uncertain=uncertain
                     )
@@ -142,12 +142,3 @@ def _merge_errors(errors: Sequence[LoadsLost]) -> LoadsLost:
     tables = {name: first for error in errors for name, first in error.tables.items()}
     uncertain = tuple(name for error in errors for name in error.uncertain)
     return LoadsLost(errors[0].message, where=errors[0].where, hint=errors[0].hint, tables=tables, uncertain=uncertain)
-
-
-def leftover_files(library: Any, folder: str, prefix: str, keep: frozenset[str]) -> list[str]:
-    """Paths of a folder whose names begin so, but for those to keep; a folder that is not there has none."""
-    if not library.exists(folder):
-        return []
-    found = (status.path for status in library.list_status(folder))
-    names = ((path, path.rsplit("/", 1)[-1]) for path in map(str, found))
-    return [f"{folder.rstrip('/')}/{name}" for _, name in names if name.startswith(prefix) and name not in keep]

@@ -16,6 +16,7 @@ from typing import Any
 
 from cdc.errors import CdcError, SinkError, SinkUnavailable
 from cdc.schema import TableId
+from connectors.paimon.object_store import check_bucket
 from connectors.shared.lake.errors import GONE_HINT, first_line, is_away, is_gone
 from connectors.shared.lake.options import is_secret, shown_address
 
@@ -79,6 +80,12 @@ class Catalog:
             with self.guard(self.place):
                 _opened[key] = CatalogFactory.create(dict(self.options))
         return _opened[key]
+
+    def databases(self) -> list[str]:
+        """The databases; a store that has no such bucket is found out in seconds. Raises SinkError."""
+        check_bucket(self.options)
+        with self.guard(self.place):
+            return list(self.open().list_databases())
 
     def table(self, table: TableId) -> Any:
         """The library's table with its newest schema; None when there is none. Raises SinkError."""

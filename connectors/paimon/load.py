@@ -50,7 +50,7 @@ class Loader:
         if table.identity:  # of a pipeline before this one, such as that of a savepoint
             table = self.tables.claim(table, self.pipeline)
         table.check()
-        check_source(first, table.columns, table.keys)
+        check_source(first, table.columns, table.key)
         return Load(self, table, task)
 
 
@@ -77,7 +77,7 @@ class Load:
 
     def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult:
         """Write a flush as files. Raises SinkError."""
-        left = last_images(blocks, self._table.keys, self._keyless)
+        left = last_images(blocks, self._table.key, self._keyless)
         rows = as_stored(self._table.id, left.rows, self._columns)
         delete = left.delete.astype(bool)
         sequence = sequence_number(self._base, self._task.batch, self._task.partition, self._flushes)

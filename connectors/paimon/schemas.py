@@ -20,6 +20,7 @@ from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId, shadow_of
 from connectors.paimon.dialect import PaimonDialect, PaimonStep, PaimonTable, same_layout
 from connectors.paimon.library import identifier
+from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.rewrite import copy_rows
 from connectors.paimon.rows import read_rows
 from connectors.paimon.snapshots import overwrite, truncate
@@ -33,9 +34,9 @@ from connectors.shared.lake.queries import connection
 class PaimonSchemas(SchemaSession[str]):
     """A session with the catalog: methods of the names that `PaimonStep.kind` has carry an operation out."""
 
-    def __init__(self, tables: CatalogTables, dialect: PaimonDialect, pipeline: str, user: str) -> None:
+    def __init__(self, tables: CatalogTables, options: PaimonSinkOptions, pipeline: str, user: str) -> None:
         """`user` is the commit user of the pipeline's batches."""
-        self._tables, self._dialect = tables, dialect
+        self._tables, self._dialect = tables, PaimonDialect(options.table_properties(), options.partitions())
         self._pipeline, self._user = pipeline, f"{user}-rewrite"
         self._catalog = tables.catalog
 
@@ -219,7 +220,7 @@ def _actual(table: LakeTable) -> PaimonTable:
     )
     options = {name: value for name, value in table.options.items() if not name.startswith("cdc.")}
     comment = table.library.table_schema.comment or ""
-    return PaimonTable(table.id, columns, table.keys, comment, table.partition_keys, options)
+    return PaimonTable(table.id, columns, table.key, comment, table.partition_keys, options)
 
 
 def _field_type(table: PaimonTable, column: ActualColumn[str]) -> Any:

@@ -46,7 +46,7 @@ class LakeTable:
         return {str(key): str(value) for key, value in self.library.table_schema.options.items()}
 
     @property
-    def keys(self) -> tuple[str, ...]:
+    def key(self) -> tuple[str, ...]:
         """Key columns, those of partitions among them; empty for a table that only grows."""
         return tuple(self.library.primary_keys)
 
@@ -83,9 +83,9 @@ class LakeTable:
 
     def check(self) -> None:
         """Raise SinkError for a table that cannot be written right."""
-        if self.keys and not set(self.partition_keys) <= set(self.keys):
+        if self.key and not set(self.partition_keys) <= set(self.key):
             raise SinkError("the key lacks the partition columns", where=str(self.id), hint="recreate the table")
-        for remark in property_problems(self.options, keyed=bool(self.keys)):
+        for remark in property_problems(self.options, keyed=bool(self.key)):
             raise SinkError(f"its option {remark.key}: {remark.message}", where=str(self.id), hint=remark.hint)
 
 

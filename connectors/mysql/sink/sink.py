@@ -18,7 +18,6 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.table_sink import TableSink
 from cdc.faults import crash_point
 from cdc.finding import Finding, error, ok, warning
-from cdc.retry import RetryPolicy
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
@@ -46,7 +45,7 @@ class MySqlSink(TableSink[ServerType]):
     def __init__(self, options: ServerSinkOptions, context: Context) -> None:
         super().__init__(context)
         self._options, self._pipeline = options, context.pipeline
-        retry = RetryPolicy(options.retry_timeout_s, stopping=context.stopping, waiting=context.waiting)
+        retry = context.retry_policy(options.retry_timeout_s)
         self._server = SinkServer(_connection(options), int(options.lock_wait_timeout_s), retry, options.port_option)
         self._tables: dict[TableId, ServerTable] = {}
         self._cut_off = True

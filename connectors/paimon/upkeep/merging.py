@@ -38,13 +38,13 @@ def merge_files(
     """
     library = table.library.copy({"data-file.prefix": prefix})
     whole = pa.concat_tables([_read(table, entry, file) for file in files])
-    if table.keys:
+    if table.key:
         whole = _newest(whole, [f"_KEY_{name}" for name in table.library.trimmed_primary_keys])
         if last:
             whole = whole.filter(pc.not_equal(whole.column(KIND), DELETE))
     pieces: Iterator[pa.Table] = (whole.slice(at, _ROWS) for at in range(0, whole.num_rows, _ROWS))
     made = written_files(library, tuple(entry.partition.values), entry.bucket, pieces)
-    return [replace(file, level=level if table.keys else 0, file_source=1) for file in made]
+    return [replace(file, level=level if table.key else 0, file_source=1) for file in made]
 
 
 def _newest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -79,7 +79,7 @@ def _read(table: LakeTable, entry: Any, file: Any) -> pa.Table:
         values = pa.nulls(there.num_rows, kind) if source is None else there.column(source)
         chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
         arrays.append(pa.chunked_array([converted(chunk, kind) for chunk in chunks], kind))
-        fields.append(pa.field(name, kind, not name.startswith("_") and name not in table.keys))
+        fields.append(pa.field(name, kind, not name.startswith("_") and name not in table.key))
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
@@ -87,7 +87,7 @@ def _columns_to_read(table: LakeTable, old: dict[int, str]) -> Iterator[tuple[st
     """Name, name in the file, and type of each column; a column that the file has not is None."""
     types = {column.name: arrow_type(column.type) for column in table.columns}
     ids = {field.name: field.id for field in table.library.fields}
-    if table.keys:
+    if table.key:
         for name in table.library.trimmed_primary_keys:
             yield f"_KEY_{name}", f"_KEY_{old[ids[name]]}", types[name]
         yield SEQUENCE, SEQUENCE, pa.int64()

@@ -13,7 +13,6 @@ from connectors.paimon.upkeep.manifests import MOST_MANIFESTS, expire_snapshots,
 from connectors.paimon.upkeep.merging import merge_files
 from connectors.paimon.upkeep.publishing import COMPACT, NO_IDENTIFIER, committer
 from connectors.paimon.upkeep.tiers import LEVELS, FileMerge, choose_files, small_files
-from connectors.shared.lake.turns import UpkeepTurns
 
 
 @dataclass
@@ -23,18 +22,12 @@ class Upkeep:
     Args:
         user: commit user of the pipeline's batches.
         files: how many files of about one size a bucket may have.
-        turns: when a table is looked after.
     """
 
     tables: CatalogTables
     pipeline: str
     user: str
     files: int
-    turns: UpkeepTurns
-
-    def after_commit(self, committed: Sequence[TableId]) -> None:
-        """Look after those of the tables whose turn it is; never raises for a table."""
-        self.turns.after_commit(committed, self._look_after)
 
     def compact(self, table: TableId) -> str:
         """Merge all that can be merged, and say what was done. Raises SinkError."""
@@ -43,7 +36,8 @@ class Upkeep:
             or "0 files merged, 0 snapshots expired"
         )
 
-    def _look_after(self, name: TableId) -> str:
+    def look_after(self, name: TableId) -> str:
+        """Merge what has come to be too many files, and say what was done. Raises SinkError."""
         table = self.tables.find(name)
         return "" if table is None else self._maintain(table, least=self.files, whole=False, manifests=MOST_MANIFESTS)
 
@@ -86,7 +80,7 @@ def compact_buckets(catalog: Catalog, table: LakeTable, user: str, pipeline: str
 
 
 def _merge(table: LakeTable, files: Sequence[Any], least: int, *, whole: bool) -> FileMerge | None:
-    if table.keys:
+    if table.key:
         return choose_files(files, least, whole=whole)
     target = table.library.options.target_file_size(False)
     found = small_files(files, max(2, least), target)

@@ -1,0 +1,74 @@
+"""The common part of lakes' sinks: executors write data files, the driver commits a snapshot per table and batch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Protocol
+
+from cdc.block import ChangeBlock
+from cdc.evolution.table_sink import TableSink
+from cdc.schema import TableId
+from cdc.sink import Delivery, KeylessRows, Prepared, TaskAttempt
+from cdc.source import Context
+from connectors.shared.lake.options import LakeSinkOptions
+from connectors.shared.lake.turns import UpkeepTurns
+from connectors.shared.lake.two_phase import prepare
+from connectors.shared.last_image.last_image import KeylessChanges
+from connectors.shared.sending.sender import BlockLoader
+
+
+class Commits(Protocol):
+    """Commits batches."""
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Commit every table's handles; may repeat."""
+
+
+class Upkeep(Protocol):
+    """Merges the files of tables and lets old snapshots expire."""
+
+    def look_after(self, table: TableId, /) -> str:
+        """Merge what has come to be too many files, and say what was done. Raises SinkError."""
+
+    def compact(self, table: TableId, /) -> str:
+        """Merge all that can be merged, and say what was done. Raises SinkError."""
+
+
+class LakeSink(TableSink[str]):
+    """Writes tables of one catalog. Picklable; the catalog is opened where it is first needed."""
+
+    delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
+    keyless: ClassVar[KeylessRows] = KeylessRows.INSERTS
+
+    def __init__(
+        self, options: LakeSinkOptions, context: Context, commits: Commits, upkeep: Upkeep, *, flush_bytes: int
+    ) -> None:
+        super().__init__(context)
+        self._commits, self._upkeep = commits, upkeep
+        self._turns = UpkeepTurns(options.compact_files) if options.compaction == "own" else None
+        self._threads, self._flush_bytes = options.threads, flush_bytes
+        self._keyless = KeylessChanges(options.keyless)
+
+    @abstractmethod
+    def _loader(self, task: TaskAttempt) -> BlockLoader:
+        """Writes the data files of a task."""
+
+    def _after_commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Remove what is not needed any more, ahead of the upkeep. Driver."""
+
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Write the rows as data files that no snapshot names. Executor."""
+        return prepare(task, blocks, self._loader(task), flush_bytes=self._flush_bytes, threads=self._threads)
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """One snapshot per table. Driver."""
+        self._commits.commit(batch, prepared)
+        self._after_commit(batch, prepared)
+        if self._turns is not None:
+            tables = list(dict.fromkeys(handle.table for handle in prepared))
+            self._turns.after_commit(tables, self._upkeep.look_after)
+
+    def compact(self, table: TableId) -> str:
+        """Merge the files of a table, let old snapshots expire, and say what was done. Driver."""
+        return self._upkeep.compact(table)
