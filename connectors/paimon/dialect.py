@@ -34,9 +34,6 @@ RESERVED = ("_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND", "_ROW_ID", "rowkind", "_
 """Beginnings of names that Paimon keeps for itself."""
 
 
-_NULL = "CAST(NULL AS "
-
-
 class PaimonStep(str):
     """A step of a change: its text, and what is done with which values."""
 
@@ -255,16 +252,12 @@ class PaimonDialect(Dialect[str]):
         """One that is not in the key."""
         return PaimonStep(super().drop_column(table, name), "drop_column", table=table, name=name)
 
-    def copy_rows(self, source: TableId, target: TableId, values: Iterable[tuple[str, str]]) -> str:
-        """Columns keep their names; Arrow converts their values, but those that are NULL until rows are copied."""
-        pairs = list(values)
-        empty = tuple(name for name, expression in pairs if expression.startswith(_NULL))
-        text = super().copy_rows(source, target, pairs)
-        return PaimonStep(text, "copy_rows", source=source, target=target, empty=empty)
-
-    def loose_cast(self, old: ActualColumn[str], new: ActualColumn[str]) -> str:
-        """NULL for all, which `copy_rows` knows by its beginning."""
-        return f"{_NULL}{new.type})"
+    def copy_rows(
+        self, source: TableId, target: TableId, values: Iterable[tuple[str, str]], loose: Sequence[str] = ()
+    ) -> str:
+        """Columns keep their names; Arrow converts their values. Loose ones are NULL until the re-snapshot."""
+        text = super().copy_rows(source, target, values)
+        return PaimonStep(text, "copy_rows", source=source, target=target, empty=tuple(loose))
 
     def swap_shadow(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
         """Swap the shadow table in: one snapshot of the table where both are alike, else by its name."""

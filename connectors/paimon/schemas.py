@@ -3,6 +3,14 @@
 What needs more than one step leaves a mark in the table's options first, in the same step as what shows in its schema,
 and `wait_for_earlier` ends what a crash has cut off: a column whose rows still lack its default, a copy that was about
 to take its table's place.
+
+All commits go through the Rust package, which writes a snapshot conditionally:
+
+| commit | user | identifier |
+|---|---|---|
+| a batch's rows | `<prefix>-<pipeline>` | the batch |
+| all rows replaced or gone | `<prefix>-<pipeline>-rewrite` | none: it may be done again |
+| merged files | `<prefix>-<pipeline>-compact` | none |
 """
 
 from __future__ import annotations
@@ -19,11 +27,10 @@ from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import TableId, shadow_of
 from connectors.paimon.dialect import PaimonDialect, PaimonStep, PaimonTable, same_layout
-from connectors.paimon.library import identifier
+from connectors.paimon.library import Catalog, identifier, native
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.rewrite import copy_rows
 from connectors.paimon.rows import read_rows
-from connectors.paimon.snapshots import overwrite, truncate
 from connectors.paimon.tables import FILL, SEQUENCE_BASE, SWAP, TABLE_ID, CatalogTables, LakeTable, greatest_sequence
 from connectors.paimon.types import arrow_type
 from connectors.shared.lake.defaults import literal
@@ -122,7 +129,7 @@ class PaimonSchemas(SchemaSession[str]):
         self._catalog.open().drop_table(identifier(table), True)
 
     def _truncate_table(self, table: TableId) -> None:
-        truncate(self._catalog, self._tables.get(table), self._user)
+        _truncate(self._catalog, self._tables.get(table), self._user)
 
     def _rename_table(self, table: TableId, new: TableId) -> None:
         self._catalog.open().rename_table(identifier(table), identifier(new))
@@ -160,14 +167,14 @@ class PaimonSchemas(SchemaSession[str]):
         to = self._tables.get(target)
         base = to.sequence_base(self._pipeline)
         messages = copy_rows(self._catalog, self._tables.get(source), to, base + 1, self._prefix, empty=empty)
-        overwrite(self._catalog, to, self._user, messages)
+        _overwrite(self._catalog, to, self._user, messages)
 
     def _swap_shadow(self, copy: TableId, table: TableId) -> None:
         source, to = self._tables.get(copy), self._tables.find(table)
         if to is not None and same_layout(_actual(source), _actual(to)):
             sequence = to.sequence_base(self._pipeline) + greatest_sequence(self._catalog, source)
             messages = copy_rows(self._catalog, source, to, sequence, self._prefix)
-            overwrite(self._catalog, to, self._user, messages)
+            _overwrite(self._catalog, to, self._user, messages)
             self._drop_table(copy)
             return
         self._alter(copy, [_kinds().set_option(SWAP, str(table))])
@@ -205,7 +212,7 @@ class PaimonSchemas(SchemaSession[str]):
         fill = {name: _value(table, name, types[name], text) for name, text in marks.items() if name in types}
         sequence = greatest_sequence(self._catalog, table)
         messages = copy_rows(self._catalog, table, table, sequence, self._prefix, fill)
-        overwrite(self._catalog, table, self._user, messages)
+        _overwrite(self._catalog, table, self._user, messages)
         self._alter(table.id, [_kinds().remove_option(FILL + name) for name in marks])
 
 
@@ -245,3 +252,19 @@ def _move_class() -> Any:
     from pypaimon.schema.schema_change import Move
 
     return Move
+
+
+def _overwrite(catalog: Catalog, table: LakeTable, user: str, messages: Sequence[Any]) -> None:
+    """One snapshot in which the rows of these messages are all that the table has; may repeat. Raises SinkError."""
+    from pypaimon.write.native_commit import to_native_commit_messages
+
+    with catalog.guard(str(table.id)):
+        library = table.library.copy({"dynamic-partition-overwrite": "false"})
+        builder = native(library).new_batch_write_builder()._with_commit_user(user)
+        builder.with_overwrite({}).new_commit().commit(to_native_commit_messages(library, list(messages)))
+
+
+def _truncate(catalog: Catalog, table: LakeTable, user: str) -> None:
+    """One snapshot without rows; may repeat. Raises SinkError."""
+    with catalog.guard(str(table.id)):
+        native(table.library).new_batch_write_builder()._with_commit_user(user).new_commit().truncate_table()

@@ -18,14 +18,14 @@ from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import BlockLoader
 
 
-class Commits(Protocol):
-    """Commits batches."""
+class BatchCommits(Protocol):
+    """BatchCommits batches."""
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every table's handles; may repeat."""
 
 
-class Upkeep(Protocol):
+class LakeUpkeep(Protocol):
     """Merges the files of tables and lets old snapshots expire."""
 
     def look_after(self, table: TableId, /) -> str:
@@ -42,7 +42,7 @@ class LakeSink(TableSink[str]):
     keyless: ClassVar[KeylessRows] = KeylessRows.INSERTS
 
     def __init__(
-        self, options: LakeSinkOptions, context: Context, commits: Commits, upkeep: Upkeep, *, flush_bytes: int
+        self, options: LakeSinkOptions, context: Context, commits: BatchCommits, upkeep: LakeUpkeep, *, flush_bytes: int
     ) -> None:
         super().__init__(context)
         self._commits, self._upkeep = commits, upkeep
