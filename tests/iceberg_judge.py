@@ -20,6 +20,7 @@ folder, = sys.argv[1:]
 sys.path.insert(0, folder)
 import duckdb
 con = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+con.execute("SET enable_progress_bar = false")  # it is on in a process without a main file, and goes to stdout
 for name in ("avro", "iceberg"):
     path, = pathlib.Path(folder).glob(f"duckdb_extension_{name}/extensions/*/{name}.duckdb_extension")
     con.execute(f"LOAD '{path}'")
