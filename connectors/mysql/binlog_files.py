@@ -35,6 +35,8 @@ from connectors.mysql.snapshot.plan.payloads import dump_payloads, load_payload
 from connectors.shared.ddl.dialect import DdlDialect
 
 _FIRST_BYTES = 1 << 12
+_BESIDE_LOGS = (".index", ".idx", ".state")
+"""Files beside a server's logs: the list of them; MariaDB's index of GTIDs, since 11.4, and its last GTIDs."""
 
 
 class BinlogFilesSource(Source):
@@ -229,7 +231,7 @@ class BinlogFilesSource(Source):
 def _matching(patterns: Sequence[str], option: str) -> list[Path]:
     found: list[Path] = []
     for pattern in patterns:
-        paths = [Path(path) for path in sorted(glob.glob(pattern)) if not path.endswith(".index")]
+        paths = [Path(path) for path in sorted(glob.glob(pattern)) if not path.endswith(_BESIDE_LOGS)]
         if not paths:
             hint = "check the path; on a cluster the files have to be on every machine, under the same path"
             raise SourceError(f"no file matches {pattern}", where=f"source.{option}", hint=hint)

@@ -169,7 +169,7 @@ def uncertain_fill(column: MySqlColumn, default: Default | None, fill: str | Non
     if fill is None:
         if default is not None and not is_value(fill, default, column):
             return other
-        empty = column.type in _GEOMETRIES and not (column.nullable or column.generated)
+        empty = (column.type in _GEOMETRIES or column.type == "vector") and not (column.nullable or column.generated)
         return f"rows already there have an empty value of column {column.name}" if empty and default is None else ""
     if column.type == "timestamp" and default is not None and not fill.startswith("0000-00-00"):
         return f"the default of column {column.name} is a time in the session's time zone"

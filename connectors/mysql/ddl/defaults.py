@@ -70,7 +70,7 @@ def literal_text(default: Default, column: MySqlColumn) -> str | None:
 
 def is_bytes(kind: str) -> bool:
     """Whether values of the column type are bytes."""
-    return kind.endswith(("binary", "blob"))
+    return kind.endswith(("binary", "blob")) or kind == "vector"
 
 
 def bytes_text(value: bytes, kind: str, length: int | None) -> str:

@@ -26,6 +26,7 @@ _WRITE_TIMEOUT_S: Final = 86_400
 """A reader that pauses longer than this, with the log waiting, is dropped by the server."""
 
 _NON_BLOCK: Final = 0x01
+_SEND_ANNOTATIONS: Final = 0x02
 _HEARTBEAT_V2: Final = 0x02
 _GTID_COMMAND: Final = 0x1E
 _TAGGED: Final = 1
@@ -73,9 +74,15 @@ def start_dump(connection: MySqlConnection, command: int, body: bytes) -> None:
         raise as_source_error(error, where_of(connection)) from error
 
 
-def by_position(file: str, position: int, server_id: int, *, until_end: bool) -> tuple[int, bytes]:
-    """COM_BINLOG_DUMP: (command, body). `position` is at most LARGEST_POSITION."""
-    flags = _NON_BLOCK if until_end else 0
+def by_position(
+    file: str, position: int, server_id: int, *, until_end: bool, annotations: bool = False
+) -> tuple[int, bytes]:
+    """COM_BINLOG_DUMP: (command, body). `position` is at most LARGEST_POSITION.
+
+    annotations: MariaDB is to send its annotations, too. Since 11.4 the events of a transaction do not say where they
+    are, so without them the events behind would seem to be nearer to its beginning.
+    """
+    flags = (_NON_BLOCK if until_end else 0) | (_SEND_ANNOTATIONS if annotations else 0)
     return COMMAND.COM_BINLOG_DUMP, struct.pack("<IHI", position, flags, server_id) + file.encode()
 
 

@@ -21,7 +21,7 @@ from connectors.mysql.log.receiver import SMALL_BYTES, Receiver
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import LOST_LOG_HINT, as_source_error
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.server.server_info import where_of
+from connectors.mysql.server.server_info import version_number, where_of
 
 _FRAMING_SHARE: Final = 16
 """A range of the log is expected to come with at most one in so many bytes of packet headers."""
@@ -30,6 +30,8 @@ _HEAD: Final = 1024
 _MISSED_HEARTBEATS: Final = 4
 """So many heartbeats may be missing before the connection counts as dead."""
 _LEAST_SILENCE_S: Final = 10.0
+_WITHOUT_POSITIONS: Final = (11, 4, 0)
+"""The first MariaDB whose events inside of a transaction have no position."""
 
 
 class EndOfLog(Exception):
@@ -72,7 +74,8 @@ class BinlogStream:
         self._connection, self._until_end = connection, until_end
         self._where = where_of(connection)
         driver: Any = connection  # PyMySQL has no public name for its socket
-        mariadb = "mariadb" in str(driver.get_server_info()).lower()
+        version = str(driver.get_server_info())
+        mariadb = "mariadb" in version.lower()
         dump_command.prepare_session(connection, mariadb=mariadb, gtid_set=gtid_set, heartbeat_s=heartbeat_s)
         dump_command.register(connection, server_id)
         self._start_file, self._skip_to = file, 0
@@ -82,7 +85,8 @@ class BinlogStream:
             # Where MariaDB's encrypted files say so, right behind their head, nobody can begin: it sends garbage.
             if position > dump_command.LARGEST_POSITION or (mariadb and 4 < position < _HEAD):
                 self._skip_to, position = position, 4
-            command = dump_command.by_position(file, position, server_id, until_end=until_end)
+            annotations = mariadb and version_number(version) >= _WITHOUT_POSITIONS
+            command = dump_command.by_position(file, position, server_id, until_end=until_end, annotations=annotations)
         dump_command.start_dump(connection, *command)
         self._receiver = Receiver(driver._sock)
         self._indexer = Indexer(framing.STREAM, file, position)

@@ -1,8 +1,8 @@
-"""Which character set a collation id belongs to, for MySQL 5.6 - 9.7 and MariaDB 10 - 11.
+"""Which character set a collation id belongs to, for MySQL 5.6 - 9.7 and MariaDB 10 - 11.8.
 
 The ids come from `information_schema.collations` of MySQL 9.7 and `collation_character_set_applicability` of MariaDB
-10.11; no id means two sets. MariaDB adds two series: 1024 + id is the same collation without padding, and from 2048 on
-the Unicode 14 collations (`uca1400`) lie in blocks of 256 per character set.
+10.11 and 11.8; no id means two sets. MariaDB adds two series: 1024 + id is the same collation without padding, and from
+2048 on the Unicode 14 collations (`uca1400`) lie in blocks of 256 per character set.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _IDS: Final = {
     "utf16": "54-55 101-124 672-674",
     "utf16le": "56 62",
     "utf32": "60-61 160-183 736-738",
-    "utf8mb3": "33 76 83 192-215 223 576-578",
-    "utf8mb4": "45-46 224-247 255-271 273-275 277-294 296-298 300 303-323 608-610",
+    "utf8mb3": "33 76 83 192-215 223 576-579",
+    "utf8mb4": "45-46 224-247 255-271 273-275 277-294 296-298 300 303-323 608-611",
 }
 _NO_PADDING: Final = 1024
 _UCA1400: Final = 2048

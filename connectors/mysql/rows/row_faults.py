@@ -6,11 +6,17 @@ from typing import Any
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
 from connectors.mysql.kernels import ops
+from connectors.mysql.kernels.rows_event import UPDATE, row_kind
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.column_plan import OTHER_DEFINITION, RowPlan
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"
 _COPY = "leave the table out with tables.exclude until the log is read to its end, and take it in again: it is copied"
+_BODY, _VERSION_2 = 19 + 6 + 2, 30
+_COMPUTED = (
+    "newer versions of MariaDB log updated and deleted rows without them: leave the table out with tables.exclude, or "
+    "make them plain columns that a trigger fills"
+)
 _ROW_IMAGE = f"on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions; then {_COPY}"
 
 
@@ -20,7 +26,7 @@ def fault_error(code: int, fault: Any, plan: RowPlan, buffer: ReceiveBuffer) -> 
     where = f"{plan.table.id} at {buffer.where(event)}"
     name = plan.table.columns[column].name if column >= 0 else ""
     if code == ops.PARTIAL_IMAGE:
-        return UnsupportedChange("rows were logged without all of their columns", where=where, hint=_ROW_IMAGE)
+        return _partial_image(buffer.data[buffer.start[event] : buffer.end[event]].tobytes(), plan, where)
     if code == ops.WRONG_COLUMNS:
         return CorruptLog("rows have another number of columns than their TABLE_MAP", where=where, hint=_CHECK_FILE)
     if code == ops.INVALID_DATE:
@@ -43,6 +49,26 @@ def fault_error(code: int, fault: Any, plan: RowPlan, buffer: ReceiveBuffer) -> 
         return CorruptLog(f"column {name} holds bytes that are no JSON document", where=where, hint=_CHECK_FILE)
     place = f" in column {name}" if name else ""
     return CorruptLog(f"a rows event does not add up{place}", where=where, hint=_CHECK_FILE)
+
+
+def _partial_image(event: bytes, plan: RowPlan, where: str) -> UnsupportedChange:
+    absent = _missing(event)
+    missing = [column for index, column in enumerate(plan.table.columns) if index in absent]
+    if missing and all(column.generated for column in missing):
+        names = ", ".join(column.name for column in missing)
+        return UnsupportedChange(
+            f"rows were logged without their generated columns {names}", where=where, hint=_COMPUTED
+        )
+    return UnsupportedChange("rows were logged without all of their columns", where=where, hint=_ROW_IMAGE)
+
+
+def _missing(event: bytes) -> set[int]:
+    """The columns that an image of a rows event lacks; its layout: `kernels.rows_event`."""
+    at = _BODY + (int.from_bytes(event[_BODY : _BODY + 2], "little") if event[4] >= _VERSION_2 else 0)
+    count, at = (event[at], at + 1) if event[at] < 251 else (int.from_bytes(event[at + 1 : at + 3], "little"), at + 3)
+    size = (count + 7) // 8
+    starts = (at, at + size) if row_kind(event[4]) == UPDATE else (at,)
+    return {index for start in starts for index in range(count) if not event[start + (index >> 3)] >> (index & 7) & 1}
 
 
 def odd_vector(column: str, where: str, more: str = "") -> UnsupportedChange:

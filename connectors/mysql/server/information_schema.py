@@ -42,6 +42,7 @@ _ESTIMATE = (
     "SELECT TABLE_ROWS, AVG_ROW_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 )
 _HEX = re.compile(r"0x(?:[0-9A-Fa-f]{2})*")
+_DIGITS = re.compile(r"x'((?:[0-9A-Fa-f]{2})*)'")
 _GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT) GENERATED\b|\b(?:VIRTUAL|PERSISTENT)\b", re.IGNORECASE)
 _LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|0x[0-9A-Fa-f]*|b'[01]*'|x'[0-9A-Fa-f]*'")
@@ -211,7 +212,7 @@ def _default(value: object, kind: str, length: int | None, extra: str, *, mariad
     """The text of a literal default; None when there is none, and for expressions, which have no value of their own.
 
     MySQL shows a literal bare and marks expressions in EXTRA; MariaDB shows SQL text: `'a'`, `NULL`, `5`, `uuid()`.
-    Bytes are `0x6162` in MySQL, BINARY not filled up, and text in MariaDB.
+    Bytes are `0x6162` in MySQL, BINARY not filled up, in MariaDB text, in newer versions `x'6162'`.
     """
     if value is None or _GENERATED.search(extra) or "DEFAULT_GENERATED" in extra:
         return None
@@ -220,6 +221,8 @@ def _default(value: object, kind: str, length: int | None, extra: str, *, mariad
         return bytes_text(bytes.fromhex(text[2:]) if _HEX.fullmatch(text) else text.encode(), kind, length)
     if not mariadb:
         return None if kind in ("datetime", "timestamp") and text.upper().startswith("CURRENT_TIMESTAMP") else text
+    if is_bytes(kind) and (digits := _DIGITS.fullmatch(text)):
+        return bytes_text(bytes.fromhex(digits[1]), kind, length)
     literal = _LITERAL.fullmatch(text)
     shown = unescape(literal[1]) if literal else text if _NUMBER.fullmatch(text) else None
     if shown and is_bytes(kind):

@@ -73,7 +73,8 @@ def test_files_are_read_in_the_order_of_their_numbers(archive: Archive) -> None:
     archive.write("binlog.999999", *create(), *one_row(2, 1))
     archive.write("binlog.1000000", *one_row(3, 2))
     archive.write("binlog.1000001", *one_row(4, 3))
-    (archive.folder / "binlog.index").write_text("binlog.999999\n")
+    for beside in ("binlog.index", "binlog.999999.idx", "binlog.state"):
+        (archive.folder / beside).write_text("binlog.999999\n")
     batches = drain(archive.source())
     assert ids(batches) == [1, 2, 3]
     assert batches[-1].end["file"] == "binlog.1000001"

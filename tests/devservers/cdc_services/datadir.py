@@ -13,7 +13,7 @@ from cdc_services.installation import Installation
 from cdc_services.process import user_option
 
 ROOT_PASSWORD = "cdc-root-pass"  # of throw-away servers that listen on the loopback interface only
-_MARIADB_SCRIPTS = ("mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql")
+_MARIADB_SCRIPTS = ("system_tables.sql", "performance_tables.sql", "system_tables_data.sql")
 
 
 def fresh(installation: Installation, cache: Path, target: Path) -> None:
@@ -55,13 +55,21 @@ def _initialize_mysql(installation: Installation, datadir: Path) -> None:
 
 
 def _initialize_mariadb(installation: Installation, datadir: Path) -> None:
-    scripts = [(installation.share / name).read_text(errors="replace") for name in _MARIADB_SCRIPTS]
+    scripts = [_mariadb_script(installation.share, name) for name in _MARIADB_SCRIPTS]
     sql = ["CREATE DATABASE IF NOT EXISTS mysql;", "USE mysql;", "SET @auth_root_socket=NULL;", *scripts]
     sql += ["FLUSH PRIVILEGES;", f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{ROOT_PASSWORD}';"]
     (datadir / "mysql").mkdir()
     options = ["--bootstrap", f"--datadir={datadir}", f"--lc-messages-dir={installation.share}"]
     options += ["--skip-networking", "--innodb-log-file-size=16M", "--log-warnings=0", "--enforce-storage-engine="]
     _run([*installation.command, *user_option(), *options], "\n".join(sql) + "\n")
+
+
+def _mariadb_script(share: Path, name: str) -> str:
+    """The text of a script, which is named after MySQL before MariaDB 11."""
+    found = next((path for path in (share / f"mariadb_{name}", share / f"mysql_{name}") if path.is_file()), None)
+    if found is None:
+        raise RuntimeError(f"cannot initialize a data folder: {share} has no mariadb_{name}")
+    return found.read_text(errors="replace")
 
 
 def _run(command: list[str], text: str) -> None:

@@ -17,6 +17,8 @@ _DAEMON = {"mysql": "mysqld", "mariadb": "mariadbd"}
 FLAVORS = tuple(_DAEMON)
 
 TRIPLETS = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+_NEWEST_ON_PATH = 10
+"""MariaDB 11.8 logs updated rows without their generated columns, which a few tests are about."""
 _LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 
 
@@ -94,24 +96,29 @@ def describe(flavor: str, root: Path, version: str, machine: str = platform.mach
     if loader is None:
         raise LookupError(f"{root} holds no {_LOADERS[machine]}: the unpacking is not complete")
     search = ":".join(str(path) for path in [*libraries, root / "usr/lib/mysql/private"])
-    share = root / "usr/share/mysql"
+    share = next((path for path in (root / "usr/share/mariadb", root / "usr/share/mysql") if path.is_dir()), root)
     options = ["--no-defaults", f"--basedir={root / 'usr'}"]
     if flavor == "mysql":
         options.append("--secure-file-priv=NULL")
     else:
-        options.append(f"--plugin-dir={root / 'usr/lib/mysql/plugin'}")
+        named = "mariadb" if (root / "usr/lib/mariadb/plugin").is_dir() else "mysql"
+        options.append(f"--plugin-dir={root / 'usr/lib' / named / 'plugin'}")
     command = (str(loader), "--library-path", search, str(root / "usr/sbin" / _DAEMON[flavor]), *options)
     return Installation(flavor, version, command, share)
 
 
 def on_path() -> Installation | None:
-    """A MariaDB server that the system's package manager installed."""
+    """A MariaDB server that the system's package manager installed, of a version that the tests are written for."""
     program = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin:/usr/libexec")
-    share = next((path for path in map(Path, ("/usr/share/mysql", "/usr/share/mariadb")) if path.is_dir()), None)
+    shares = map(Path, ("/usr/share/mysql", "/usr/share/mariadb"))
+    share = next((path for path in shares if any(path.glob("*_system_tables.sql"))), None)
     if program is None or share is None:
         return None
     command = (program, "--no-defaults")
-    return Installation("mariadb", ask_version(command), command, share)
+    version = ask_version(command)
+    if int(version.partition(".")[0]) > _NEWEST_ON_PATH:
+        return None
+    return Installation("mariadb", version, command, share)
 
 
 def ask_version(command: tuple[str, ...]) -> str:

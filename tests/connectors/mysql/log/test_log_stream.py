@@ -52,7 +52,7 @@ def arriving(stream: BinlogStream, timeout_s: float, up_to: LogPosition | None =
 
 def files(server: StartedServer) -> list[ReceiveBuffer]:
     """The same from the server's own files."""
-    paths = sorted(path for path in server.datadir.glob("binlog.0*"))
+    paths = sorted(path for path in server.datadir.glob("binlog.0*[0-9]"))
     return [chunk for path in paths for chunk in read_buffers(path)]
 
 
@@ -147,7 +147,10 @@ def test_by_gtid_from_nothing_from_the_middle_and_from_the_end(server_factory: S
 def test_by_gtid_of_mariadb(server_factory: ServerFactory) -> None:
     server = server_factory("mariadb")
     workload(server)
-    assert sent(drained(server, gtid_set="")) == sent(files(server))
+    every, found = sent(files(server)), sent(drained(server, gtid_set=""))
+    head = every[: len(every) - len(found)]  # since 11.4 the server begins at the first transaction
+    assert head + found == every
+    assert {entry[2] for entry in head} <= {events.FORMAT_DESCRIPTION, events.MARIADB_GTID_LIST}
     last = str(server.execute("SELECT @@GLOBAL.gtid_binlog_pos")[0][0])
     assert "XID" not in names(drained(server, gtid_set=last))
     earlier = last.rpartition("-")[0] + "-4"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from binlog_builder import Event
@@ -127,6 +128,14 @@ def test_events_that_do_not_add_up(event: bytes, message: str) -> None:
     with pytest.raises(Exception, match=message) as caught:
         _decoded([_map(7, _T.id), (events.WRITE_ROWS_V2, event)], _T)
     assert "d.t at binlog.000001:" in str(caught.value)
+
+
+def test_rows_without_their_generated_columns_name_them() -> None:
+    table = replace(_T, columns=(replace(_T.columns[0], generated=True),))
+    bare = (events.WRITE_ROWS_V2, _insert(7, 1)[1][:10] + b"\1\xfe\0" + bytes(4))
+    with pytest.raises(UnsupportedChange, match="without their generated columns a") as caught:
+        _decoded([_map(7, table.id), bare], table)
+    assert "tables.exclude" in caught.value.hint
 
 
 def test_a_sign_that_the_definition_does_not_have_is_refused() -> None:
