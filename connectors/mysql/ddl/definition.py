@@ -169,8 +169,9 @@ class _Alteration:
         """NOT NULL by a key or a constraint."""
         origin = self.origins[column.name]
         fixed = replace(column, nullable=False)
-        if origin is not None and column.nullable:
-            self._note_changed(column, fixed, origin)
+        old = None if origin is None else self._find(self.table.columns, origin)
+        if old is not None and old.nullable and column.nullable:
+            self._note_changed(column, fixed, old.name)
         return fixed
 
     def _options(self, database_charset: str) -> None:

@@ -222,3 +222,11 @@ def test_dates_that_no_calendar_has_are_told_of_where_they_become_something_else
         [*notices] if told else []
     )
     assert bool(notices) == told
+
+
+@pytest.mark.parametrize("clause", ["MODIFY id BIGINT", "CHANGE ID Id BIGINT", "MODIFY id INT COMMENT 'x'"])
+def test_a_key_has_no_nulls_to_become_other_values(clause: str) -> None:
+    one = TableDefinitions(captures=lambda table: True, copied_when_uncertain=lambda table: True)
+    one.apply("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "shop")
+    assert not one.apply(f"ALTER TABLE t {clause}", "shop", sql_mode=0).delta.uncertain
+    assert one.apply("ALTER TABLE t MODIFY a INT NOT NULL", "shop", sql_mode=0).delta.uncertain
