@@ -69,7 +69,9 @@ class Cursor:
     def take_wait(self) -> None:
         """Move past MariaDB's `WAIT n` or `NOWAIT`, if one comes next."""
         if self.take("WAIT"):
-            self.integer()
+            if self.peek().kind is not TokenKind.NUMBER:
+                raise self.unexpected("a number")
+            self.next()
         self.take("NOWAIT")
 
     def expect(self, *words: str) -> None:

@@ -357,9 +357,9 @@ Statement = (
 
 
 def renamed(statement: Statement) -> Iterator[tuple[TableId, TableId]]:
-    """Old and new names of the tables that a statement renames."""
+    """Old and new names of the tables that a statement renames. Of several names in one ALTER servers take the last."""
     match statement:
         case AlterTableStatement(table=table, clauses=clauses):
-            yield from ((table, clause.table) for clause in clauses if isinstance(clause, RenameToClause))
+            yield from [(table, clause.table) for clause in clauses if isinstance(clause, RenameToClause)][-1:]
         case RenameTableStatement(pairs=pairs):
             yield from pairs
