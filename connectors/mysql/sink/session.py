@@ -24,8 +24,10 @@ _OCEANBASE_LIMITS = ("ob_query_timeout", "ob_trx_timeout", "ob_trx_idle_timeout"
 _LOST = frozenset(
     {2003, 2006, 2013, 2014, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031}
 )
-_AGAIN = frozenset({1040, 1203, 1205, 1213, 1226, 1317, 3572, 4012, 4013, 4030, 6002, 6003, 6004, 6224, 6225})
-"""Lock waits, deadlocks, too many connections, OceanBase's time-outs and full memory: the whole commit runs again."""
+_AGAIN = frozenset({1020, 1040, 1203, 1205, 1213, 1226, 1317, 3572, 4012, 4013, 4030, 6002, 6003, 6004, 6224, 6225})
+"""Lock waits, deadlocks, rows that somebody else has changed since the transaction began (MariaDB with
+innodb_snapshot_isolation, its default since 11.6), too many connections, OceanBase's time-outs and full memory: the
+whole commit runs again."""
 
 _LARGEST_CODE = 0xFFFF
 """Of an error: the driver takes numbers above 32,767, which a SIGNAL may give, for negative ones."""

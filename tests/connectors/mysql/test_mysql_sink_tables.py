@@ -33,6 +33,8 @@ from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import block
 from cdc_services.server import MySqlServer, StartedServer
+from connectors.mysql.server.connection import ConnectionOptions
+from connectors.mysql.sink.session import SinkServer
 from connectors.mysql.sink.sink import MySqlSink
 from connectors.mysql.table import MySqlColumn, spelled
 
@@ -123,6 +125,24 @@ def test_a_change_that_a_killed_run_has_left_in_the_server_is_waited_for(
     described = harness.sink().describe(USERS)
     assert described is not None
     assert described.names == ("id", "name", "age")
+
+
+@pytest.mark.parametrize("server", ["mariadb"], indirect=True)
+def test_a_commit_runs_again_behind_somebody_else_s_change_of_its_rows(harness: Harness) -> None:
+    harness.sink().apply(0, [CreateTable(USERS, SCHEMA)])
+    harness.server.execute("INSERT INTO shop.users (id, name) VALUES (1, 'a')")
+    server = harness.server
+    options = ConnectionOptions(
+        hostname=server.host, port=server.port, username=server.user, password=server.password, tls_mode="disabled"
+    )
+    with SinkServer(options, lock_wait_s=5).session() as session:
+        session.run("SET innodb_snapshot_isolation = ON")
+        session.run("BEGIN")
+        session.rows("SELECT name FROM shop.users")
+        server.execute("UPDATE shop.users SET name = 'b'")
+        with pytest.raises(SinkUnavailable, match="1020"):
+            session.run("UPDATE shop.users SET name = 'c'")
+    assert by_id(harness) == [(1, "b")]
 
 
 def test_columns_of_the_table_that_are_not_written_keep_their_values(harness: Harness) -> None:
