@@ -267,15 +267,12 @@ def folder(name: str) -> str:
 MOST_IMPORTS, MOST_ARGUMENTS = 15, 8
 LARGER = {
     "cdc.serve.server",
-    "connectors.doris.sink",
     "connectors.kafka.read.reading",
     "connectors.kafka.sink",
     "connectors.kafka.source",
     "connectors.mysql.binlog_files",
     "connectors.mysql.sink.sink",
     "connectors.mysql.snapshot.plan.coordinator",
-    "connectors.shared.streamload.sink",
-    "connectors.starrocks.sink",
 }
 """Modules that import more of the project; none is added."""
 

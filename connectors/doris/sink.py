@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from cdc.block import ChangeBlock
-from cdc.evolution.session import SchemaSession
 from cdc.schema import TableId, TableSchema
-from cdc.sink import Prepared, TaskAttempt
+from cdc.sink import TaskAttempt
 from cdc.source import Context
 from connectors.doris import settings
 from connectors.doris.load import Loader
 from connectors.doris.options import DorisSinkOptions
 from connectors.doris.schemas import DorisSchemas
-from connectors.doris.targets import targets_of
+from connectors.doris.targets import Targets, targets_of
 from connectors.doris.transactions import Handle, Transactions
-from connectors.shared.sending.sender import send
 from connectors.shared.streamload.commits import Commit
 from connectors.shared.streamload.dialect import DORIS
-from connectors.shared.streamload.loads import Loads
-from connectors.shared.streamload.settings import row_rules
 from connectors.shared.streamload.sink import LoadSink
-from connectors.shared.streamload.sql_types import SqlType
+
+if TYPE_CHECKING:
+    from connectors.shared.streamload.read_back import LoadedRows
 
 
-class DorisSink(LoadSink[SqlType]):
+class DorisSink(LoadSink):
     """Loads into Doris with two phases. Picklable; connections are opened when they are needed."""
 
     server: ClassVar[str] = "Doris"
@@ -39,25 +36,29 @@ class DorisSink(LoadSink[SqlType]):
         self._options = options
         self._transactions = Transactions(settings.client(options), self._retry)
         self._visible = set[str]()
+        self._limits = settings.send_limits(options)
 
-    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
-        """Load the rows and leave every load prepared. Executor."""
+    def _loader(self, task: TaskAttempt) -> Loader:
         rules = settings.load_rules(self._options)
         if not rules.two_phase:
             task.note_visible()
-        loader = Loader(
+        return Loader(
             transactions=self._transactions,
-            targets=targets_of(self._sql, self._pipeline, self._options.longest_string),
+            targets=self._targets,
             labels=self._labels,
             record=self._record.writer(task),
-            rows=row_rules(self._options),
+            rows=self._rules,
             rules=rules,
         )
-        return send(task, blocks, loader, settings.send_limits(self._options))
 
-    def _loads(self, table: TableId, schema: TableSchema) -> Loads:
-        targets = targets_of(self._sql, self._pipeline, self._options.longest_string)
-        return Loads(targets.get(table, schema), DORIS, row_rules(self._options))
+    def _stored(self, table: TableId, schema: TableSchema) -> LoadedRows:
+        from connectors.shared.streamload.read_back import LoadedRows
+
+        return LoadedRows(self._sql, schema, self._targets.get(table, schema), DORIS, self._rules)
+
+    @property
+    def _targets(self) -> Targets:
+        return targets_of(self._sql, self._pipeline, self._options.longest_string)
 
     def _committer(self, batch: int) -> Commit:
         def commit(table: TableId, handle: Any) -> None:
@@ -69,7 +70,7 @@ class DorisSink(LoadSink[SqlType]):
         self._transactions.free(table, label)
 
     @contextmanager
-    def schema_session(self, *, write: bool) -> Iterator[SchemaSession[SqlType]]:
+    def schema_session(self, *, write: bool) -> Iterator[DorisSchemas]:
         """A session with one front end. Driver."""
         with self._session() as session:
             yield DorisSchemas(session, settings.dialect(self._options), self._job_policy, self._wait_until_visible)

@@ -21,7 +21,7 @@ from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.streamload.commits import LoadLost
 from connectors.starrocks import replies
-from connectors.starrocks.client import DONE, LabelState, Transactions, TransactionState
+from connectors.starrocks.client import DONE, LabelFinishedError, LabelState, Transactions, TransactionState
 from connectors.starrocks.load import ALWAYS
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.staged import batch_folder
@@ -60,6 +60,19 @@ class LabelCommit:
             # Committing again is safe: the label tells what became of the commit before.
             if not backoff.pause(str(error)):
                 raise _final_error(error, sent, where)
+
+    def free(self, table: TableId, label: str) -> None:
+        """Roll the load back, unless it is committed. Raises SinkError."""
+        self.retry.call(lambda: self._free_once(table, label), f"{table}: rolling back the load {label}")
+
+    def _free_once(self, table: TableId, label: str) -> None:
+        try:
+            state = self.transactions.clear(table, label)
+        except LabelFinishedError:
+            return  # somebody committed it
+        if state in (TransactionState.PREPARE, TransactionState.PREPARED):
+            hint = "it ends with its timeout; see SHOW PROC '/transactions'"
+            raise SinkUnavailable("a load cannot be rolled back", where=f"{table} (label {label})", hint=hint)
 
     def _try_commit(self, table: TableId, label: str, where: str) -> SinkError | None:
         """None when it is committed, else why not, when another try may help. Raises what is final."""

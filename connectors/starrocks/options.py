@@ -143,6 +143,11 @@ class StarRocksSinkOptions(LoadSinkOptions):
         if self.character_bytes < 4:
             yield Remark("unicode-char.max-bytes", "text with 4-byte characters may not fit; such rows stop the run")
 
+    @property
+    def most_key_bytes(self) -> int | None:
+        """The limit of the back ends."""
+        return self.key_bytes
+
     def http_frontends(self) -> tuple[Address, ...]:
         """The hosts of `load-url`."""
         return parse_list(self.load_url, default_port=HTTP_PORT)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from connectors.starrocks.client import TransactionLimits
+from connectors.shared.streamload.http import HttpClient
+from connectors.shared.streamload.settings import http_servers
+from connectors.starrocks.client import TransactionLimits, Transactions
 from connectors.starrocks.dialect import StarRocksDialect
 from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.types import TypeRules
@@ -13,6 +15,11 @@ def dialect(options: StarRocksSinkOptions) -> StarRocksDialect:
     properties = tuple(options.table_properties().items())
     types = TypeRules(options.character_bytes, options.json_type == "json")
     return StarRocksDialect(types, options.buckets, properties, options.zone)
+
+
+def transactions(options: StarRocksSinkOptions) -> Transactions:
+    """How loads are sent."""
+    return Transactions(HttpClient(http_servers(options)), transaction_limits(options), options.packing())
 
 
 def transaction_limits(options: StarRocksSinkOptions) -> TransactionLimits:

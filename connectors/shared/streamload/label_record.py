@@ -22,6 +22,7 @@ from pathlib import Path
 
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
+from cdc.source import Context
 from cdc.state.store import Store
 from connectors.shared.streamload.labels import LabelSpace
 
@@ -63,6 +64,11 @@ class LabelRecord:
 
     store: Store
     space: LabelSpace
+
+    @classmethod
+    def of(cls, context: Context, prefix: str) -> LabelRecord:
+        """The record of the context's pipeline."""
+        return cls(context.store, LabelSpace(context.pipeline, prefix))
 
     def writer(self, task: TaskAttempt) -> LabelWriter:
         """The record's writer for one attempt of one task. Executor."""

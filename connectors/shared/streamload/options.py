@@ -161,6 +161,11 @@ class LoadSinkOptions(SinkOptions):
     )
     tls_sql: bool = Field(False, alias="sink.tls.sql", description="Whether SQL sessions use TLS.")
 
+    @property
+    def most_key_bytes(self) -> int | None:
+        """The longest encoded key that the server takes, None without limit."""
+        return None
+
     def problems(self) -> Iterator[Remark]:
         """Options that need another, and a header that would lose rows."""
         yield from super().problems()

@@ -20,12 +20,13 @@ from cdc.schema import TableSchema
 from connectors.shared.conversion.fit import Fitter
 from connectors.shared.conversion.plan import WHOLE
 from connectors.shared.conversion.policy import RejectedValuePolicy
-from connectors.shared.conversion.target import TargetColumn, TargetKind
+from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.shared.last_image.last_image import LastImages
 from connectors.shared.sql.client import SqlClient, StatementRefused
 from connectors.shared.sql.text import quoted, text_literal
+from connectors.shared.streamload.dialect import StreamLoadDialect
 from connectors.shared.streamload.encode import DelimitedEncoder
-from connectors.shared.streamload.loads import Loads
+from connectors.shared.streamload.flush import RowRules
 
 _BLOCK_ROWS = 50_000
 _KEYS_AT_ONCE = 500
@@ -39,8 +40,9 @@ class LoadedRows:
     Where a load would stop at a value that does not fit, it is NULL here.
     """
 
-    def __init__(self, sql: SqlClient, schema: TableSchema, loads: Loads) -> None:
-        target, dialect, rules = loads.target, loads.dialect, loads.rules
+    def __init__(
+        self, sql: SqlClient, schema: TableSchema, target: TargetTable, dialect: StreamLoadDialect, rules: RowRules
+    ) -> None:
         fail = RejectedValuePolicy.FAIL
         policy = RejectedValuePolicy.NULL if rules.rejected_values is fail else rules.rejected_values
         self._sql, self._schema, self._target, self._dialect = sql, schema, target, dialect

@@ -48,14 +48,14 @@ def job_policy(options: LoadSinkOptions, context: Context) -> RetryPolicy:
     )
 
 
-def row_rules(options: LoadSinkOptions, max_key_bytes: int | None = None) -> RowRules:
+def row_rules(options: LoadSinkOptions) -> RowRules:
     """How rows are checked and encoded."""
     return RowRules(
         rejected_values=RejectedValuePolicy(options.rejected_values),
         keyless=KeylessChanges(options.keyless),
         deletes=options.enable_delete,
         time_zone=options.zone,
-        max_key_bytes=max_key_bytes,
+        max_key_bytes=options.most_key_bytes,
     )
 
 

@@ -7,22 +7,22 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar
 
+from cdc.block import ChangeBlock
 from cdc.errors import SinkError
-from cdc.evolution.table import T
 from cdc.evolution.table_sink import TableSink
 from cdc.finding import Finding, ok, warning
 from cdc.schema import TableId, TableSchema
-from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable
+from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
+from connectors.shared.sending.sender import BlockLoader, SendLimits, send
 from connectors.shared.sql.client import SqlClient, SqlSession, StatementRefused
 from connectors.shared.streamload import settings
 from connectors.shared.streamload.commits import Commit, commit_all
 from connectors.shared.streamload.label_record import LabelRecord, Recorded
-from connectors.shared.streamload.labels import LabelSpace
-from connectors.shared.streamload.loads import Loads
 from connectors.shared.streamload.options import TABLE_PROPERTIES, LoadSinkOptions, wanted_replicas
+from connectors.shared.streamload.sql_types import SqlType
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _THREADS = 16
 """Commits and questions about labels wait for the server, not for this machine."""
 
 
-class LoadSink(TableSink[T], Generic[T]):
+class LoadSink(TableSink[SqlType]):
     """Executors prepare loads in the server, the driver commits them. Picklable; opens connections when needed.
 
     Attributes:
@@ -53,8 +53,10 @@ class LoadSink(TableSink[T], Generic[T]):
         self._retry = settings.retry_policy(options, context)
         self._job_policy = settings.job_policy(options, context)
         self._sql = SqlClient(settings.sql_servers(options), self._retry)
-        self._labels = LabelSpace(context.pipeline, options.label_prefix)
-        self._record = LabelRecord(context.store, self._labels)
+        self._rules = settings.row_rules(options)
+        self._limits = SendLimits(threads=options.threads)
+        self._record = LabelRecord.of(context, options.label_prefix)
+        self._labels = self._record.space
 
     def check(self) -> None:
         """Log in to a front end, now or never. Driver."""
@@ -91,6 +93,14 @@ class LoadSink(TableSink[T], Generic[T]):
 
         warm()
 
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Load the rows, and leave every load prepared. Executor."""
+        return send(task, blocks, self._loader(task), self._limits)
+
+    @abstractmethod
+    def _loader(self, task: TaskAttempt) -> BlockLoader:
+        """Begins the loads of a task."""
+
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every load, those of a table in log order, tables at the same time. Driver."""
         commit_all(self._committer(batch), batch, prepared, self._threads)
@@ -106,18 +116,15 @@ class LoadSink(TableSink[T], Generic[T]):
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
         """The table's rows, over SQL. Any process."""
-        from connectors.shared.streamload.read_back import LoadedRows
-
         if self.missing_tables([table]):
             return None
-        loads = self._loads(table, schema)
-        if not loads.rules.deletes:
+        if not self._rules.deletes:
             return "deletes are not carried out (sink.enable-delete)"
-        return LoadedRows(self._sql, schema, loads)
+        return self._stored(table, schema)
 
     @abstractmethod
-    def _loads(self, table: TableId, schema: TableSchema) -> Loads:
-        """How rows of this schema get into a table. Raises SinkError."""
+    def _stored(self, table: TableId, schema: TableSchema) -> StoredTable:
+        """The rows of a table that exists. Raises SinkError."""
 
     def _free_label(self, recorded: Recorded) -> Recorded:
         self._free(recorded.table, recorded.label)
