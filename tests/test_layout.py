@@ -272,7 +272,6 @@ LARGER = {
     "connectors.kafka.source",
     "connectors.mysql.binlog_files",
     "connectors.mysql.sink.sink",
-    "connectors.mysql.snapshot.plan.coordinator",
 }
 """Modules that import more of the project; none is added."""
 

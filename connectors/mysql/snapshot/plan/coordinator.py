@@ -6,48 +6,24 @@ written to disk before. All it needs to know is in the two files and in the offs
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
-from cdc.errors import SchemaUnknown, SourceUnavailable, StateError
 from cdc.schema import TableId
 from cdc.source import Limits, Order
 from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.cascades import Cascading, DueRequests
-from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, LogLost, TableEnd
+from connectors.mysql.snapshot.chunk import DONE, Begin, LogLost, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
-from connectors.mysql.snapshot.plan.copies import TableCopy
-from connectors.mysql.snapshot.plan.finder import Finder, to_cut
 from connectors.mysql.snapshot.plan.following import GAP
-from connectors.mysql.snapshot.plan.info_session import InfoSession
 from connectors.mysql.snapshot.plan.log_entries import LogEntries
+from connectors.mysql.snapshot.plan.next_chunks import NextChunks
 from connectors.mysql.snapshot.plan.requests import CopyRequest, Requests
-from connectors.mysql.snapshot.plan.split_points import ChunkSize
-
-MOST_CHUNKS = 512
-"""In one batch: small tables come by the thousand."""
-
-GATHER_S = 0.1
-"""A batch that has a chunk waits so long for more that are being found: a batch for each small table takes longer."""
-
-BYTES_FACTOR = 4
-"""A batch may hold this many times `max-batch-bytes` of chunks: they are not read ahead and have no before images."""
-
-PACED_S = 10
-"""With `rows-per-second` a chunk and a batch hold no more rows than may be copied in so many seconds: what was read is
-kept, no view stays open for long, and a run that is to stop does not wait for longer. A table that cannot be cut is one
-chunk all the same."""
-
-TRIES = 20
-"""A chunk whose table has another definition than the log gave it is planned again so often."""
 
 
 class Coordinator:
@@ -71,26 +47,23 @@ class Coordinator:
         streams: Streams,
         notices: list[str],
     ) -> None:
-        self._options, self._history, self._captures, self._streams = options, history, captures, streams
+        self._options, self._history, self._captures = options, history, captures
         self._plan, self._marks = ChunkPlan(store), Watermarks(store)
         self._requests = Requests(store)
         self._orders: dict[str, CopyRequest] = {}
         self._due = DueRequests(self._requests, options.cascades_interval_s)
         self._cascading = Cascading(options, store, streams, captures)
         self.hurry = False
-        self._finder: Finder | None = None
-        self._blocked: dict[TableId, int] = {}
-        self._session = InfoSession(streams)
+        self._next = NextChunks(options, streams, history, self._plan, self._marks)
         self._log_entries = LogEntries(
-            options, (self._plan, self._marks, self._requests), history, captures, self._session, notices
+            options, (self._plan, self._marks, self._requests), history, captures, self._next.session, notices
         )
         self._opened = False
-        self._away_since = 0.0
 
     @property
     def blocked(self) -> list[TableId]:
         """Tables that wait for the log, as the server has altered them."""
-        return sorted(self._blocked)
+        return sorted(self._next.blocked)
 
     def begin(self, tables: Iterable[TableId]) -> None:
         """Begin a new pipeline's plan with the tables that are to be copied. Repeatable."""
@@ -114,10 +87,7 @@ class Coordinator:
         """The log between the two offsets of a batch is lost: all tables begin again; returns the plan's new count."""
         self._plan.truncate(start.chunks)
         self._opened = True
-        self._blocked.clear()
-        if self._finder is not None:
-            self._finder.stop()
-            self._finder = None
+        self._next.forget()
         copies = self._plan.copies(start.chunks)
         ends = [TableEnd(table, "gone") for table in copies if table not in tables]
         return self._plan.append([LogLost(), *ends, *(Begin(table, "restart", reason=GAP) for table in sorted(tables))])
@@ -154,8 +124,8 @@ class Coordinator:
         """Whether `plan` has something to add to a batch at once."""
         if self._is_whole(start) or self._new_requests(start):
             return True
-        if self._finder is not None:
-            return self._finder.peek(0.0) is not None
+        if self._next.started:
+            return self._next.ready
         before, marks = start.chunks, self._marks.refresh()
         return not all(copy.is_done(before, marks) for copy in self._plan.copies(before).values())
 
@@ -171,13 +141,13 @@ class Coordinator:
         moved = start.moved_to(end)
         entries = self._log_entries.of(start, end, requests, moved=moved)
         if moved:
-            self._session.close()
-            self._blocked.clear()
+            self._next.session.close()
+            self._next.blocked.clear()
         count = self._plan.append(entries) if entries else before
-        if entries or self._finder is None or self._is_unblocked(end):
-            self._start_finder(end, count)
+        if entries or not self._next.started or self._next.unblock(end):
+            self._next.start(end, count)
         wait_s = wait_s if end == start and not entries else 0.0
-        count = self._plan.append(self._chunks(end, before, count, limits, wait_s))
+        count = self._plan.append(self._next.take(end, before, count, limits, wait_s))
         if count > before or end != start or self._is_whole(start):
             count = self._forget_finished(start, before, count)
         return replace(end, chunks=count)
@@ -189,8 +159,7 @@ class Coordinator:
 
     def stop(self) -> None:
         """End the thread. Also while `plan` waits in another thread."""
-        if self._finder is not None:
-            self._finder.stop()
+        self._next.stop()
 
     def _new_requests(self, start: MySqlOffset, renamed: Collection[TableId] = ()) -> list[CopyRequest]:
         """Orders, and requests of tasks that are due, no snapshot of which has begun yet.
@@ -211,116 +180,6 @@ class Coordinator:
         """Whether a snapshot is done."""
         before, marks, here = start.chunks, self._marks.refresh(), start.sequence
         return any(copy.is_finished(before, marks, here) for copy in self._plan.copies(before).values())
-
-    def _is_unblocked(self, end: MySqlOffset) -> bool:
-        """Whether the log has come to where a table was found altered."""
-        here = end.sequence
-        free = [table for table, sequence in self._blocked.items() if sequence <= here]
-        for table in free:
-            del self._blocked[table]
-        return bool(free)
-
-    def _start_finder(self, end: MySqlOffset, count: int) -> None:
-        """Start finding chunks, from where the plan is after `count` entries."""
-        if self._finder is not None:
-            self._finder.stop()
-        known = self._history.tables(end.schemas)
-        tasks = [
-            to_cut(copy, known[table])
-            for table, copy in self._plan.copies(count).items()
-            if not copy.complete and table in known and table not in self._blocked
-        ]
-        options = self._options
-        size = ChunkSize(self._rows_at_pace(options.chunk_rows), options.chunk_factor_low, options.chunk_factor_high)
-        self._finder = Finder(self._streams, tasks, size, options.max_batch_bytes, options.chunk_key_column)
-        self._finder.start()
-
-    def _chunks(self, end: MySqlOffset, before: int, count: int, limits: Limits | None, wait_s: float) -> list[Chunk]:
-        """The batch's chunks; none while the server is away, for as long as it may be. Raises SourceUnavailable."""
-        try:
-            chunks = self._chunks_to_reread(end, before, count)
-            chunks += self._next_chunks(end, limits, wait_s, count + len(chunks))
-            note = self._note() if chunks else {}
-        except SourceUnavailable:
-            self._away_since = self._away_since or time.monotonic()
-            if time.monotonic() - self._away_since > self._options.retry_timeout_s:
-                raise
-            self.stop()
-            self._finder = None  # what was taken from it is found again
-            return []
-        self._away_since = 0.0
-        return [replace(chunk, note=note) for chunk in chunks]
-
-    def _chunks_to_reread(self, end: MySqlOffset, before: int, number: int) -> list[Chunk]:
-        """Chunks that could not be read, once the log has come to where the table was altered."""
-        here, marks = end.sequence, self._marks.refresh()
-        found: list[Chunk] = []
-        for copy in self._plan.copies(number).values():
-            self._check_marked(copy, before)
-            for chunk in copy.waiting(before, marks):
-                if marks[chunk.number].sequence <= here:
-                    self._check_tries(chunk)
-                    found.append(chunk.replacement(number + len(found), copy.table))
-        return found
-
-    def _check_marked(self, copy: TableCopy, before: int) -> None:
-        for chunk in copy.unknown(before, self._marks):
-            raise StateError(
-                f"nothing is known of chunk {chunk.number} of {copy.table}, which a batch has read",
-                where="watermarks.jsonl",
-                hint="a part of the state directory was removed: restore it, or start over with an empty one",
-            )
-
-    def _check_tries(self, chunk: Chunk) -> None:
-        if self._plan.tries(chunk) >= TRIES:
-            raise SchemaUnknown(
-                f"{chunk.table} is another table on the server than its definitions in the log make it",
-                where=f"chunk {chunk.number}",
-                hint="start over with an empty state directory, or leave the table out with tables.exclude",
-            )
-
-    def _next_chunks(self, end: MySqlOffset, limits: Limits | None, wait_s: float, number: int) -> list[Chunk]:
-        """The next chunks that were found, as many as a batch may hold."""
-        assert self._finder is not None
-        chunks: list[Chunk] = []
-        rows = size = 0
-        most_rows = self._rows_at_pace(limits.max_rows) if limits is not None else 0
-        gathered_at = 0.0
-        while len(chunks) < MOST_CHUNKS:
-            found = self._finder.peek(max(0.0, gathered_at - time.monotonic()) if chunks else wait_s)
-            if found is None:
-                break
-            if found.part is None:
-                self._finder.pop()
-                self._block(found.table, end)
-                continue
-            rows += found.part.rows
-            size += found.part.rows * found.row_bytes
-            full = limits is not None and (rows > most_rows or size > BYTES_FACTOR * limits.max_bytes)
-            if chunks and full:
-                break
-            chunks.append(self._finder.pop().chunk(number + len(chunks)))
-            gathered_at = gathered_at or time.monotonic() + GATHER_S
-        return chunks
-
-    def _rows_at_pace(self, rows: int) -> int:
-        """So many rows, or as many as are read in `PACED_S`."""
-        rate = self._options.rows_per_second
-        return rows if rate is None else min(rows, PACED_S * rate)
-
-    def _block(self, table: TableId, end: MySqlOffset) -> None:
-        """The server's table is another one than the log has made it so far: wait for the log."""
-        info = self._session.info()
-        here = end.sequence
-        if info.identity == end.server:
-            here = max(here, sequence_of(info.file, info.position, end.files_ahead))
-        self._blocked[table] = here
-
-    def _note(self) -> dict[str, Any]:
-        """Where the server's log stands now."""
-        info = self._session.info()
-        at_ms = time.time_ns() // 1_000_000
-        return {"file": info.file, "position": info.position, "gtids": info.executed, "at_ms": at_ms}
 
     def _forget_finished(self, start: MySqlOffset, before: int, count: int) -> int:
         """Tables whose copy lies behind the log are like any other from here on."""
