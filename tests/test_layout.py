@@ -271,7 +271,6 @@ LARGER = {
     "connectors.kafka.sink",
     "connectors.kafka.source",
     "connectors.mysql.binlog_files",
-    "connectors.mysql.sink.sink",
 }
 """Modules that import more of the project; none is added."""
 

@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping
 
 from cdc.errors import SinkError
+from cdc.faults import crash_point
 from connectors.mysql.sink.session import SinkSession
 from connectors.shared.sql.client import StatementRefused
 from connectors.shared.sql.text import quoted
@@ -27,7 +28,7 @@ class Fence:
     """One pipeline's row. Driver."""
 
     def __init__(self, session: SinkSession, database: str, pipeline: str) -> None:
-        self._session, self._database, self._pipeline = session, database, pipeline
+        self._session, self.database, self._pipeline = session, database, pipeline
         self._table = quoted(database, "commits")
 
     def read(self) -> int:
@@ -60,8 +61,8 @@ class Fence:
             return
         known = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
         try:
-            if not self._session.rows(known, (self._database,)):
-                self._session.run(f"CREATE DATABASE IF NOT EXISTS {quoted(self._database)}")
+            if not self._session.rows(known, (self.database,)):
+                self._session.run(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database)}")
             self._session.run(
                 f"CREATE TABLE IF NOT EXISTS {self._table} (pipeline VARCHAR(255) CHARACTER SET utf8mb4 "
                 "COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, batch BIGINT NOT NULL, "
@@ -96,10 +97,11 @@ class Fence:
             self._session.run(update, (batch, json.dumps(dict(counts)), self._pipeline))
         except StatementRefused as error:
             raise self._refusal(error) from None
+        crash_point("mid-commit", batch)
 
     def _refusal(self, error: StatementRefused) -> SinkError:
         hint = "is it a replica? name the primary server, or make this one writable" if error.code in _READ_ONLY else ""
         if error.code in _DENIED:
-            hint = f"run on the server: GRANT ALL ON {quoted(self._database)}.* TO the user, or name another database"
+            hint = f"run on the server: GRANT ALL ON {quoted(self.database)}.* TO the user, or name another database"
             hint += " in sink.metadata-database"
         return SinkError(str(error), where=f"{self._table} on {self._session.where}", hint=hint)

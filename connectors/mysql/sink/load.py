@@ -34,7 +34,7 @@ from connectors.mysql.sink.refused_rows import RefusedRows
 from connectors.mysql.sink.row_by_row import RowByRow
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.statements import RowStatements, statements_of
-from connectors.mysql.sink.text import literals, load_body, refusals
+from connectors.mysql.sink.text import WrittenColumn, literals, load_body, refusals
 from connectors.shared.last_image.last_image import last_rows
 from connectors.shared.staging.stage import KIND, POSITION, Staged
 
@@ -69,11 +69,11 @@ class TableWriter:
         values = self._values(rows)
         values = values if len(last) == len(values) else values.take(pa.array(last))
         gone = np.isin(_kinds(rows)[last], _GONE)
-        upserts = _without(values, gone)
-        text = None
+        upserts, text = _without(values, gone), None
+        columns = self._statements.columns(upserts.schema.names) if upserts.num_rows else []
         if upserts.num_rows and self._is_loaded(upserts):
-            text = thread.submit(load_body, upserts, self._statements.columns(upserts.schema.names))
-        return _Piece(values, gone, _positions(rows, last), upserts, text)
+            text = thread.submit(load_body, upserts, columns)
+        return _Piece(values, gone, _positions(rows, last), upserts, columns, text)
 
     def _write_keyed(self, piece: _Piece) -> None:
         new = bool(self._table.unique) or not self._table.key
@@ -81,7 +81,7 @@ class TableWriter:
         one_by_one.begin()
         try:
             self._delete(piece.values, piece.gone, all_keys=new)
-            self._write(piece.upserts, new=new, text=piece.text)
+            self._write(piece.upserts, piece.columns, new=new, text=piece.text)
         except RowRefused:
             one_by_one.undo()
             one_by_one.upsert(piece.values, piece.gone, self._staged.key, new=new)
@@ -90,11 +90,12 @@ class TableWriter:
         """Whether the rows are written by LOAD DATA."""
         return self._session.local_files and not self._statements.has_own_columns(rows.schema.names)
 
-    def _write(self, rows: pa.RecordBatch, *, new: bool, text: Future[bytes] | None = None) -> None:
+    def _write(
+        self, rows: pa.RecordBatch, columns: list[WrittenColumn], *, new: bool, text: Future[bytes] | None = None
+    ) -> None:
         """Upsert; with `new` no row of these keys is there. `text`: that of the rows for LOAD DATA, if it is made."""
         if not rows.num_rows:
             return
-        columns = self._statements.columns(rows.schema.names)
         if self._is_loaded(rows):
             body = text.result() if text is not None else load_body(rows, columns)
             self._statements.load(body, columns, rows.schema.types, new=new)
@@ -131,7 +132,7 @@ class TableWriter:
         one_by_one = self._one_by_one(rows, np.zeros(rows.num_rows, bool), positions)
         one_by_one.begin()
         try:
-            self._write(rows, new=True)
+            self._write(rows, self._statements.columns(rows.schema.names), new=True)
         except RowRefused:
             one_by_one.undo()
             one_by_one.append(rows)
@@ -180,6 +181,7 @@ class _Piece:
         gone: of each of them, whether it is a delete.
         positions: of each of them, where it is in the log.
         upserts: those that are no deletes.
+        columns: theirs, as they are in the server.
         text: theirs for LOAD DATA, where that writes them; its result raises RowRefused.
     """
 
@@ -187,6 +189,7 @@ class _Piece:
     gone: np.ndarray
     positions: pa.Array
     upserts: pa.RecordBatch
+    columns: list[WrittenColumn]
     text: Future[bytes] | None
 
 

@@ -14,6 +14,7 @@ from pymysql.protocol import OKPacketWrapper
 from cdc.errors import CommitFailed, SinkError, SinkUnavailable, SourceError
 from cdc.retry import RetryPolicy
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
+from connectors.mysql.sink.options import ServerSinkOptions
 from connectors.mysql.sink.refusal import SIGNALLED
 from connectors.mysql.sink.types import Flavor
 from connectors.shared.sql.client import StatementRefused
@@ -156,6 +157,28 @@ class SinkServer:
     lock_wait_s: int
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     address: str = "sink.port"
+
+    @classmethod
+    def of(cls, options: ServerSinkOptions, retry: RetryPolicy) -> SinkServer:
+        """The server that the options name."""
+        host, port = options.address
+        connection = ConnectionOptions(
+            hostname=host,
+            port=port,
+            username=options.username,
+            password=options.password.get_secret_value(),
+            tls_mode=options.tls,
+            tls_ca=options.tls_ca,
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
+            key_retrieval=options.key_retrieval,
+            connect_timeout_s=options.connect_timeout_s,
+            read_timeout_s=options.statement_timeout_s,
+            write_timeout_s=options.statement_timeout_s,
+            max_retries=0,
+            local_files=True,
+        )
+        return cls(connection, int(options.lock_wait_timeout_s), retry, options.port_option)
 
     @contextmanager
     def session(self, *, wait: bool = True) -> Iterator[SinkSession]:

@@ -13,25 +13,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
-from cdc.errors import SinkError
-from cdc.evolution.session import SchemaSession
 from cdc.evolution.table_sink import TableSink
-from cdc.faults import crash_point
-from cdc.finding import Finding, error, ok, warning
+from cdc.finding import Finding
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
-from connectors.mysql.server.connection import ConnectionOptions
-from connectors.mysql.sink.catalog import MySqlSchemas, read_server_tables
-from connectors.mysql.sink.dialect import ServerTable
+from connectors.mysql.sink.batch_writer import BatchWriter
+from connectors.mysql.sink.catalog import MySqlSchemas
+from connectors.mysql.sink.examination import examine
 from connectors.mysql.sink.fence import Fence
-from connectors.mysql.sink.load import TableWriter
 from connectors.mysql.sink.options import ServerSinkOptions
 from connectors.mysql.sink.read_back import ServerRows
-from connectors.mysql.sink.refused_rows import BatchDeadLetters, RefusedRows
 from connectors.mysql.sink.session import SinkServer, SinkSession
 from connectors.mysql.sink.types import ServerType
-from connectors.shared.staging.stage import Staged, batch_folder, stage, staged_file, staged_tables, staged_until
+from connectors.shared.staging.stage import batch_folder, stage, staged_file, staged_tables, staged_until
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +40,11 @@ class MySqlSink(TableSink[ServerType]):
     def __init__(self, options: ServerSinkOptions, context: Context) -> None:
         super().__init__(context)
         self._options, self._pipeline = options, context.pipeline
-        retry = context.retry_policy(options.retry_timeout_s)
-        self._server = SinkServer(_connection(options), int(options.lock_wait_timeout_s), retry, options.port_option)
-        self._tables: dict[TableId, ServerTable] = {}
-        self._cut_off = True
-        """Whether an attempt to commit the next batch may have left dead letters: nobody knows what ran before this."""
+        self._server = SinkServer.of(options, context.retry_policy(options.retry_timeout_s))
+        self._writer = BatchWriter(options, context.pipeline)
 
     @contextmanager
-    def schema_session(self, *, write: bool) -> Iterator[SchemaSession[ServerType]]:
+    def schema_session(self, *, write: bool) -> Iterator[MySqlSchemas]:
         """A session with the server. Driver."""
         with self._server.session() as session:
             yield MySqlSchemas(session, self._options.metadata_database, self._server.retry)
@@ -69,7 +61,7 @@ class MySqlSink(TableSink[ServerType]):
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes. Driver."""
-        self._tables = {}
+        self._writer.forget_tables()
         super().apply(batch, changes)
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
@@ -96,10 +88,9 @@ class MySqlSink(TableSink[ServerType]):
                     log.info("batch %d is in %s already", batch, session.where)
                     counts = fence.counts(batch)
                 else:
-                    counts = self._write(session, batch, prepared)
+                    counts = self._writer.write(session, batch, staged_tables(self._directory, prepared))
                     fence.write(batch, counts)
-                    crash_point("mid-commit", batch)
-        self._cut_off = False
+        self._writer.committed()
         for folder in staged_until(self._directory, batch):
             self._store.drop(folder)
         return dict(counts)
@@ -115,47 +106,7 @@ class MySqlSink(TableSink[ServerType]):
     def examine(self) -> Iterator[Finding]:
         """Version, LOAD DATA LOCAL, and whether commits survive a crash of the server."""
         with self._server.session(wait=False) as session:
-            yield ok("version", f"{session.flavor} {session.version}")
-            yield from _examine_files(session)
-            yield from _examine_durability(session)
-            try:
-                self._fence(session).create()
-                yield ok("fence", f"{self._options.metadata_database}.commits can be written")
-            except SinkError as refused:
-                yield error("fence", refused.message, refused.hint)
-
-    def _write(self, session: SinkSession, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
-        staged = staged_tables(self._directory, prepared)
-        self._read_missing(session, [item.table for item in staged])
-        place = self._options.dead_letters if self._options.rejected_values == "dead-letter" else None
-        letters = BatchDeadLetters(place, self._pipeline, batch)
-        if self._cut_off:
-            letters.withdraw(item.table for item in staged)
-        self._cut_off = True
-        missed = {}
-        try:
-            for item in staged:
-                if number := self._write_table(session, item, letters):
-                    missed[f"delete-without-row {item.table}"] = number
-            letters.close()
-        except BaseException:
-            letters.discard()
-            raise
-        return missed | letters.counts
-
-    def _write_table(self, session: SinkSession, item: Staged, letters: BatchDeadLetters) -> int:
-        table = self._tables.get(item.table)
-        if table is None:
-            raise missing_table(item.table)
-        table.check()
-        return TableWriter(session, table, item, RefusedRows(letters, table, item.table, item.key)).write()
-
-    def _read_missing(self, session: SinkSession, tables: Sequence[TableId]) -> None:
-        unknown = [table for table in tables if table not in self._tables]
-        if unknown:
-            folds = int(session.rows("SELECT @@GLOBAL.lower_case_table_names")[0][0]) > 0
-            found = {_name(table.id, folds): table for table in read_server_tables(session, unknown, ignore_case=folds)}
-            self._tables |= {table: found[name] for table in unknown if (name := _name(table, folds)) in found}
+            yield from examine(session, self._fence(session))
 
     def _fence(self, session: SinkSession) -> Fence:
         return Fence(session, self._options.metadata_database, self._pipeline)
@@ -164,54 +115,3 @@ class MySqlSink(TableSink[ServerType]):
     def _directory(self) -> Path:
         """The directory on the machine that asks."""
         return self._store.bulk("")
-
-
-def missing_table(table: TableId) -> SinkError:
-    """Rows for a table that is not there."""
-    hint = "it was dropped or renamed in the server; `cdc resync` re-snapshots it"
-    return SinkError("the table does not exist", where=str(table), hint=hint)
-
-
-def _name(table: TableId, folds: bool) -> str:
-    return str(table).casefold() if folds else str(table)
-
-
-def _connection(options: ServerSinkOptions) -> ConnectionOptions:
-    host, port = options.address
-    return ConnectionOptions(
-        hostname=host,
-        port=port,
-        username=options.username,
-        password=options.password.get_secret_value(),
-        tls_mode=options.tls,
-        tls_ca=options.tls_ca,
-        tls_cert=options.tls_cert,
-        tls_key=options.tls_key,
-        key_retrieval=options.key_retrieval,
-        connect_timeout_s=options.connect_timeout_s,
-        read_timeout_s=options.statement_timeout_s,
-        write_timeout_s=options.statement_timeout_s,
-        max_retries=0,
-        local_files=True,
-    )
-
-
-def _examine_files(session: SinkSession) -> Iterator[Finding]:
-    if session.local_files:
-        yield ok("load", "rows are written by LOAD DATA LOCAL")
-    elif session.flavor == "oceanbase":
-        yield ok("load", "rows are written by INSERT: LOAD DATA is no part of a transaction in OceanBase")
-    else:
-        hint = "SET GLOBAL local_infile = ON makes large batches 2 to 5 times faster"
-        yield warning("load", "local_infile is OFF: rows are written by INSERT", hint)
-
-
-def _examine_durability(session: SinkSession) -> Iterator[Finding]:
-    if session.flavor == "oceanbase":
-        return
-    flush = int(session.rows("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")[0][0])
-    if flush == 1:
-        yield ok("durability", "a commit survives a crash of the server")
-    else:
-        hint = "SET GLOBAL innodb_flush_log_at_trx_commit = 1"
-        yield warning("durability", f"innodb_flush_log_at_trx_commit is {flush}: a crash may forget commits", hint)
