@@ -21,6 +21,7 @@ Pair = tuple[TableId, TableId]
 
 def rename_tables(pairs: Sequence[Pair], work: StatementWork) -> None:
     """Carry out the pairs left to right. Raises UnsupportedChange when rows come in that were not followed."""
+    pairs = _without_temporary(pairs, work)
     finals = _finals(pairs)
     definitions = {origin: work.table(origin) for origin in finals}
     marks = {origin: work.mark(origin) for origin in finals}
@@ -45,6 +46,31 @@ def rename_tables(pairs: Sequence[Pair], work: StatementWork) -> None:
             work.free_name(target)
             work.emit(None, work.table(target))
             work.put_mark(target, "arrived")
+
+
+def _without_temporary(pairs: Sequence[Pair], work: StatementWork) -> list[Pair]:
+    """The pairs that tables can have carried out. MariaDB logs those of temporary tables, too, which may have the name
+    of a table: to a name that is taken, or followed by one that renames the same table once more."""
+    kept: list[Pair] = []
+    moved: dict[TableId, bool] = {}
+
+    def is_there(table: TableId) -> bool:
+        return moved.get(table, work.table(table) is not None)
+
+    for number, (old, new) in enumerate(pairs):
+        is_taken = old != new and work.captures(new) and is_there(new)
+        if is_there(old) and (is_taken or _once_more(old, pairs[number + 1 :])):
+            work.notices.append(f"RENAME TABLE {old} TO {new} is one of a temporary table, and left out")
+            continue
+        kept.append((old, new))
+        if is_there(old):
+            moved |= {old: False, new: True}
+    return kept
+
+
+def _once_more(table: TableId, pairs: Sequence[Pair]) -> bool:
+    """Whether the pairs rename a table before they give another one its name."""
+    return next((old == table for old, new in pairs if table in (old, new)), False)
 
 
 def _finals(pairs: Sequence[Pair]) -> dict[TableId, TableId]:

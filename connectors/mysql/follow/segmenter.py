@@ -98,6 +98,7 @@ class Segmenter:
         self._segment_bytes = SEGMENT_BYTES if limits is None else min(SEGMENT_BYTES, limits.max_bytes)
         self._segment_rows = _ANY_ROWS if limits is None else limits.max_rows
         self._ids: dict[int, TableId | None] = {}
+        self._again: set[int] = set()
         self._xa: dict[tuple[str, ...], frozenset[TableId]] = {}
         self._steps: list[tuple[int, int]] = []
         self._in_transaction = self._announced = self._file_begins = False
@@ -182,25 +183,35 @@ class Segmenter:
                 hint=f"start over at {buffer.file}",
             )
         self._files.next_file(self.file, buffer)
-        self.file, self.position, self._ids = buffer.file, 4, {}
+        self.file, self.position, self._ids, self._again = buffer.file, 4, {}, set()
         self._file_begins = True
         self._in_transaction = self._announced = False
 
     def _points(self, view: BufferView) -> list[tuple[int, Callable[[BufferView, int, int], frozenset[TableId]]]]:
         """Events to look at one by one, in log order, and what looks at them: (view, first, index) -> changed."""
-        fresh = [] if not len(view.ids) else [int(i) for i in np.unique(view.ids, return_index=True)[1]]
-        points = [(int(view.maps[i]), self._new_table) for i in fresh if int(view.ids[i]) not in self._ids]
+        ids, of_id = np.unique(view.ids, return_inverse=True)
+        behind = np.searchsorted(view.statements, view.maps)
+        fresh = np.unique(behind * len(ids) + of_id, return_index=True)[1]
+        points = [(int(view.maps[i]), self._table_map) for i in fresh if behind[i] or self._is_new(int(view.ids[i]))]
         points += [(int(i), self._statement) for i in view.statements]
         points += [(int(i), self._xa_prepare) for i in view.prepares]
         return sorted(points, key=lambda point: point[0])
 
-    def _new_table(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
+    def _is_new(self, key: int) -> bool:
+        return key not in self._ids or key in self._again
+
+    def _table_map(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
+        """An id that is new. One that goes on behind a statement about its table is looked at again, as the statement
+        was about another: MariaDB logs RENAME TABLE of a temporary table, too."""
         buffer = view.buffer
+        key = int(table_ids(buffer, np.array([index], np.int64))[0])
+        if not self._is_new(key):
+            return frozenset()
+        self._again.discard(key)
         try:
             table = table_name(buffer.body(index)[6:])
         except (IndexError, UnicodeDecodeError) as error:
             raise CorruptLog(f"a TABLE_MAP event cannot be read: {error}", where=buffer.where(index)) from error
-        key = int(table_ids(buffer, np.array([index], np.int64))[0])
         self._ids[key] = table if self._captures(table) else None
         return self._schemas.table(buffer, index, table) if self._ids[key] is not None else frozenset()
 
@@ -217,7 +228,10 @@ class Segmenter:
             view.is_end[index] = True
             return frozenset()
         view.is_end[index] = not view.open_at(index, self._in_transaction)
-        return self._schemas.statement(buffer, index, self._gtid_at(buffer, index))
+        changed = self._schemas.statement(buffer, index, self._gtid_at(buffer, index))
+        if changed:
+            self._again |= {key for key, table in self._ids.items() if table in changed}
+        return changed
 
     def _gtid_at(self, buffer: ReceiveBuffer, index: int) -> str:
         """The last one before an event; that of the transaction which a buffer before has begun where there is none."""

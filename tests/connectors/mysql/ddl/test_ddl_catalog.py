@@ -169,6 +169,20 @@ def test_there_and_back_in_one_statement_is_nothing() -> None:
     assert not result.notices
 
 
+@pytest.mark.parametrize(
+    ("pairs", "steps"),
+    [("t TO x", [(T, "x")]), ("t TO u", []), ("t TO x, t TO y", [(T, "y")]), ("t TO u, u TO x", [(U, "x")]),
+     ("no TO x, t TO x", [(T, "x")]), ("t TO x, u TO t, t TO y", [(T, "x"), (U, "t"), (T, "y")])],
+)  # fmt: skip
+def test_renames_that_only_a_temporary_table_can_have_made_are_left_out(
+    pairs: str, steps: list[tuple[TableId, str]]
+) -> None:
+    one = catalog("CREATE TABLE t (a INT)", "CREATE TABLE u (b INT)")
+    result = one.apply(f"RENAME TABLE {pairs}", "shop")
+    assert result.changes == tuple(RenameTable(old, TableId("shop", new)) for old, new in steps)
+    assert len(one.tables) == 2
+
+
 def test_renamed_away_keeps_the_sinks_rows_until_the_name_comes_back() -> None:
     one = catalog("CREATE TABLE t (a INT)", wanted="t u")
     away = one.apply("RENAME TABLE t TO backup", "shop")

@@ -49,6 +49,7 @@ class Tracker:
         self.statements: list[str] = []
         self._copies = copies
         self.not_told: set[TableId] = set()
+        self.looked_at: list[TableId] = []
 
     def statement(self, chunk: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
         text = parse_query(chunk, index).sql
@@ -62,6 +63,7 @@ class Tracker:
         return frozenset(filter(wanted, (TableId.parse(name) for name in names.split("(")[0].split(","))))
 
     def table(self, chunk: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
+        self.looked_at.append(table)
         return frozenset()
 
     def uncertain(self, chunk: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
@@ -344,6 +346,15 @@ def test_table_ids_mean_other_tables_in_another_file() -> None:
         ("binlog.000001", {T}), ("binlog.000002", set()), ("binlog.000003", {U}),
     ]  # fmt: skip
     assert all(segment.bytes > 0 for segment in found)
+
+
+@pytest.mark.parametrize("cut", [pieces, lambda whole: [whole]])
+def test_an_id_that_goes_on_behind_a_statement_about_its_table_is_looked_at_again(cut: Any) -> None:
+    tracker = Tracker()
+    script = [*insert(1, "shop.t"), *insert(2, "shop.u", id_=2), seen(3), sql("ALTER shop.t"), *insert(4, "shop.t")]
+    script += [*insert(5, "shop.u", id_=2), seen(6), sql("ALTER else.x"), *insert(7, "shop.t"), *insert(8, "shop.t")]
+    plan(cut(chunk(script)), tracker=tracker)
+    assert tracker.looked_at == [T, U, T]
 
 
 def test_a_transaction_that_a_crash_of_the_server_cut_off_is_refused() -> None:
