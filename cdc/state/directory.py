@@ -5,7 +5,7 @@
     <state>/lock                  who is running it (flock, and the pid of the Java process)
     <state>/initial_offset.json   where the pipeline started; written once
     <state>/commits/<batch>.json  the decision on a batch, between prepare and commit
-    <state>/commits/payloads/     commit messages and the like of decided handles (`cdc.state.payloads`)
+    <state>/commits/payloads/     commit messages and the like of decided handles (`cdc.state.decisions`)
     <state>/notes/                names that tasks have noted and no decision covers (`cdc.state.notes`)
     <state>/notes/reports/        what the source told of rows that a sink commits in its tasks (`cdc.state.reports`)
     <state>/commits/committed     the last batch that is known to be committed

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.errors import CdcError, NotNow, SourceError
-from cdc.job.refresh import refresh
 from cdc.job.resync import request_resync
+from cdc.job.run import refresh
 from cdc.verify.report import Verdict
 from cdc_services.server import MySqlServer
 

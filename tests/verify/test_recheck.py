@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cdc.retry import RetryPolicy
-from cdc.verify.buckets import BITS, Buckets, differing
-from cdc.verify.compare import Compared, Comparison
+from cdc.verify.compare import BITS, Buckets, Compared, Comparison, differing
 from cdc.verify.hashing import RowHasher
 from cdc.verify.recheck import Log
 from cdc.verify.report import DifferenceKind

@@ -28,7 +28,7 @@ from cdc.state.store import LocalStore
 from cdc.testing import block, images
 from connectors.mysql.snapshot.chunk import DONE, Begin, Chunk, Entry, LogLost, Rename, TableEnd, Watermark
 from connectors.mysql.snapshot.driver_side import DriverSide
-from connectors.mysql.snapshot.filter.moments import BEFORE_ALL, microseconds
+from connectors.mysql.snapshot.filter.membership import BEFORE_ALL, microseconds
 from connectors.mysql.snapshot.filter.tail_filter import Regions, TailFilter, regions
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import Copies
