@@ -31,6 +31,7 @@ from connectors.mysql.rows.ahead import (
     compile_documents,
     compile_events,
     compile_rows,
+    compile_text,
     compile_values,
 )
 from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
@@ -74,6 +75,7 @@ def warm_beside() -> None:
     compile_documents()
     say("documents")
     compile_events()
+    compile_text()
 
 
 def warm_rest() -> None:

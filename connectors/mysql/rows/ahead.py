@@ -11,12 +11,14 @@ import inspect
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numba import int64
 
 from connectors.mysql.kernels import decimal, one_value, payload, placing, row_by_row, rows, rows_event, values
 from connectors.mysql.kernels.json import STACK_BYTES, json_text
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.warm import indexed
+from connectors.shared.kernels.buffers import well_formed
 
 _NULL = b"\x04\x00"
 """A JSON document."""
@@ -36,6 +38,11 @@ def compile_events() -> None:
     """Compile the kernels that find events and transactions in a log."""
     for _ in indexed():
         pass
+
+
+def compile_text() -> None:
+    """Compile the check of text in UTF-8."""
+    well_formed(pa.array(["text"]))
 
 
 def compile_compressed() -> None:
