@@ -15,7 +15,7 @@ from cdc.schema import TableId
 from connectors.mysql.table import SYSTEM_DATABASES
 from connectors.mysql.value_rules import ValueRules
 
-_TABLES_OF_TOOLS = r"\.*._\.+_(gho|ghc|del|new|old)"
+_TABLES_OF_TOOLS = r"\.*._\.+_(gho|ghc|ghk|del|new|old)"
 """What gh-ost and pt-online-schema-change name their tables, as a table pattern."""
 _TABLES_OF_SYSTEM = ", ".join(rf"{database}.\.*" for database in sorted(SYSTEM_DATABASES))
 """Tables of the server itself, of which a log may have rows: time zones, a cloud service's heartbeat."""
@@ -50,7 +50,7 @@ class LogOptions(SourceOptions):
         alias="scan.parse.online.schema.changes.enabled",
         description="Take the table swap at the end of a gh-ost or pt-osc run for the ALTER that it stands for; rows "
         "that the log leaves in doubt are re-snapshotted. The tools' own tables are not captured: names such as "
-        "_t_gho, _t_ghc, _t_del, _t_new, _t_old. When false, the table is another one from there on and "
+        "_t_gho, _t_ghc, _t_ghk, _t_del, _t_new, _t_old. When false, the table is another one from there on and "
         "re-snapshotted, or the pipeline stops when it copies none.",
     )
     include_comments: bool = Field(

@@ -94,6 +94,8 @@ def why_uncertain(old: MySqlTable, copy: MySqlTable, work: StatementWork) -> lis
     reasons = []
     if old.primary_key != copy.primary_key:
         reasons.append("it has another key")
+    elif not old.primary_key:
+        reasons.append("without a primary key the tool may have lost rows, or written them twice")
     new, retyped = {column.name.lower(): column for column in copy.columns}, list[str]()
     for column in old.columns:
         found = new.get(column.name.lower())

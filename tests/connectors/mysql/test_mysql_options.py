@@ -75,7 +75,7 @@ def test_tables_of_the_server_itself_are_left_out() -> None:
 def test_tables_of_online_schema_changes_are_left_out_when_those_are_followed() -> None:
     given = {"tables": r"shop.\.*", "tables_exclude": "shop.x"}
     followed = options(**given, online_schema_changes=True).pattern
-    for name in ("_t_gho", "_t_ghc", "_t_20260102030405_del", "__t_new", "_t_old"):
+    for name in ("_t_gho", "_t_ghc", "_t_ghk", "_t_20260102030405_del", "__t_new", "_t_old"):
         assert not followed.matches(TableId("shop", name))
         assert options(**given).pattern.matches(TableId("shop", name))
     assert [followed.matches(TableId("shop", name)) for name in ("t", "t_new", "_t", "x")] == [True, True, True, False]

@@ -130,6 +130,16 @@ def test_what_the_tool_does_not_carry_over(statement: str) -> None:
     assert T in result.delta.uncertain
 
 
+@pytest.mark.parametrize("key", ["", ", UNIQUE (c)"])
+@pytest.mark.parametrize("copied", [True, False])
+def test_without_a_primary_key_rows_may_be_missing_from_the_copy_or_be_there_twice(key: str, copied: bool) -> None:
+    """The tools look rows up by a unique key: one that is NULL there is not found, and written again."""
+    one = catalog(f"CREATE TABLE t (a INT, c INT{key})", wanted="t", online_schema_changes=True)
+    one.copied_when_uncertain = lambda table: copied
+    result = gh_ost(one, "ADD x INT")
+    assert (list(result.delta.uncertain), len(result.notices)) == (([T], 0) if copied else ([], 1))
+
+
 def test_names_alone_are_no_online_schema_change() -> None:
     """A log table is rotated: the names are the tool's, the rows are not."""
     one = known()
