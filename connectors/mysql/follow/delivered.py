@@ -60,7 +60,7 @@ def transaction_at(open_stream: OpenStream, begin: LogPosition, inside: Delivere
             mariadb = kind == events.MARIADB_GTID
             number = int(mariadb)  # its GTID is the begin; behind MySQL's there is a BEGIN, which is number 0
             continue
-        if number < 0:
+        if number < 0 or kind == events.MARIADB_ANNOTATE_ROWS:  # `statements` has those that other tools may count
             continue
         if mariadb and kind == events.TABLE_MAP != before:
             statements += 1

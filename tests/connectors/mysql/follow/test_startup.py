@@ -16,7 +16,7 @@ from cdc.source import Context, Offset
 from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain
 from cdc_services.server import StartedServer
-from connectors.mysql import source as mysql_source
+from connectors.mysql import captured_tables
 from connectors.mysql.follow import startup
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.options import MySqlSourceOptions
@@ -188,7 +188,7 @@ def test_no_table_matches(shop: Shop) -> None:
 @pytest.mark.parametrize("ask", ["initial_offset", "tables"])
 def test_a_table_that_is_not_shown_for_a_moment_is_there(shop: Shop, monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
     """MariaDB does not list a table while it takes its new definition."""
-    for module in (startup, mysql_source):
+    for module in (startup, captured_tables):
         hidden, really = [1], module.read_tables
 
         def read_tables(*given: Any, hidden: list[int] = hidden, really: Any = really) -> Any:
