@@ -22,6 +22,7 @@ from connectors.shared.ddl.statements import (
     DropTableStatement,
     DropViewStatement,
     MoveRowsClause,
+    OptionsClause,
     RenameTableStatement,
     RenameToClause,
     Statement,
@@ -51,8 +52,10 @@ def carry_out(statement: Statement, work: StatementWork) -> None:
             table = work.known.known_name(table)
             if work.captures(table) and work.table(table) is not None:
                 work.changes.append(TruncateTable(table))
-        case CreateSequenceStatement(table=table):
-            work.put_mark(work.known.known_name(table), "sequence")
+        case CreateSequenceStatement(table=table, if_not_exists=if_not_exists):
+            table = work.known.known_name(table)
+            if not if_not_exists or work.table(table) is None:
+                _become_sequence(table, work)
         case CreateViewStatement(table=table):
             _create_view(work.known.known_name(table), work)
         case DropViewStatement(tables=tables):
@@ -76,8 +79,9 @@ def _create_table(statement: CreateTableStatement, work: StatementWork) -> None:
     # A MySQL server logs the statement also where it did nothing.
     if statement.if_not_exists and (old is not None or not work.captures(table) or work.mark(table) == "view"):
         return
-    if statement.options.sequence:
-        work.put_mark(table, "sequence")
+    like = None if statement.like is None else work.known.known_name(statement.like)
+    if statement.options.sequence or (like is not None and work.mark(like) == "sequence"):
+        _become_sequence(table, work)
         return
     new = _created(replace(statement, table=table), work)
     work.put(table, new)
@@ -118,7 +122,9 @@ def _alter_table(statement: AlterTableStatement, work: StatementWork) -> None:
     old = work.table(table)
     _rows_moved(table, statement, work)
     target = next((new for _, new in renamed(statement)), None)
-    if old is None:
+    if any(isinstance(clause, OptionsClause) and clause.options.sequence for clause in statement.clauses):
+        _become_sequence(table, work)
+    elif old is None:
         _alter_unknown(table, statement, work)
     else:
         _check_versioning(table, statement, work)
@@ -154,7 +160,18 @@ def _check_versioning(table: TableId, statement: AlterTableStatement, work: Stat
         )
 
 
+def _become_sequence(table: TableId, work: StatementWork) -> None:
+    """The name is a sequence's from here on, and a table that had it is gone."""
+    _drop_table(table, work)
+    if work.captures(table):
+        work.free_name(table)
+    work.put_mark(table, "sequence")
+
+
 def _alter_unknown(table: TableId, statement: AlterTableStatement, work: StatementWork) -> None:
+    ends = any(isinstance(clause, OptionsClause) and clause.options.sequence is False for clause in statement.clauses)
+    if ends and work.captures(table) and work.mark(table) == "sequence":
+        raise SchemaUnknown("the log makes a table of a sequence", where=str(table), hint=COPY_IT)
     changing = [clause for clause in statement.clauses if not isinstance(clause, (RenameToClause, MoveRowsClause))]
     if changing and work.captures(table) and not statement.if_exists and work.mark(table) not in NO_TABLES:
         raise SchemaUnknown("the log alters it, but its definition is not known", where=str(table), hint=_MISSING_HINT)

@@ -21,7 +21,7 @@ from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.calls import called
 from connectors.mysql.ddl.cascades import cascade_notices, cascades_in
-from connectors.mysql.ddl.delta import Delta, Mark
+from connectors.mysql.ddl.delta import NO_TABLES, Delta, Mark
 from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.work import StatementWork
@@ -183,6 +183,7 @@ class TableDefinitions:
         work.databases.update(databases or {})
         for table in tables:
             old = work.table(table.id)
+            work.remove_mark(table.id, *NO_TABLES)
             if old != table:
                 work.put(table.id, table)
                 if self.captures(table.id):

@@ -125,8 +125,8 @@ def _create(cursor: Cursor) -> Statement:
     if cursor.take("TABLE"):
         return parse_create_table(cursor, or_replace=or_replace)
     if cursor.take("SEQUENCE"):
-        cursor.take("IF", "NOT", "EXISTS")
-        sequence = CreateSequenceStatement(cursor.table())
+        if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+        sequence = CreateSequenceStatement(cursor.table(), if_not_exists)
         cursor.skip_statement()
         return sequence
     if cursor.take_any("DATABASE", "SCHEMA"):

@@ -88,7 +88,7 @@ class TableOptions:
     default_charset: bool = False
     comment: str | None = None
     versioned: bool = False
-    sequence: bool = False
+    sequence: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +274,7 @@ class CreateSequenceStatement:
     """CREATE SEQUENCE (MariaDB): its rows are in the log like a table's and are nobody's data."""
 
     table: TableId
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)

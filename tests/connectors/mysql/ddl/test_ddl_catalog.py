@@ -380,6 +380,20 @@ def test_sequences_are_no_tables() -> None:
     assert one.sequences == {U}
 
 
+@pytest.mark.parametrize(
+    "sql", ["CREATE OR REPLACE SEQUENCE t", "CREATE OR REPLACE TABLE t LIKE s", "ALTER TABLE t SEQUENCE = 1"]
+)
+def test_a_table_that_becomes_a_sequence_is_gone(sql: str) -> None:
+    one = catalog("CREATE SEQUENCE s", "CREATE TABLE t (a INT)", dialect=DdlDialect.of("10.11.19-MariaDB"))
+    assert one.apply("CREATE SEQUENCE IF NOT EXISTS t", "shop").changes == ()
+    assert one.apply(sql, "shop").changes == (DropTable(T),)
+    assert one.sequences == {TableId("shop", "s"), T}
+    one.copied_when_uncertain = T.__eq__
+    assert "of a sequence" in one.apply("ALTER TABLE t SEQUENCE=0", "shop").unparsed[0].reason
+    assert names(one.define([catalog("CREATE TABLE t (a INT)").tables[T]]).changes) == ["CreateTable"]
+    assert one.sequences == {TableId("shop", "s")}
+
+
 def test_no_table_is_created_where_a_view_has_its_name() -> None:
     """MySQL logs CREATE TABLE IF NOT EXISTS also where a view kept it from creating anything."""
     one = catalog()
