@@ -15,6 +15,7 @@ from cdc.schema import TableId
 from connectors.kafka.modes import BinaryMode, DecimalMode, EncodingModes, TimeMode, UnsignedMode
 from connectors.kafka.registry_options import RegistryOptions
 from connectors.kafka.settings import PREFIX, KafkaConnectionOptions, KafkaSettings
+from connectors.kafka.topic_names import TopicNames
 
 ValueFormat = Literal[
     "debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink", "canal-json-flink", "debezium-avro",
@@ -234,8 +235,6 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
 
     def container(self, naming: abc.Mapping[str, str], table: TableId) -> str:
         """The topic."""
-        from connectors.kafka.topic_names import TopicNames
-
         mapping = topic_mapping(naming.get("sink.tableId-to-topic.mapping"))
         return TopicNames(naming.get("topic"), mapping, naming.get("topic.prefix", "")).topic(table)
 
@@ -279,7 +278,7 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         key = "sink.schema-changes.topic" if given else "sink.schema-changes"
         if own is None and given:
             yield Remark(key, "has no effect", "set sink.schema-changes: topic, or take it away")
-        if own is not None and own in (self.topic, *(topic for _, topic in self.topic_mapping())):
+        if own is not None and own in (self.topic, *(topic for _, topic in topic_mapping(self.mapping))):
             hint = "name another one as sink.schema-changes.topic, or set sink.schema-changes: inline"
             yield Remark(key, f"schema changes would go to {own}, a topic of rows", hint)
         if own == self.fence_topic:
@@ -304,9 +303,9 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         given = {key: str(text) for key, text in self.passed.items() if key.startswith(_TOPIC_CONFIG)}
         return {key.removeprefix(_TOPIC_CONFIG): text for key, text in given.items()}
 
-    def topic_mapping(self) -> tuple[tuple[str, str], ...]:
-        """Pattern and topic of each entry of the mapping."""
-        return topic_mapping(self.mapping)
+    def topic_names(self) -> TopicNames:
+        """Which topic a table's messages go to."""
+        return TopicNames(self.topic, topic_mapping(self.mapping), self.topic_prefix or "")
 
     def metadata(self) -> tuple[str, ...]:
         """The metadata of messages about the place in the log."""

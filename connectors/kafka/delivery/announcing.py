@@ -7,16 +7,23 @@ from dataclasses import replace
 
 import numpy as np
 
+from cdc.sink import Announced
 from connectors.kafka.delivery.fences import DRIVER, Fences, WrittenBatch, is_written
 from connectors.kafka.delivery.task import partition_of
 from connectors.kafka.delivery.too_large import OversizedRecords
-from connectors.kafka.delivery.topics import Topics
+from connectors.kafka.delivery.topics import Topics, now_ms
 from connectors.kafka.delivery.transaction import TransactionWriter
 from connectors.kafka.encoding.encoder import EncodedMessages, size_of
+from connectors.kafka.encoding.formats import naming_of
 from connectors.kafka.encoding.records import Record
-from connectors.kafka.encoding.schema_messages import SchemaMessage
+from connectors.kafka.encoding.schema_messages import SchemaMessage, schema_messages
 from connectors.kafka.sink_options import KafkaSinkOptions
 from connectors.kafka.topic_names import TopicNames
+
+
+def messages_about(changes: Sequence[Announced], options: KafkaSinkOptions, version: str) -> list[SchemaMessage]:
+    """The messages about the changes of a batch, where they are asked for. `version`: this tool's. Driver."""
+    return list(schema_messages(changes, options, naming_of(options, version), now_ms()))
 
 
 class Announcing:
