@@ -23,7 +23,7 @@ from install import say, still_going
 from cdc.source import Context, Limits, Source
 from cdc.spec.check import check_file
 from cdc.state.store import LocalStore
-from connectors.kafka.avro.warm import warm_avro
+from connectors.kafka.read.warm import warm_avro
 from connectors.kafka.read.warm import warm_kernels as warm_fetched
 from connectors.kafka.warm import warm as warm_messages
 from connectors.mysql.rows.ahead import (

@@ -268,7 +268,6 @@ MOST_IMPORTS, MOST_ARGUMENTS = 15, 8
 LARGER = {
     "cdc.serve.server",
     "connectors.kafka.read.reading",
-    "connectors.kafka.source",
     "connectors.mysql.binlog_files",
 }
 """Modules that import more of the project; none is added."""

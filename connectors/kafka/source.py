@@ -7,7 +7,6 @@ rows need are in the history before a task reads them; the tasks read their rang
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -18,14 +17,11 @@ from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.kafka.client import SOURCE, KafkaCluster
-from connectors.kafka.read import records, startup
+from connectors.kafka.read import startup
 from connectors.kafka.read.ahead import Ahead
 from connectors.kafka.read.history import TopicHistory, partition_entry
 from connectors.kafka.read.offset import KafkaOffset, sequence_place, topic_partition
-from connectors.kafka.read.planner import TopicPlanner
 from connectors.kafka.read.ranges import ids_of, ranges_of, split_up
-from connectors.kafka.read.tables import TopicTables
-from connectors.kafka.read.topic_ids import TopicIds
 from connectors.kafka.source_options import KafkaSourceOptions
 
 
@@ -62,14 +58,10 @@ class KafkaSource(Source):
 
     def initial_offset(self) -> Offset:
         """Where `scan.startup.mode` says, in each partition there is."""
-        names = startup.first_partitions(self._cluster, self._policy, self._options)
-        with closing(records.asker(self._cluster, self._context.pipeline)) as consumer:
-            offsets = startup.start_offsets(self._cluster, self._policy, consumer, self._options, names)
+        names, at = startup.start_of(self._cluster, self._policy, self._options, self._context.pipeline)
         self._history.truncate(0)
         self._history.append([partition_entry(name) for name in names])
-        at = KafkaOffset(len(names), offsets)
-        ids = TopicIds(self._cluster, self._policy).fetch(at.topics)
-        return replace(at, ids=ids).to_json()
+        return at.to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """The end of the next batch, as the contract says; a message stands for a transaction."""
@@ -133,12 +125,10 @@ class KafkaSource(Source):
 
     def warm(self) -> None:
         """Load the kernels; on a machine's first run this compiles them."""
-        from connectors.kafka.read.warm import warm_kernels
+        from connectors.kafka.read.warm import warm_avro, warm_kernels
 
         warm_kernels()
         if self._options.in_avro:
-            from connectors.kafka.avro.warm import warm_avro
-
             warm_avro()
 
     @cached_property
@@ -148,9 +138,7 @@ class KafkaSource(Source):
     def _planner(self) -> Ahead:
         if self._plans is None:
             history = TopicHistory(self._context.store)  # its own: what it has read out changes when there is more
-            planner = TopicPlanner(
-                self._cluster, self._policy, self._options, history, TopicTables(self._options), self._context.pipeline,
-                self._notices,
-            )  # fmt: skip
-            self._plans = Ahead(planner)
+            self._plans = Ahead.of(
+                self._cluster, self._policy, self._options, history, self._context.pipeline, self._notices
+            )
         return self._plans

@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import threading
 
+from cdc.retry import RetryPolicy
 from cdc.source import Limits
+from connectors.kafka.client import KafkaCluster
+from connectors.kafka.read.history import TopicHistory
 from connectors.kafka.read.offset import KafkaOffset
 from connectors.kafka.read.planner import TopicPlanner
+from connectors.kafka.source_options import KafkaSourceOptions
 
 
 class _Plan:
@@ -43,6 +47,19 @@ class Ahead:
     def __init__(self, planner: TopicPlanner) -> None:
         self._planner = planner
         self._plan: _Plan | None = None
+
+    @classmethod
+    def of(
+        cls,
+        cluster: KafkaCluster,
+        policy: RetryPolicy,
+        options: KafkaSourceOptions,
+        history: TopicHistory,
+        pipeline: str,
+        notices: list[str],
+    ) -> Ahead:
+        """Before a planner that has these."""
+        return cls(TopicPlanner(cluster, policy, options, history, pipeline, notices))
 
     def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
         """The next batch of `TopicPlanner.next`; errors of the planning ahead are raised here."""

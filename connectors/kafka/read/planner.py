@@ -89,13 +89,12 @@ class TopicPlanner:
         policy: RetryPolicy,
         options: KafkaSourceOptions,
         history: TopicHistory,
-        tables: TopicTables,
         pipeline: str,
         notices: list[str],
     ) -> None:
-        self._cluster, self._policy, self._history, self._tables = cluster, policy, history, tables
+        self._cluster, self._policy, self._history, self._tables = cluster, policy, history, TopicTables(options)
         self._notices, self._skips = notices, options.unreadable != "fail"
-        self._unsigned = UnsignedColumns(notices, tables.captures)
+        self._unsigned = UnsignedColumns(notices, self._tables.captures)
         self._partitions = Partitions(cluster, policy, options, pipeline, notices)
         self._formats = Formats(options, options.registry(policy, SOURCE))
         self._order = ReadOrder(self._formats, self._partitions.ends_of)

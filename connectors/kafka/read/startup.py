@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import replace
 
 from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
@@ -10,11 +11,24 @@ from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 from cdc.errors import SourceError
 from cdc.retry import Backoff, RetryPolicy
 from connectors.kafka.client import ANSWER_S, KafkaCluster
-from connectors.kafka.read.offset import partition_name, topic_partition
+from connectors.kafka.read import records
+from connectors.kafka.read.offset import KafkaOffset, partition_name, topic_partition
+from connectors.kafka.read.topic_ids import TopicIds
 from connectors.kafka.source_options import KafkaSourceOptions, specific_offsets
 
 _STARTING_S = 3.0
 """How long a cluster that has no topic at all is asked again: so it looks while its only broker starts."""
+
+
+def start_of(
+    cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions, pipeline: str
+) -> tuple[list[str], KafkaOffset]:
+    """The partitions of a pipeline that begins, and where `scan.startup.mode` says in each. Raises SourceError."""
+    names = first_partitions(cluster, policy, options)
+    with closing(records.asker(cluster, pipeline)) as consumer:
+        offsets = start_offsets(cluster, policy, consumer, options, names)
+    at = KafkaOffset(len(names), offsets)
+    return names, replace(at, ids=TopicIds(cluster, policy).fetch(at.topics))
 
 
 def find_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
