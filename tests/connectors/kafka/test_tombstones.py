@@ -11,7 +11,7 @@ from debezium_messages import INT64, TEXT, envelope, logical, with_schema
 from kafka_log import Follower, TopicLog
 
 from cdc.source import Limits
-from connectors.kafka.read import reading
+from connectors.kafka.read import range_reader
 
 FIELDS = {"id": INT64, "name": TEXT}
 DEBEZIUM = {"value.format": "debezium-json"}
@@ -77,7 +77,7 @@ def test_a_batch_that_begins_between_delete_and_tombstone_deletes_once(tmp_path:
 def test_wherever_answers_are_cut_it_deletes_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr(reading, "_AT_ONCE", at_once)
+    monkeypatch.setattr(range_reader, "_AT_ONCE", at_once)
     log = TopicLog(topic=1)
     log.write_keyed(
         "topic", change("c", 1), change("d", 1), (key(1), None), (key(1), None), change("d", 2), (key(2), None)

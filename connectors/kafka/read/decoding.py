@@ -1,0 +1,110 @@
+"""Change blocks of messages, with the schemas that their batch has. Executor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cdc.block import ChangeBlock
+from cdc.errors import CorruptLog, SchemaUnknown
+from cdc.retry import RetryPolicy
+from cdc.schema import TableSchema
+from cdc.source import Count
+from connectors.kafka.client import SOURCE, KafkaCluster
+from connectors.kafka.formats.blocks import Sequenced, block_of
+from connectors.kafka.formats.groups import Format, Messages, TableGroup
+from connectors.kafka.read.dead_letters import DeadLetterTopic
+from connectors.kafka.read.detect import Formats
+from connectors.kafka.read.history import HistoryState
+from connectors.kafka.read.offset import sequence_base
+from connectors.kafka.read.statements import concerns, is_left_out, place_of
+from connectors.kafka.read.tables import TopicTables
+from connectors.kafka.source_options import KafkaSourceOptions
+
+NOT_CARRIED_OUT = "ddl-not-carried-out"
+
+
+class MessageDecoder:
+    """Decodes the messages of one split.
+
+    Args:
+        known: what the history has where the batch ends.
+
+    Attributes:
+        formats: of the topics.
+    """
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        policy: RetryPolicy,
+        options: KafkaSourceOptions,
+        known: HistoryState,
+        count: Count,
+    ) -> None:
+        self._options, self._known, self._count = options, known, count
+        self.formats, self._tables = Formats(options, options.registry(policy, SOURCE)), TopicTables(options)
+        self._letters = DeadLetterTopic(cluster, policy, options.dead_letter_topic)
+
+    def finish(self) -> None:
+        """Send the dead letters that are left. Raises SourceError."""
+        self._letters.finish()
+
+    def blocks(self, messages: Messages, number: int) -> Iterator[ChangeBlock]:
+        """The changes of messages of one topic; `number` is that of the partition. Raises SourceError."""
+        written = self.formats.of(messages.topic, messages)
+        reading = written.read(messages, self._known.table_of(messages.topic))
+        sequenced = Sequenced(sequence_base(number) + messages.offsets)
+        self._refuse(messages, reading.unreadable)
+        left = sum(
+            concerns(statement, self._tables)
+            and is_left_out(statement, place_of(messages, statement) in self._known.carried)
+            for statement in reading.statements
+        )
+        if left:
+            self._count(f"{NOT_CARRIED_OUT} {messages.topic}", left)
+        for reason, times in reading.counts.items():
+            self._count(reason, times)
+        for group in reading.groups:
+            if self._tables.captures(group.table):
+                block = self._block(messages, self._tables.described(group, written), written, sequenced)
+                if block is not None and len(block):
+                    yield block
+
+    def _block(
+        self, messages: Messages, group: TableGroup, written: Format, sequenced: Sequenced
+    ) -> ChangeBlock | None:
+        refused = self._tables.refusal_of(group, self._known)
+        if refused is not None:
+            self._refuse(messages, dict.fromkeys(group.images.messages.tolist(), f"{group.table}: {refused.message}"))
+            return None
+        schema = self._schema(group, messages)
+        judge = self._tables.judge(group.table, schema)
+        block, left_out = block_of(group, schema, written.natural, sequenced, self._count, judge)
+        self._refuse(messages, left_out)
+        return block
+
+    def _schema(self, group: TableGroup, messages: Messages) -> TableSchema:
+        schema = self._known.schemas.get(group.table)
+        if schema is None:
+            raise SchemaUnknown(
+                f"the schema of {group.table} was not known when the batch was planned",
+                where=messages.where(int(group.images.messages[0])),
+                hint="the topic has changed since: start over with an empty state directory",
+            )
+        return schema
+
+    def _refuse(self, messages: Messages, unreadable: Mapping[int, str]) -> None:
+        """Messages that cannot be read, as `unreadable-messages` says. Raises CorruptLog."""
+        if not unreadable:
+            return
+        if self._options.unreadable == "fail":
+            number, reason = min(unreadable.items())
+            raise CorruptLog(
+                f"a message cannot be read: {reason}",
+                where=messages.where(number),
+                hint="set unreadable-messages to skip or dead-letter to go on without such messages",
+            )
+        for number, reason in unreadable.items():
+            self._letters.add(messages, number, reason)
+        name = "unreadable-message" if self._options.unreadable == "skip" else "unreadable-message-dead-letter"
+        self._count(f"{name} {messages.topic}", len(unreadable))

@@ -1,0 +1,124 @@
+"""Messages of a range of offsets, as the broker gives them. Executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from cdc.errors import PositionLost, SourceUnavailable
+from cdc.retry import Backoff, RetryPolicy
+from cdc.source import Count
+from connectors.kafka.client import KafkaCluster
+from connectors.kafka.fetch.fetcher import Fetcher
+from connectors.kafka.formats.groups import Messages
+from connectors.kafka.read import records, startup
+from connectors.kafka.read.records import OffsetLost, Pending
+from connectors.kafka.source_options import KafkaSourceOptions
+
+_AT_ONCE = 5_000
+_MOST_BYTES = 32 << 20
+"""Messages and bytes that are decoded at once, about."""
+_WAIT_S = 0.5
+_LOOK_BACK = 8
+"""How far before a range the message before it is looked for: markers of transactions have offsets, too."""
+
+
+class RangeReader:
+    """Reads ranges of partitions. `count` is told of messages that are lost and may be."""
+
+    def __init__(
+        self, cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions, pipeline: str, count: Count
+    ) -> None:
+        self._cluster, self._options, self._pipeline, self._count = cluster, options, pipeline, count
+        # The client connects again by itself: nothing is asked during a pause, so pauses are short.
+        self._policy = replace(policy, longest_pause_s=_WAIT_S)
+
+        self._reader: Fetcher | None = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def before(self, part: Pending, first: int) -> Messages | None:
+        """The message before an offset; None when there is none near it."""
+        before = Pending(part.topic, part.partition, max(0, first - _LOOK_BACK), was_read=True)
+        backoff = Backoff(self._policy, f"{self._cluster.where}: reading {part.topic}-{part.partition}")
+        reader = records.fetcher(self._cluster, self._pipeline)
+        try:
+            records.assign(reader, [before])
+            while before.position < first:
+                found = reader.fetch(_LOOK_BACK, _WAIT_S)
+                records.collect(self._cluster, found, {(part.topic, part.partition): before})
+                if not found and not backoff.pause("no answer"):
+                    raise SourceUnavailable("no answer while reading", where=f"{part.topic}-{part.partition}")
+        except OffsetLost:
+            return None
+        finally:
+            reader.close()
+        before.drop_from(first)
+        return before.messages().part(len(before) - 1) if before.parts else None
+
+    def read(self, part: Pending, last: int) -> Iterator[Messages]:
+        """The messages of a partition from its position on, up to and without offset `last`. Raises SourceError."""
+        reader = self._reader = self._reader or records.fetcher(self._cluster, self._pipeline)
+        pending = {(part.topic, part.partition): part}
+        records.assign(reader, [part])
+        place = f"{part.topic}-{part.partition}"
+        backoff = Backoff(self._policy, f"{self._cluster.where}: reading {place}")
+        while part.position < last:
+            before = part.position
+            found = reader.fetch(_AT_ONCE, _WAIT_S)
+            try:
+                records.collect(self._cluster, found, pending)
+            except OffsetLost as error:
+                self._jump(reader, part, error)
+                continue
+            if part.position == before:
+                self._check_end(part, last)
+                if not backoff.pause("no answer"):
+                    away = SourceUnavailable("no answer while reading", where=place)
+                    raise part.failed.error if part.failed is not None else away
+                if part.failed is not None:
+                    records.assign(reader, [part])
+                continue
+            backoff = Backoff(self._policy, f"{self._cluster.where}: reading {place}")
+            if len(part) >= _AT_ONCE or part.bytes >= _MOST_BYTES:
+                yield from self._read_up_to(part, last)
+        yield from self._read_up_to(part, last)
+
+    def _check_end(self, part: Pending, last: int) -> None:
+        """Raise PositionLost when the topic ends before what was planned, as one that was recreated may."""
+        if not part.at_end:
+            return
+        high = self._offset(startup.ends_of, part)
+        if high < last:
+            raise PositionLost(
+                f"the topic ends at offset {high}, and held messages up to {last} when the batch was planned",
+                where=f"{part.topic}-{part.partition}",
+                hint="it was recreated, or its broker has lost messages: start over with an empty state directory",
+            )
+
+    def _offset(self, ask: Callable[..., dict[str, int]], part: Pending) -> int:
+        asker = records.asker(self._cluster, self._pipeline)
+        try:
+            return ask(self._cluster, self._policy, asker, [part.name])[part.name]
+        finally:
+            asker.close()
+
+    def _read_up_to(self, part: Pending, last: int) -> Iterator[Messages]:
+        part.drop_from(last)
+        if part.parts:
+            yield part.messages()
+            part.parts, part.bytes = [], 0
+
+    def _jump(self, reader: Fetcher, part: Pending, error: OffsetLost) -> None:
+        if self._options.on_lost == "fail":
+            raise error
+        low = self._offset(startup.beginnings_of, part)
+        if low <= part.position:  # the log has been cut at its end: what is planned is not there
+            raise error
+        self._count(f"messages-lost {part.topic}", low - part.position)
+        part.position = low
+        records.assign(reader, [part])
