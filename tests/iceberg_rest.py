@@ -10,11 +10,11 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+from http_server import QuietHandler, serving
 from pydantic import ValidationError
 from pyiceberg.catalog.rest import CreateTableRequest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -125,11 +125,11 @@ def rest_catalog(folder: Path) -> Iterator[tuple[RestCatalog, str]]:
     """The catalog, and the address of its server on this machine."""
     catalog = RestCatalog(folder)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def _serve(self) -> None:
-            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            data = self.body()
             try:
                 status, found = catalog.answer(self.command, self.path, json.loads(data or b"null"))
             except _NOT_THERE as error:
@@ -139,23 +139,9 @@ def rest_catalog(folder: Path) -> Iterator[tuple[RestCatalog, str]]:
             except (ValidationError, KeyError, TypeError, LookupError) as error:
                 status, found = 400, _error(repr(error), "BadRequestException", 400)
             text = b"" if found is None else json.dumps(found).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+            self.send(status, text)
 
         do_GET = do_POST = do_DELETE = _serve
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield catalog, f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Handler) as address:
+        yield catalog, address

@@ -8,9 +8,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from http_server import QuietHandler
 
 
 @dataclass
@@ -55,7 +57,7 @@ def model_server(identity: Path | None = None) -> Iterator[ModelServer]:
     state = ModelServer()
     state.answering.set()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with state.lock:
@@ -103,9 +105,6 @@ def model_server(identity: Path | None = None) -> Iterator[ModelServer]:
                 self.wfile.write(data)
             except OSError:  # who asked has gone
                 self.close_connection = True
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Nobody reads it."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     if identity is not None:

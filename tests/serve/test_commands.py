@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from http_server import QuietHandler, serving
 from typer.testing import CliRunner, Result
 
 from cdc.cli import app
@@ -24,7 +23,7 @@ from cdc.state.store import LocalStore
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\npipeline:\n  name: shop\n"
 
 
-class Api(BaseHTTPRequestHandler):
+class Api(QuietHandler):
     """Answers as the server's API does, and keeps what it was asked."""
 
     asked: list[tuple[str, str, str, Any]]
@@ -60,20 +59,14 @@ class Api(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(json.dumps(told).encode())
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
-
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[type[Api]]:
     """A server whose word is in the state root."""
     handler = type("Own", (Api,), {"asked": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    Served(f"http://127.0.0.1:{server.server_port}/", os.getpid(), Api.token).write(tmp_path)
-    yield handler
-    server.shutdown()
-    server.server_close()
+    with serving(handler) as address:
+        Served(f"{address}/", os.getpid(), Api.token).write(tmp_path)
+        yield handler
 
 
 def cdc(folder: Path, *arguments: str) -> Result:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
+from http_server import QuietHandler
 
 from cdc_services import suite
 from cdc_services.download import fetch
@@ -31,7 +32,7 @@ class Mirror(HTTPServer):
         return f"http://127.0.0.1:{self.server_port}/file.deb"
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     server: Mirror
 
     def do_GET(self) -> None:
@@ -41,9 +42,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         self.end_headers()
         self.wfile.write(BODY[start:])
-
-    def log_message(self, *args: object) -> None:
-        """Quiet."""
 
 
 @pytest.fixture

@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cdc_process import wait_for
+from http_server import QuietHandler
 
 from cdc.processes import start_time
 from cdc.spec.notify import EVENTS, NotifyOptions
@@ -99,16 +100,13 @@ class Hook:
         self.got: queue.Queue[Any] = queue.Queue()
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 outer.got.put((self.path, self.headers["content-type"], body))
                 self.send_response(outer.codes.pop(0) if outer.codes else 200)
                 self.send_header("location", "http://127.0.0.1:1/")
                 self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Quiet."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

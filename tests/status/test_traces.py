@@ -7,11 +7,12 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from http_server import QuietHandler
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -61,7 +62,7 @@ class Collector(ThreadingHTTPServer):
         return {each.key: each.value.string_value for each in found}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     server: Collector
 
     def do_POST(self) -> None:
@@ -74,9 +75,6 @@ class Handler(BaseHTTPRequestHandler):
         self.server.requests.append(ExportTraceServiceRequest.FromString(body))
         self.send_response(self.server.code)
         self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
+from http_server import QuietHandler
+
 Answer = tuple[int, Any]
 
 
@@ -82,7 +84,7 @@ class SchemaRegistry:
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         registry = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
                 self.do_GET(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
@@ -95,8 +97,5 @@ class SchemaRegistry:
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
-
-            def log_message(self, *args: object) -> None:
-                """Nothing on standard error."""
 
         return Handler
