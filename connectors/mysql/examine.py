@@ -14,7 +14,12 @@ from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.engines import to_innodb, without_transactions
 from connectors.mysql.server.foreign_keys import examine_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
-from connectors.mysql.server.not_logged import describe_filter, not_logged_problems
+from connectors.mysql.server.not_logged import (
+    FIX_GENERATED,
+    describe_filter,
+    describe_generated,
+    not_logged_problems,
+)
 from connectors.mysql.server.positions import check_file_position, check_gtid_position, list_logs
 from connectors.mysql.server.same_server import check_not_reset
 from connectors.mysql.server.server_check import (
@@ -170,6 +175,8 @@ def _tables(connection: MySqlConnection, info: ServerInfo, options: MySqlSourceO
     except SourceError as failed:
         yield _failed("tables", failed)
     yield from _keyless(found)
+    if computed := describe_generated(info, found):
+        yield warning("tables", computed, FIX_GENERATED)
     yield from _engines(connection, found)
     yield from examine_cascades(connection, info, found.keys(), options.cascades)
 

@@ -7,14 +7,18 @@ default database is one of them (with `binlog_do_db` also of one without any), w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import table_ids
 from connectors.mysql.server.server_info import ServerInfo, query
+from connectors.mysql.table import MySqlTable
 
+FIX_GENERATED = "leave the tables out with tables.exclude, or make the columns plain ones that a trigger fills"
+_WITHOUT_GENERATED = (11, 8, 0)
+"""The first series of MariaDB in which this was seen (11.8.9); 11.4.5 logs them."""
 _NAMED = 5
 _SOURCES = {
     False: ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"),  # the second before MySQL 8.0.22
@@ -45,9 +49,8 @@ def not_logged_problems(
         str(table) for table in table_ids(connection) if captures(table) and not info.logs_database(table.database)
     ]
     if names:
-        names_text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
         fix = "change these settings in its configuration file and restart it, or leave the tables out (tables.exclude)"
-        yield f"binlog_do_db or binlog_ignore_db keeps rows out of the log: those of {names_text}", fix
+        yield f"binlog_do_db or binlog_ignore_db keeps rows out of the log: those of {_first_names(names)}", fix
 
 
 def describe_filter(info: ServerInfo) -> str:
@@ -60,6 +63,21 @@ def describe_filter(info: ServerInfo) -> str:
         f"the server has {listed}: TRUNCATE, DROP and other schema changes by sessions in a database that is left out "
         "are not in its log, whatever table they name, and do not get into the sink"
     )
+
+
+def describe_generated(info: ServerInfo, found: Mapping[TableId, MySqlTable]) -> str:
+    """The tables whose updated and deleted rows the server logs without some of their values; empty for none."""
+    names = [str(table) for table, definition in found.items() if any(each.generated for each in definition.columns)]
+    if not names or not info.mariadb or info.version_number < _WITHOUT_GENERATED:
+        return ""
+    return (
+        f"{_first_names(names)} have generated columns, which this version of MariaDB leaves out of updated and "
+        "deleted rows: the first such row stops the run"
+    )
+
+
+def _first_names(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def _unlogged_sources(connection: MySqlConnection, info: ServerInfo) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from servers import FLAVORS, ServerFactory, source_of
@@ -16,7 +17,8 @@ from connectors.mysql.examine import examine
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
-from connectors.mysql.server.not_logged import describe_filter
+from connectors.mysql.server.information_schema import read_tables
+from connectors.mysql.server.not_logged import describe_filter, describe_generated
 from connectors.mysql.server.server_check import check_server
 
 pytestmark = pytest.mark.mysql
@@ -89,3 +91,15 @@ def test_databases_that_the_log_leaves_out_are_refused_and_others_told(
     assert "tables.exclude" in told.value.hint
     levels = {found.level for found in findings(server, "kept.t") if found.subject == "server settings"}
     assert levels == {Level.WARNING}
+
+
+def test_tables_with_generated_columns_are_named_where_rows_lack_them(server_factory: ServerFactory) -> None:
+    server = server_factory("mariadb")
+    server.execute(
+        "CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b INT AS (a + 1))", "CREATE TABLE d.u (a INT)"
+    )
+    with session(server) as made:
+        info, found = check_server(made), read_tables(made, lambda table: table.database == "d")
+    assert "generated" not in describe_generated(replace(info, version_number=(11, 4, 5)), found)
+    newer = describe_generated(replace(info, version_number=(11, 8, 9)), found)
+    assert newer.startswith("d.t have generated columns")
