@@ -267,7 +267,6 @@ def folder(name: str) -> str:
 MOST_IMPORTS, MOST_ARGUMENTS = 15, 8
 LARGER = {
     "cdc.serve.server",
-    "connectors.mysql.binlog_files",
 }
 """Modules that import more of the project; none is added."""
 
