@@ -54,7 +54,7 @@ class Pipeline:
         return self.checked.spec
 
     def with_sink(self, name: str) -> Pipeline:
-        """The same with one of its sinks. Raises SpecError when it has none of this name."""
+        """The pipeline with one of its sinks. Raises SpecError when it has none of this name."""
         return Pipeline(self.checked.with_sink(name))
 
     @property

@@ -26,7 +26,7 @@ def printed(text: object, *, longest: int = LONGEST) -> str:
 
 
 def printed_field(value: Any) -> Any:
-    """The same for a JSON value, also inside of lists and mappings."""
+    """A JSON value with the texts in it as `printed` has them, also inside of lists and mappings."""
     if isinstance(value, str):
         return "\n".join(_line(part, LONGEST) for part in value.split("\n"))
     if isinstance(value, dict):

@@ -149,7 +149,7 @@ class RouteTable:
         return tuple(target.table for target in self.targets(table))
 
     def targets(self, table: TableId) -> tuple[Target, ...]:
-        """The same, with what is added to the rows."""
+        """The sink tables of a source table, with what is added to the rows."""
         if table not in self._known:
             first, namespaces = self._first_match, self._namespaces
             self._known[table] = route(table, self._rules, first_match=first, namespaces=namespaces)

@@ -107,7 +107,7 @@ class Snapshots(StrEnum):
     """When a source snapshots a table of a running pipeline."""
 
     NEVER = "never"
-    """It only reads a log, or does not follow the table."""
+    """The source only reads a log, or does not follow the table."""
     ON_REQUEST = "on request"
     """When a user asks for it."""
     ALWAYS = "always"

@@ -429,7 +429,7 @@ def lines_of_code(path: Path) -> set[int]:
     return written - words
 
 
-NO_SUBJECT = re.compile(r"(What|Those|It|As|That|Them|These|Whatever|Such|Who|Of|And)\b")
+NO_SUBJECT = re.compile(r"(What|Those|It|As|That|Them|These|Whatever|Such|Who|Of|And|Also|They)\b")
 """Beginnings of docstrings that do not name the thing that they are about."""
 
 

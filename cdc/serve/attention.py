@@ -39,7 +39,7 @@ class Waiting:
     note: str = ""
 
     def after(self, *, running: bool, note: str, now_s: float) -> Waiting:
-        """The same, once the run has told whether it reads, and what it waits for (empty for nothing)."""
+        """The occupation once the run has told whether it reads, and what it waits for (empty for nothing)."""
         if note:
             return Waiting(None, self.waits_since_s or now_s, note)
         return Waiting(self.reads_since_s or now_s if running else None)

@@ -46,7 +46,7 @@ class PlacedPattern:
 
     @property
     def name(self) -> str:
-        """The same after any edit of other rules: `transform.source-table: shop.orders`."""
+        """A name that no edit of other rules changes: `transform.source-table: shop.orders`."""
         return f"{self.option}: {self.text}"
 
     def problem(self, message: str, hint: str) -> Problem:

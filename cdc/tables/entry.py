@@ -45,7 +45,7 @@ class TableViews:
         return Tables(self.rules, self.sink, self.pairs, self.sinks, self.routes)
 
     def with_tables(self, tables: Tables) -> TableViews:
-        """The same behind a batch that has made these tables of `tables`; those of the source stay."""
+        """The views behind a batch that has made these tables of `tables`; those of the source stay."""
         return replace(self, sink=tables.sinks, pairs=tables.pairs, sinks=tables.states, routes=tables.routes)
 
 

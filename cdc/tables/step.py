@@ -89,7 +89,7 @@ class Step:
 
     @property
     def source_schema(self) -> TableSchema | None:
-        """The same; None when the source table is gone."""
+        """The schema as `schema` has it; None when the source table is gone."""
         return None if self._schema is None else self.schema
 
     @cached_property

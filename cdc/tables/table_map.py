@@ -25,7 +25,7 @@ class ExistingRows(StrEnum):
     UPSERT = "upsert"
     """Rows of a table with a key are written over, those that the source lacks stay. Without a key the run stops."""
     APPEND = "append"
-    """The same, and rows of a table without a key come behind those that are there."""
+    """Rows of a table with a key are written over as with `upsert`, others come behind those that are there."""
     REPLACE = "replace"
     """The snapshot takes their place once it is whole."""
     FAIL = "fail"

@@ -80,7 +80,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         assert by_id(harness.rows(ORDERS)) == [row(1, "z"), row(3)]
 
     def test_a_key_change_is_a_delete_and_an_insert(self, harness: SinkHarness) -> None:
-        """Also when two rows take each other's key."""
+        """Two rows may take each other's key."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"))], create=True))
         swap = keyed("-U", row(1, "a"), "+U", row(3, "a"), "-U", row(2, "b"), "+U", row(1, "b"))

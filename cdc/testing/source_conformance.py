@@ -165,7 +165,7 @@ class SourceConformance:
         assert schema.names == ("id", "name")
 
     def test_a_replay_by_a_new_process_reads_the_stored_splits(self, harness: SourceHarness) -> None:
-        """They are made once: however many tasks there may be later, the parts hold what they held."""
+        """Splits are made once: however many tasks there may be later, the parts hold what they held."""
         harness.create()
         for number in range(20):
             harness.insert((number, f"row {number}"))

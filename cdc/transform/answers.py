@@ -64,7 +64,7 @@ class Answers:
             self._new = {}
 
     def save_now_and_then(self) -> None:
-        """The same, when the last time is a while ago. Raises StateError."""
+        """Put all answers on disk, when the last time is a while ago. Raises StateError."""
         if self._clock() - self._saved_s >= SAVED_S:
             self.save()
 

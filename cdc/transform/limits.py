@@ -72,7 +72,7 @@ def _between(low: int, high: int, kind: pa.DataType, message: str) -> Callable[[
 
 
 def in_range_values(values: pa.Array, kind: SqlType) -> pa.Array:
-    """The same for values that are there already. Raises ValueError."""
+    """The values, checked to be in the range of their kind. Raises ValueError."""
     if isinstance(kind, DataType) and kind.kind in _CHECKED:
         name, seen = _CHECKED[kind.kind]
         CHECKS[name][2](values if seen is None else values.cast(seen))

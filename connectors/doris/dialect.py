@@ -114,7 +114,7 @@ class DorisDialect(TableDialect):
         return DorisTable(table.id, ordered, key, table.comment, model, sorted_by=key, distribution=key)
 
     def renamed_column(self, table: ActualTable[SqlType], old_name: str, new_name: str) -> ActualTable[SqlType]:
-        """Also where rows are sorted and distributed by it."""
+        """The table with the new name, also where rows are sorted and distributed by it."""
         if not isinstance(table, DorisTable):
             return table
         sorted_by, hashed = (

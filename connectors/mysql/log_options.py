@@ -95,7 +95,7 @@ class LogOptions(SourceOptions):
         return ", ".join(filter(None, (self.tables_exclude, _TABLES_OF_SYSTEM, tools)))
 
     def captures(self) -> TablePattern:
-        """The same, in any case."""
+        """The pattern of the tables to capture, in any case."""
         return TablePattern(self.tables, self.excluded)
 
     @property

@@ -210,7 +210,7 @@ class ServedStop:
         return ServedStop, (self._door,)
 
     def exists(self) -> bool:
-        """Also when the driver is gone: nobody wants the rows of this task then."""
+        """True when the driver is gone, too: nobody wants the rows of this task then."""
         now = time.monotonic()
         if not self._stopping and now - self._looked_s >= _LOOK_S:
             self._looked_s = now

@@ -83,7 +83,7 @@ def _pointer(key: str) -> str:
 
 
 def _pointer_sql(key: str) -> str:
-    """The same for a key that each row has its own of."""
+    """SQL for the engine's path of a key that each row has its own of."""
     named = f"'/' || replace(replace({key}, '~', '~0'), '/', '~1')"
     return f"CASE WHEN regexp_full_match({key}, '\\pN+') THEN '$.\"' || {key} || '\"' ELSE {named} END"
 

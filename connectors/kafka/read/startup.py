@@ -37,7 +37,7 @@ def find_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSo
 
 
 def first_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
-    """The same for a pipeline that begins. Raises SourceError for a `topic-pattern` that matches nothing, too."""
+    """The partitions of a pipeline that begins. Raises SourceError for a `topic-pattern` that matches nothing, too."""
     there = _await_partitions(cluster, policy)
     found = _partitions(there, options)
     if options.topic_pattern is not None and not found:

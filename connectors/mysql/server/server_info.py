@@ -143,7 +143,7 @@ def server_info(connection: MySqlConnection) -> ServerInfo:
 
 
 def server_settings(connection: MySqlConnection) -> ServerInfo:
-    """The same without where the binary log stands and what it leaves out: any account may ask. Raises SourceError."""
+    """The server without where its log stands and what that leaves out: any account may ask. Raises SourceError."""
     values = _variables(connection)
     if "version" not in values:
         raise _no_database("SHOW GLOBAL VARIABLES names no version", connection)

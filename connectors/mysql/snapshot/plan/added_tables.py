@@ -84,7 +84,7 @@ def without_rows(found: Sequence[MySqlTable], left_out: Collection[TableId], opt
 
 
 class _Changes(ChangedTables):
-    """Also remembers which of the tables the log has all rows of: it creates them, or renames to them what is followed.
+    """Remembers, too, which tables the log has all rows of: it creates them, or renames to them what is followed.
 
     `fresh` are those that may be new, `followed` those that were captured before.
     """
