@@ -15,6 +15,7 @@ and no other.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import tempfile
 import threading
@@ -34,7 +35,7 @@ from kafka_servers import KafkaServer, own_brokers
 from cdc.block import ChangeBlock
 from cdc.errors import LoadsLost, SinkUnavailable
 from cdc.schema import AddColumn, Column, DataType, SourceStatement, TableId, TableSchema
-from cdc.sink import Announced, TaskAttempt
+from cdc.sink import Announced, Prepared, TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import block
@@ -192,22 +193,33 @@ class Try:
             self._announced.append(batch)
             self._killer.arm(step)
             again += self._until_it_is_done(batch, lambda: self._sink.announce(batch, announced(batch)))
-        handles = []
+        handles = list[Prepared]()
         for task in range(TASKS):
             if (part, task) == ("task", 1):
                 self._killer.arm(step)
-            first, attempt = (batch * TASKS + task) * ROWS, TaskAttempt(batch, task, 0)
-            write = lambda: handles.extend(self._sink.prepare(attempt, rows(first)))  # noqa: B023, E731
-            again += self._until_it_is_done(batch, write)
+            again += self._until_it_is_done(batch, self._task(batch, task, 0, handles))
         self._killer.settled()
         # A driver that saw none of it asks again: nothing may be written twice.
-        repeat = TaskAttempt(batch, 1, 1)
-        self._until_it_is_done(batch, lambda: self._sink.prepare(repeat, rows((batch * TASKS + 1) * ROWS)))
+        self._until_it_is_done(batch, self._task(batch, 1, 1, []))
         try:
             again += self._until_it_is_done(batch, lambda: self._sink.commit(batch, handles))
         except LoadsLost:
             assert batch in self.lost, "rows were taken back, and nobody has aborted anything"
         return again
+
+    def _task(self, batch: int, task: int, attempt: int, handles: list[Prepared]) -> Callable[[], None]:
+        """What a task does; it is tried again with those before it, as an administrator may have aborted theirs."""
+        numbers = itertools.count()
+
+        def write() -> None:
+            number = next(numbers)
+            for each in range(0 if number else task, task + 1):
+                written = self._sink.prepare(
+                    TaskAttempt(batch, each, attempt + number), rows((batch * TASKS + each) * ROWS)
+                )
+            handles.extend(written)
+
+        return write
 
     def _until_it_is_done(self, batch: int, call: Callable[[], object]) -> int:
         """Make the call until it succeeds; how often it stopped with what may pass."""
