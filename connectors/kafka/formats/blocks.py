@@ -101,7 +101,9 @@ def block_of(
         try:
             arrays = [_column(columns, column, fields, natural, counts, group) for column in schema.columns]
         except _BadColumn as error:
-            images = _without(images, np.arange(len(images)) == error.row, left_out, str(error))
+            bad = np.zeros(len(images), np.bool_)
+            bad[error.row] = True  # raises IndexError for a row that is none of them: they would be decoded for ever
+            images = _without(images, bad, left_out, str(error))
             continue
         empty = _without_key(schema, arrays)
         if empty is not None:

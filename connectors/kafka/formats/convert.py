@@ -138,8 +138,15 @@ def _is_rounded(raw: bytes) -> bool:
     return math.isfinite(number) and int(number) != int(raw)
 
 
+_DECIMAL = "^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]{1,4})?$"
+
+
 def decimal_text(texts: pa.Array) -> pa.Array:
-    """Decimals of more than 38 digits stay text; an exponent is written out."""
+    """Decimals of more than 38 digits stay text; an exponent is written out. Raises BadValue for what is none."""
+    strange = pc.invert(pc.match_substring_regex(texts, _DECIMAL))
+    if pc.any(strange).as_py():
+        row = pc.index(strange, True).as_py()
+        raise BadValue(row, f"{texts[row].as_py()[:60]!r} is no decimal")
     if not pc.any(pc.match_substring_regex(texts, "[eE]")).as_py():
         return texts
     from decimal import Decimal

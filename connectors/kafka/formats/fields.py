@@ -328,7 +328,10 @@ def _shape(item: str) -> bytes | None:
 def _vector(field: Field, cells: Cells) -> pa.Array:
     texts = pc.utf8_trim(convert.text(cells), "[] ")
     parts = pc.split_pattern(texts, ",")
-    flat = convert.cast(pc.utf8_trim_whitespace(parts.flatten()), pa.float32(), "is no number")
+    try:
+        flat = convert.cast(pc.utf8_trim_whitespace(parts.flatten()), pa.float32(), "is no number")
+    except BadValue as error:  # it counts numbers
+        raise BadValue(int(np.searchsorted(parts.offsets.to_numpy(), error.row, "right")) - 1, str(error)) from error
     offsets = pa.array(parts.offsets.to_numpy(), pa.int32(), mask=np.append(convert.nulls(cells), False))
     found = pa.ListArray.from_arrays(offsets, flat)
     return found.cast(arrow_type(field.type))

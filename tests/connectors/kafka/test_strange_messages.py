@@ -59,6 +59,13 @@ REFUSED: dict[str, tuple[type[CdcError], str, tuple[tuple[Any, Any], ...], dict[
         CorruptLog, "beyond a double", ((KEY, b'{"id":1,"v":%s}' % (b"9" * 5000)),),
         {**PLAIN, "columns": {"topic": {"v": "DOUBLE"}}},
     ),
+    **{
+        f"a large decimal that is {value}": (
+            CorruptLog, f"'{value}' is no decimal", ((KEY, {"id": 1, "v": value}),),
+            {**PLAIN, "columns": {"topic": {"v": "DECIMAL(50,2)"}}},
+        )
+        for value in ("hello", "xyz", "1e99999")
+    },
     "keys of two kinds": (
         SchemaUnknown, r"\(k\), the table's are \(id\)",
         ((KEY, {"id": 1, "k": 1}), ({"k": 2}, {"id": 1, "k": 2})), PLAIN,
@@ -72,6 +79,15 @@ def test_what_cannot_be_rows_is_refused(tmp_path: Path, case: str) -> None:
     error, words, records, options = REFUSED[case]
     with pytest.raises(error, match=words):
         followed(tmp_path, *records, **options)
+
+
+def test_a_vector_with_something_else_in_it_is_left_out_and_no_other(tmp_path: Path) -> None:
+    """The third number of all is that of the second row."""
+    records = [({"id": at}, {"id": at, "v": value}) for at, value in enumerate(["[5, 6]", "[1, x]", "[3, 4]"])]
+    options = {**PLAIN, "columns": {"topic": {"v": "VECTOR(2)"}}, "unreadable-messages": "skip"}
+    rows, counts = followed(tmp_path, *records, **options)
+    assert [row["v"] for _, row in rows] == [[5.0, 6.0], [3.0, 4.0]]
+    assert counts == {"unreadable-message topic": 1}
 
 
 def test_digits_that_a_double_does_not_hold_are_counted(tmp_path: Path) -> None:
