@@ -8,19 +8,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+from cdc.errors import StateError
 from cdc.schema import TableId
 from cdc.source import Context, Lag
-from connectors.mysql.follow.names import names_ignore_case
+from cdc.state.store import Store
 from connectors.mysql.follow.resumption import Resumption
 from connectors.mysql.follow.sibling_runs import SiblingRuns
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.follow.tail import Tail
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas
+from connectors.mysql.server.server_info import server_settings
 from connectors.mysql.snapshot.driver_side import DriverSide
 from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.mysql.snapshot.plan.coordinator import Coordinator
 from connectors.mysql.snapshot.plan.splits import SnapshotSplits
+
+NAMES_FILE = "names.json"
+"""How the server compares names, its variable lower_case_table_names: 0 tells upper and lower case apart, 1 keeps names
+in lower case, 2 keeps them as written and folds to compare."""
+
+
+def names_ignore_case(store: Store, streams: Streams) -> bool:
+    """Whether names that differ in nothing but case are one table on the server.
+
+    It is asked once in the life of a pipeline, and the answer kept in `names.json`: a server cannot change it, and its
+    replicas have to have the same. Any process; repeatable. Raises SourceError, StateError.
+    """
+    kept = store.read_json(NAMES_FILE, hint="remove it")
+    if kept is None:
+        with streams.session() as connection:
+            kept = {"lower_case_table_names": server_settings(connection).lower_case_table_names}
+        store.write_json(NAMES_FILE, kept)
+    value = kept.get("lower_case_table_names")
+    if not isinstance(value, int):
+        raise StateError("it does not say how names are compared", where=store.where(NAMES_FILE), hint="remove it")
+    return value != 0
 
 
 class Parts:

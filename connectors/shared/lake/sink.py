@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
+import logging
+import zlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from cdc.block import ChangeBlock
+from cdc.errors import SinkError
 from cdc.evolution.table_sink import TableSink
 from cdc.schema import TableId
 from cdc.sink import Delivery, KeylessRows, Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.shared.lake.options import LakeSinkOptions
-from connectors.shared.lake.turns import UpkeepTurns
 from connectors.shared.lake.two_phase import prepare
 from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import BlockLoader
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class UpkeepTurns:
+    """Counts commits of each table. Driver.
+
+    Args:
+        every: the commits between two turns of a table.
+    """
+
+    every: int
+    _commits: dict[TableId, int] = field(default_factory=dict)
+
+    def after_commit(self, committed: Sequence[TableId], work: Callable[[TableId], str]) -> None:
+        """Do the work for the tables whose turn it is. A SinkError is logged, and the next turn tries again.
+
+        `work` says what was done, or nothing.
+        """
+        for table in committed:
+            # Tables begin at different counts, so that not all have their turn at one commit.
+            start = zlib.crc32(str(table).encode()) % self.every
+            self._commits[table] = count = self._commits.get(table, start) + 1
+            if count % self.every:
+                continue
+            try:
+                done = work(table)
+                if done:
+                    log.info("%s: %s", table, done)
+            except SinkError as error:
+                log.warning("%s is not compacted now: %s", table, error)
 
 
 class BatchCommits(Protocol):

@@ -17,9 +17,9 @@ from cdc.source import Context
 from cdc.state.directory import StateDir
 from cdc.testing import ListSink
 from connectors.mysql.ddl.delta import Delta
-from connectors.mysql.follow.names import FILE_NAME
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.parts import NAMES_FILE
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.chunk import DONE, Begin, TableEnd
@@ -43,7 +43,7 @@ class Pipeline:
         self.sink, self._position = ListSink(), 4
         self.ends = [self._offset()]
         self.state.store_initial_offset(numbered(self.ends[0], 0))
-        self.state.source.write_json(FILE_NAME, {"lower_case_table_names": 0})
+        self.state.source.write_json(NAMES_FILE, {"lower_case_table_names": 0})
 
     def _offset(self) -> dict[str, Any]:
         self._position += 100
