@@ -269,20 +269,39 @@ def _load_multiset(session: DuckDbSession, table: TableId, staged: _Registered, 
         f"CREATE OR REPLACE TEMP TABLE __cdc_sums AS WITH running AS (SELECT {columns}, "
         f"CASE WHEN {KIND} IN ({RowKind.INSERT:d}, {RowKind.UPDATE_AFTER:d}) THEN 1 ELSE -1 END AS sign, "
         f"sum(sign) OVER (PARTITION BY {whole} ORDER BY {_POSITION}) AS running FROM {staged.source} WHERE {where}) "
-        f"SELECT {columns}, CAST(sum(sign) AS BIGINT) AS __cdc_total, "
+        f"SELECT {columns}, row_number() OVER () AS __cdc_number, CAST(sum(sign) AS BIGINT) AS __cdc_total, "
         f"CAST(least(0, min(running)) AS BIGINT) AS __cdc_lowest FROM running GROUP BY {whole}"
     )
     same = [f"t.{name} IS NOT DISTINCT FROM s.{name}" for name in names]
     same += [f"signbit(TRY_CAST(t.{name} AS DOUBLE)) IS NOT DISTINCT FROM signbit(s.{name})" for name in reals]
     equal = " AND ".join(same)
-    deleted = session.rows(
-        f"DELETE FROM {target} WHERE rowid IN (SELECT id FROM (SELECT t.rowid AS id, s.__cdc_lowest AS lowest, "
-        f"row_number() OVER (PARTITION BY s.rowid) AS number FROM {target} AS t "
-        f"JOIN __cdc_sums AS s ON s.__cdc_lowest < 0 AND {equal}) WHERE number <= -lowest)"
-    )[0][0]
+    deleted = _delete_rows(session, target, f"s.__cdc_lowest < 0 AND {equal}")
     session.rows(
         f"INSERT INTO {target} ({columns}) SELECT {columns} FROM __cdc_sums, "
         f"LATERAL (SELECT unnest(range(__cdc_total - __cdc_lowest)))"
     )
     wanted = session.rows("SELECT coalesce(CAST(-sum(__cdc_lowest) AS BIGINT), 0) FROM __cdc_sums")[0][0]
-    return int(wanted) - int(deleted)
+    return int(wanted) - deleted
+
+
+def _delete_rows(session: DuckDbSession, target: str, equal: str) -> int:
+    """Delete as many of the rows that are equal to one of `__cdc_sums` as that says. Returns how many."""
+    joined = f"{target} AS t JOIN __cdc_sums AS s ON {equal}"
+    among = "row_number() OVER (PARTITION BY s.__cdc_number) AS __cdc_among, s.__cdc_lowest AS __cdc_lowest"
+    names = session.connection.sql(f"FROM {target} LIMIT 0").columns
+    if not any(name.casefold() == "rowid" for name in names):
+        return int(
+            session.rows(
+                f"DELETE FROM {target} WHERE rowid IN (SELECT id FROM (SELECT t.rowid AS id, {among} FROM {joined}) "
+                f"WHERE __cdc_among <= -__cdc_lowest)"
+            )[0][0]
+        )
+    # Where a column has this name nothing else names one of several rows that are equal: the ones that stay come back.
+    columns = ", ".join(quoted(name) for name in names)
+    own = ", ".join(f"t.{quoted(name)}" for name in names)
+    stay = f"SELECT {columns} FROM (SELECT {own}, {among} FROM {joined}) WHERE __cdc_among > -__cdc_lowest"
+    session.rows(f"CREATE OR REPLACE TEMP TABLE __cdc_stay AS {stay}")
+    gone = session.rows(f"DELETE FROM {target} AS t USING __cdc_sums AS s WHERE {equal}")[0][0]
+    back = session.rows(f"INSERT INTO {target} ({columns}) FROM __cdc_stay")[0][0]
+    session.rows("DROP TABLE __cdc_stay")
+    return int(gone) - int(back)

@@ -39,7 +39,12 @@ class DuckDbRows:
                 where=str(table),
                 hint="was it changed by somebody else? `cdc resync` re-snapshots the table",
             )
-        self._select = ", ".join(f"{_read(*actual[name.casefold()])} AS {quoted(name)}" for name in schema.names)
+        # Under other names for the columns, as `rowid` has to be the row's number and may be the name of one.
+        aliases = {name: f"__cdc_{place}" for place, name in enumerate(actual)}
+        self._aliases = ", ".join(aliases.values())
+        self._select = ", ".join(
+            f"{_read(aliases[name.casefold()], actual[name.casefold()][1])} AS {quoted(name)}" for name in schema.names
+        )
         self.arrow: pa.Schema = self._query(session, "WHERE false").to_arrow_table().schema
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
@@ -50,8 +55,7 @@ class DuckDbRows:
         start, end = 0, 1
         while start < end:
             with self._database.open(read_only=True) as session:
-                name = session.names.table(self._table)
-                end = 1 + int(session.rows(f"SELECT coalesce(max(rowid), -1) FROM {name}")[0][0])
+                end = 1 + int(session.rows(f"SELECT coalesce(max(rowid), -1) FROM {self._from(session)}")[0][0])
                 where = f"WHERE rowid >= {start} AND rowid < {start + _PIECE_ROWS}"
                 yield from self._query(session, where).to_arrow_reader(_BLOCK_ROWS)
             start += _PIECE_ROWS
@@ -67,13 +71,16 @@ class DuckDbRows:
             session.connection.register(_KEYS, pa.Table.from_batches([keys]))
             same = " AND ".join(f"{_KEYS}.{quoted(name)} = __cdc_rows.{quoted(name)}" for name in keys.schema.names)
             columns = ", ".join(f"__cdc_rows.{quoted(name)}" for name in self._schema.names)
-            inner = f"SELECT {self._select} FROM {session.names.table(self._table)}"
+            inner = f"SELECT {self._select} FROM {self._from(session)}"
             sql = f"SELECT {columns} FROM ({inner}) __cdc_rows SEMI JOIN {_KEYS} ON {same}"
             yield from session.connection.sql(sql).to_arrow_reader(_BLOCK_ROWS)
 
     def _query(self, session: DuckDbSession, where: str) -> duckdb.DuckDBPyRelation:
         session.rows(_ZONE)
-        return session.connection.sql(f"SELECT {self._select} FROM {session.names.table(self._table)} {where}")
+        return session.connection.sql(f"SELECT {self._select} FROM {self._from(session)} {where}")
+
+    def _from(self, session: DuckDbSession) -> str:
+        return f"{session.names.table(self._table)} AS __cdc_table({self._aliases})"
 
 
 def read_back(database: Database, table: TableId, schema: TableSchema) -> DuckDbRows | None:
