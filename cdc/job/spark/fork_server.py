@@ -5,7 +5,8 @@ a second or more each, and 180 MB that no other process shares. A launcher takes
 a stream reader and for a daemon it asks this server, which forks one, and for anything else it becomes the
 interpreter. A fork shares the memory of what was loaded before it.
 
-The server has one thread, and ends when its standard input does: when the process that started it is gone. A reader
+The server has one thread of Python's, beside those of OpenBLAS and jemalloc, which are made for being forked
+(pthread_atfork(3)). It ends when its standard input does: when the process that started it is gone. A reader
 ends when its connection with Spark does, a daemon when its standard input does, which is Spark's.
 """
 
@@ -26,6 +27,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,6 +52,7 @@ def serve(path: str, modules: Sequence[str]) -> None:
     from cdc.without_pandas import keep_pandas_out
 
     keep_pandas_out()
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     for module in (*_FOR_FORKS, *modules):
         importlib.import_module(module)
     gc.collect()
