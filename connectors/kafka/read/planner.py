@@ -315,8 +315,10 @@ class TopicPlanner:
         if first is None:
             return _Fit(0, due[1] if due else [])
         group = statements.up_to_statement(first, reading)
-        refused = self._tables.refusal_of(first, known)
-        if refused is not None:
+        refused = self._tables.refusal_of(group, known)
+        if refused is not None and self._skips:
+            group = first  # the task leaves messages out of which no row can be one of this table
+        elif refused is not None:
             text = f"{group.table}: {refused.message}"
             raise SchemaUnknown(text, where=messages.where(int(first.images.messages[0])), hint=refused.hint)
         schema = self._tables.needed(group, known.schemas.get(group.table))

@@ -90,6 +90,23 @@ def test_a_vector_with_something_else_in_it_is_left_out_and_no_other(tmp_path: P
     assert counts == {"unreadable-message topic": 1}
 
 
+def test_a_first_row_without_its_key_before_a_statement_is_named_or_left_out(tmp_path: Path) -> None:
+    """Behind the statement there are rows with the key; the table before it has only this one."""
+
+    def row(**data: int) -> dict[str, Any]:
+        return {"database": "s", "table": "t", "type": "insert", "ts": 1, "primary_key_columns": ["id"], "data": data}
+
+    columns = [{"type": "int", "name": name, "signed": True} for name in ("id", "v")]
+    old = {"database": "s", "charset": "utf8mb4", "table": "t", "columns": columns, "primary-key": ["id"]}
+    renamed = {"type": "table-alter", "database": "s", "table": "t", "old": old, "def": {**old, "table": "t2"}}
+    records = [(None, row(v=1)), (None, {**renamed, "ts": 1, "sql": "rename table t to t2"}), (None, row(id=2, v=2))]
+    options = {"value.format": "maxwell-json"}
+    with pytest.raises(SchemaUnknown, match=r"topic-0@0: s.t: the key column id is not among the columns"):
+        followed(tmp_path / "fail", *records, **options)
+    rows, counts = followed(tmp_path / "skip", *records, **options, **{"unreadable-messages": "skip"})
+    assert ([row["id"] for _, row in rows], counts) == ([2], {"unreadable-message topic": 1})
+
+
 def test_digits_that_a_double_does_not_hold_are_counted(tmp_path: Path) -> None:
     values = ["9007199254740993", "9007199254740992", "0.1234567890123456789", "0.12345678901234568", "1e300"]
     records = [({"id": at}, f'{{"id":{at},"v":{value}}}'.encode()) for at, value in enumerate(values)]
