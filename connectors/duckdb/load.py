@@ -267,10 +267,11 @@ def _load_multiset(session: DuckDbSession, table: TableId, staged: _Registered, 
     whole = ", ".join([*names, *(f"signbit({name})" for name in reals)])
     session.rows(
         f"CREATE OR REPLACE TEMP TABLE __cdc_sums AS WITH running AS (SELECT {columns}, "
-        f"CASE WHEN {KIND} IN ({RowKind.INSERT:d}, {RowKind.UPDATE_AFTER:d}) THEN 1 ELSE -1 END AS sign, "
-        f"sum(sign) OVER (PARTITION BY {whole} ORDER BY {_POSITION}) AS running FROM {staged.source} WHERE {where}) "
-        f"SELECT {columns}, row_number() OVER () AS __cdc_number, CAST(sum(sign) AS BIGINT) AS __cdc_total, "
-        f"CAST(least(0, min(running)) AS BIGINT) AS __cdc_lowest FROM running GROUP BY {whole}"
+        f"CASE WHEN {KIND} IN ({RowKind.INSERT:d}, {RowKind.UPDATE_AFTER:d}) THEN 1 ELSE -1 END AS __cdc_sign, "
+        f"sum(__cdc_sign) OVER (PARTITION BY {whole} ORDER BY {_POSITION}) AS __cdc_running FROM {staged.source} "
+        f"WHERE {where}) "
+        f"SELECT {columns}, row_number() OVER () AS __cdc_number, CAST(sum(__cdc_sign) AS BIGINT) AS __cdc_total, "
+        f"CAST(least(0, min(__cdc_running)) AS BIGINT) AS __cdc_lowest FROM running GROUP BY {whole}"
     )
     same = [f"t.{name} IS NOT DISTINCT FROM s.{name}" for name in names]
     same += [f"signbit(TRY_CAST(t.{name} AS DOUBLE)) IS NOT DISTINCT FROM signbit(s.{name})" for name in reals]

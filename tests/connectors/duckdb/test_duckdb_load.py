@@ -263,9 +263,10 @@ def test_minus_zero_is_another_row_than_zero_without_a_key(tmp_path: Path) -> No
     assert multiset(rows_at(tmp_path, table)) == multiset([zero, {"d": None, "f": 0.0}])
 
 
-@pytest.mark.parametrize("name", ["rowid", "ROWID"])
-def test_a_column_has_the_name_of_duckdbs_row_number(tmp_path: Path, name: str) -> None:
-    """It hides the number: deleting one of two rows that are equal took both, and rows were not read back."""
+@pytest.mark.parametrize("name", ["rowid", "ROWID", "sign", "running", "number", "id", "t", "s"])
+def test_a_column_has_a_name_that_the_statements_know_too(tmp_path: Path, name: str) -> None:
+    """`rowid` hides DuckDB's number of a row: deleting one of two rows that are equal took both, and rows were not read
+    back. A column `sign` was summed up as if it told inserts from deletes."""
     table = TABLES[0]
     schema = TableSchema((Column(name, DataType.parse("BIGINT")), Column("part", DataType.parse("VARCHAR(3)"))))
     sink = sink_at(tmp_path)
