@@ -59,7 +59,7 @@ def _without_temporary(pairs: Sequence[Pair], work: StatementWork) -> list[Pair]
 
     for number, (old, new) in enumerate(pairs):
         is_taken = old != new and work.captures(new) and is_there(new)
-        if is_there(old) and (is_taken or _once_more(old, pairs[number + 1 :])):
+        if is_taken or (is_there(old) and _once_more(old, pairs[number + 1 :])):
             work.notices.append(f"RENAME TABLE {old} TO {new} is one of a temporary table, and left out")
             continue
         kept.append((old, new))
