@@ -11,6 +11,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 _DAY = datetime.timedelta(days=1)
+_MAY_SIGN = x509.KeyUsage(
+    key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False, key_encipherment=False,
+    data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+)  # fmt: skip
 
 
 def certificates(folder: Path) -> tuple[Path, Path]:
@@ -19,8 +23,11 @@ def certificates(folder: Path) -> tuple[Path, Path]:
     issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "authority of a test")])
     server = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    identifier = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
+    vouching = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)  # Python 3.13 asks for it
     root = _about(issuer, issuer, authority_key.public_key()).add_extension(x509.BasicConstraints(True, None), True)
-    made = _about(issuer, server, server_key.public_key()).add_extension(here, False)
+    root = root.add_extension(identifier, False).add_extension(_MAY_SIGN, True)
+    made = _about(issuer, server, server_key.public_key()).add_extension(here, False).add_extension(vouching, False)
     authority, identity = folder / "authority.pem", folder / "server.pem"
     authority.write_bytes(_pem(root.sign(authority_key, hashes.SHA256())))
     private = server_key.private_bytes(
