@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cdc.api import Pipeline, Run, Status, Validation, load, plan, run, validate
     from cdc.errors import CdcError, Problem, SpecError
-    from cdc.pipeline_plan import Plan
+    from cdc.planning.plan import Plan
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "validate",
 ]
 
-_MODULES = {"CdcError": "cdc.errors", "SpecError": "cdc.errors", "Problem": "cdc.errors", "Plan": "cdc.pipeline_plan"}
+_MODULES = {"CdcError": "cdc.errors", "SpecError": "cdc.errors", "Problem": "cdc.errors", "Plan": "cdc.planning.plan"}
 
 
 def __getattr__(name: str) -> Any:

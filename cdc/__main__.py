@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cdc.signals import leave_at_once
+from cdc.process.signals import leave_at_once
 
 
 def main() -> None:

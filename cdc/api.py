@@ -19,7 +19,7 @@ from cdc.errors import EngineError, Problem, SpecError
 
 if TYPE_CHECKING:
     from cdc.job.control import RunControl
-    from cdc.pipeline_plan import Plan
+    from cdc.planning.plan import Plan
     from cdc.progress import TableTotals
     from cdc.spec.model import Checked, PipelineSpec, SpecWarning
     from cdc.status.model import StatusDocument as Document
@@ -114,7 +114,7 @@ def plan(pipeline: Pipeline | str | Path, *, state_dir: str | Path | None = None
     StateError, EngineError.
     """
     from cdc.job.state_location import reading
-    from cdc.planning import plan_file
+    from cdc.planning.planner import plan_file
 
     spec = _as_pipeline(pipeline).spec
     with reading(state_dir, spec) as state:

@@ -12,13 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc import cli
-from cdc.background import give_way
 from cdc.errors import EngineError
 from cdc.job.run_settings import Mode
+from cdc.process.background import give_way
 
 _PROGRAM = """
 import os, subprocess, sys, threading
-from cdc.background import give_way
+from cdc.process.background import give_way
 give_way()
 show = "import os; print(os.sched_getscheduler(0))"
 thread = threading.Thread(target=lambda: print(os.sched_getscheduler(0), flush=True))

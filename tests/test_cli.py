@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from cdc import __version__, api
 from cdc.cli import app, entry
 from cdc.errors import NotNow, SinkError
-from cdc.pipeline_plan import Plan
+from cdc.planning.plan import Plan
 from cdc.spec.model import PipelineSpec
 
 ROOT = Path(__file__).resolve().parents[1]

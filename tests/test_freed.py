@@ -7,7 +7,7 @@ import sys
 
 KEEPS = """
 import gc
-from cdc.freed import keep_what_is_loaded
+from cdc.process.memory import keep_what_is_loaded
 keep_what_is_loaded()
 loaded = gc.get_freeze_count()
 later = [[] for _ in range(1000)]

@@ -23,15 +23,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
         "cdc.printed",
         "cdc.schema",
         "cdc.units",
-        "cdc.faults",
-        "cdc.signals",
-        "cdc.without_pandas",
-        "cdc.timing",
-        "cdc.freed",
+        "cdc.process",
         "cdc.finding",
-        "cdc.disk",
-        "cdc.processes",
-        "cdc.repeating",
         "cdc.draft",
     ),
     ("cdc.retry", "cdc.restarts"),
@@ -57,8 +50,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.transform",),
     ("cdc.flow",),
     ("cdc.registry", "cdc.spec"),
-    ("cdc.pipeline_plan", "cdc.table_checks", "cdc.planning", "cdc.replanning", "cdc.testing", "cdc.status"),
-    ("cdc.job", "cdc.verify", "cdc.doctor", "cdc.init", "cdc.background"),
+    ("cdc.planning", "cdc.testing", "cdc.status"),
+    ("cdc.job", "cdc.verify", "cdc.doctor", "cdc.init"),
     ("cdc.serve.control",),
     ("cdc", "cdc.api", "cdc.dev", "cdc.serve", "cdc.web"),
     ("cdc.cli",),
@@ -71,8 +64,8 @@ CONTRACTS = (
     "errors",
     "events",
     "finding",
-    "freed",
-    "disk",
+    "process.memory",
+    "process.disk",
     "draft",
     "schema",
     "evolution.dialect",
@@ -93,14 +86,14 @@ CONTRACTS = (
     "pattern",
     "pattern_options",
     "schema_json",
-    "faults",
+    "process.faults",
     "retry",
     "lines.format",
     "lines.source",
     "state.store",
     "state.durable",
     "state.append_log",
-    "timing",
+    "process.stopwatch",
     "types.casts",
     "types.certain",
     "types.common",
@@ -113,7 +106,10 @@ CONTRACTS = (
 SHARED = "connectors.shared"
 """What every connector may use."""
 
-SERVERS = {"cdc_services": ("cdc.errors", "cdc.job.spark.java"), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
+SERVERS = {
+    "cdc_services": ("cdc.errors", "cdc.job.spark.java"),
+    "cdc_standins": ("cdc.errors", "cdc.process.without_pandas"),
+}
 """The packages of `tests/devservers`, and the modules of `cdc` that each may know."""
 
 

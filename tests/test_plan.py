@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cdc.errors import ChangeRefused, SpecError
-from cdc.pipeline_plan import Plan, plan_text
-from cdc.planning import make_plan, with_existing_rows
+from cdc.planning.plan import Plan, plan_text
+from cdc.planning.planner import make_plan, with_existing_rows
 from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.sink import KeylessRows
 from cdc.source import Snapshots

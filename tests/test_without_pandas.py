@@ -9,7 +9,7 @@ from importlib.machinery import PathFinder
 
 import pytest
 
-from cdc.without_pandas import pandas_hidden
+from cdc.process.without_pandas import pandas_hidden
 
 _PROGRAM = """
 import importlib, pkgutil, sys
@@ -19,7 +19,7 @@ for name in ("cdc.flow", "cdc.transform", "connectors"):
 print("pandas" in sys.modules)
 import pyarrow as pa
 import pyarrow.compute as pc
-from cdc.without_pandas import keep_pandas_out
+from cdc.process.without_pandas import keep_pandas_out
 keep_pandas_out()
 keep_pandas_out()
 assert pc.equal(pa.array([1, 2]), 1).to_pylist() == [True, False]

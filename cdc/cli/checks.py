@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc.background import give_way
 from cdc.cli.output import LONGEST, LONGEST_OF_PLAN, complain
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app
 from cdc.errors import NotNow, SinkError, StateError
 from cdc.printed import printed
+from cdc.process.background import give_way
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec

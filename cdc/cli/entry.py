@@ -8,7 +8,7 @@ import sys
 
 from cdc.cli.output import complain
 from cdc.cli.root import app
-from cdc.signals import ignore, leave_at_once
+from cdc.process.signals import ignore, leave_at_once
 
 CLOSED_PIPE = 141
 """Exit code when whoever read the output has closed it: as of a program that SIGPIPE ends."""

@@ -99,8 +99,8 @@ def test(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pip
 
     gc.disable()  # as in `validate`
 
+    from cdc.process.without_pandas import keep_pandas_out
     from cdc.testing.command import run_tests
-    from cdc.without_pandas import keep_pandas_out
 
     keep_pandas_out()
     failed = 0

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc.background import give_way
 from cdc.cli.output import errors_as, say
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app, shown_name, text_of
 from cdc.printed import printed
+from cdc.process.background import give_way
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-from cdc.disk import examine_folder
 from cdc.errors import EngineError
 from cdc.finding import Finding, error, ok
+from cdc.process.disk import examine_folder
 
 _DISTRIBUTION = "cdc-pipelines"
 _SHOWN = ("pyspark", "pyarrow", "duckdb")

@@ -24,7 +24,7 @@ from cdc.evolution.renames import in_turn
 from cdc.evolution.session import TableSession
 from cdc.evolution.steps import ChangeRemark, Check, PlannedChange, Step
 from cdc.evolution.table import Layout, T
-from cdc.faults import crash_point
+from cdc.process.faults import crash_point
 from cdc.schema import CreateTable, SchemaChange, SwapShadow, TableId, shadow_of
 from cdc.state.store import Store
 

@@ -12,13 +12,13 @@ from functools import partial
 
 from cdc.events import SourceEvent
 from cdc.evolution.apply import apply_changes
-from cdc.faults import crash_point
 from cdc.flow.derive import Derivation, Derived
 from cdc.flow.expected import check_expected, check_there
 from cdc.flow.middle import Middle
 from cdc.flow.refused import RefusedChanges
 from cdc.flow.shadow_tables import changes_for
 from cdc.offsets import source_offset
+from cdc.process.faults import crash_point
 from cdc.retry import RetryPolicy
 from cdc.schema import RenameTable, SchemaChange, TableId
 from cdc.sink import Announced, Sink

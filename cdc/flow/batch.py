@@ -25,7 +25,6 @@ from collections.abc import Callable
 from functools import partial
 
 from cdc.errors import CdcError, StateError
-from cdc.faults import crash_point
 from cdc.flow.apply import ApplyStep
 from cdc.flow.commits import Commits, as_cdc_error
 from cdc.flow.finish import BatchAccount, FinishStep
@@ -33,6 +32,7 @@ from cdc.flow.middle import Middle
 from cdc.flow.run_tasks import RunTasks, TaskRunner
 from cdc.flow.task import PrepareTask
 from cdc.flow.task_result import TaskResult
+from cdc.process.faults import crash_point
 from cdc.progress import Progress
 from cdc.retry import RetryPolicy
 from cdc.sink import Prepared, Sink

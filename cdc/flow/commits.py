@@ -12,9 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
 from cdc.errors import CdcError, CommitUnknown, EngineError, LoadsLost
-from cdc.faults import crash_point
 from cdc.flow.lost import LostLoads
 from cdc.flow.task import PrepareTask
+from cdc.process.faults import crash_point
 from cdc.retry import Backoff, RetryPolicy
 from cdc.sink import Sink
 from cdc.state.decisions import CommitLog, Decision

@@ -16,19 +16,19 @@ from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError
-from cdc.faults import crash_point
 from cdc.flow.block_router import BlockRouter
 from cdc.flow.middle import Middle
 from cdc.flow.rule_steps import RuleSteps
 from cdc.flow.task_result import ReadFigures, TaskResult, check_payloads
+from cdc.process.faults import crash_point
+from cdc.process.stopwatch import Phases
+from cdc.process.without_pandas import keep_pandas_out
 from cdc.sink import Sink, TaskAttempt
 from cdc.source import Source, Split
 from cdc.state.directory import StateDir
 from cdc.state.notes import Notes
 from cdc.state.store import Store
 from cdc.tables.log import TableLog
-from cdc.timing import Phases
-from cdc.without_pandas import keep_pandas_out
 
 
 def _digest(split: Split) -> str:

@@ -24,7 +24,8 @@ from cdc.flow.middle import Middle
 from cdc.job.edited_routes import filled_tables, routes_of
 from cdc.job.sink_tables import SinkTables
 from cdc.options import SinkOptions
-from cdc.replanning import moved_rows
+from cdc.planning.differences import moved_rows
+from cdc.planning.table_checks import check_patterns
 from cdc.schema import TableId
 from cdc.sink import Sink
 from cdc.source import Source
@@ -32,7 +33,6 @@ from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import Fingerprint, Fingerprints
-from cdc.table_checks import check_patterns
 from cdc.tables.log import TableLog
 
 

@@ -12,6 +12,7 @@ from cdc.job.edits import Edits
 from cdc.job.report import Reporter
 from cdc.job.run_settings import Output
 from cdc.job.watch import Signals
+from cdc.planning.table_checks import check_merges, check_patterns, check_rules
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Sink
@@ -19,7 +20,6 @@ from cdc.source import Source
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
-from cdc.table_checks import check_merges, check_patterns, check_rules
 
 
 class FirstChecks:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from cdc.errors import StateError
-from cdc.processes import start_time
+from cdc.process.pids import start_time
 from cdc.state.durable import make_folder, private, state_error
 
 _HINT = "stop that run, or choose another --state-dir"

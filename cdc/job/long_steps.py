@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cdc.job.report import Reporter
-from cdc.repeating import repeatedly
+from cdc.process.repeated import repeatedly
 
 FIRST_S, LONGEST_S = 10.0, 60.0
 """Seconds of silence until a step is told of; they double from the one to the other."""

@@ -17,7 +17,7 @@ from cdc.job.log_records import same_run
 from cdc.job.spark.session import warm_workers
 from cdc.job.stream import FORMAT, StreamParts, data_source
 from cdc.job.watch import QueryStart
-from cdc.repeating import SAY_EVERY_S, repeatedly
+from cdc.process.repeated import SAY_EVERY_S, repeatedly
 
 _COMPILING = (
     "the workers have been getting ready for {seconds:.0f} s: kernels that are new to this processor are compiled once "

@@ -38,7 +38,7 @@ def run(
     """Run a pipeline until it is stopped, caught up (when asked, or when the source is bounded), or failed.
 
     `background` reads with half the cores when the pipeline does not say how many: what a server on this machine does
-    for us is at no lower priority than what it does for others. The rest of it is `cdc.background`.
+    for us is at no lower priority than what it does for others. The rest of it is `cdc.process.background`.
     `control` is for a run in a thread of somebody else's process: `cdc.api`. `events` is a file that gets a line for
     each event; `on_status` is told of each new status document, in the thread of the run (`cdc.status`).
 

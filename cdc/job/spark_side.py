@@ -17,10 +17,10 @@ from cdc.job.spark.own import OwnSpark, chosen_java, own_settings
 from cdc.job.spark.session import chosen_master
 from cdc.job.spark.without_executors import warn_without_executors
 from cdc.job.stream import StreamParts, TaskParts
+from cdc.process.without_pandas import keep_pandas_out
 from cdc.sink import Sink
 from cdc.source import Limits, Source
 from cdc.spec.model import PipelineSpec
-from cdc.without_pandas import keep_pandas_out
 
 
 class SparkSide:

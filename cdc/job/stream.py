@@ -82,7 +82,7 @@ class SealedParts:
     def plan(self) -> StreamParts:
         """The plan, one object per process, which from then on makes Arrow values and has no use for pandas."""
         if self._plan is None:
-            from cdc.without_pandas import keep_pandas_out
+            from cdc.process.without_pandas import keep_pandas_out
 
             keep_pandas_out()
             self._plan = plan = pickle.loads(self._pickled)
@@ -204,7 +204,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from cdc.flow.task_result import TaskResult
 
             result = TaskResult(error=error.to_json())  # a run that is to stop does not try again
-        from cdc.freed import MUCH, give_back_memory, keep_what_is_loaded
+        from cdc.process.memory import MUCH, give_back_memory, keep_what_is_loaded
 
         keep_what_is_loaded()
         if result.bytes_read >= MUCH:  # the process waits for its next task beside others that work

@@ -19,9 +19,9 @@ from cdc.flow.batch import BatchRunner
 from cdc.job.error_transport import recover
 from cdc.job.monitor import Monitor
 from cdc.job.spark.session import JAVA_GONE
+from cdc.process.signals import ABORTED, STOPPED_EARLY, STOPPING
 from cdc.progress import Progress
 from cdc.retry import Backoff, RetryPolicy
-from cdc.signals import ABORTED, STOPPED_EARLY, STOPPING
 from cdc.state.directory import StateDir
 
 _TICK_S = 0.2

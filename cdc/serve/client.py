@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.errors import EngineError, StateError, from_json
-from cdc.processes import start_time
+from cdc.process.pids import start_time
 from cdc.state.store import LocalStore
 
 FILE_NAME = "serve.json"

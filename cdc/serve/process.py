@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def end_on_signals(server: Server, numbers: Iterable[int] = (signal.SIGINT, signal.SIGTERM)) -> None:
     """The first signal asks the server to end, the second one ends the process at once. Main thread."""
-    from cdc.signals import ABORTED
+    from cdc.process.signals import ABORTED
 
     stopping = threading.Event()
 

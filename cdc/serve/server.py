@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, NotNow, PipelineUnknown
 from cdc.printed import printed
-from cdc.processes import start_time
+from cdc.process.pids import start_time
 from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.folder import FileVersion, Folder, folder_of

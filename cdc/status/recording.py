@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cdc.errors import StateError
+from cdc.process.repeated import repeatedly
 from cdc.progress import BatchReport, Progress
-from cdc.repeating import repeatedly
 from cdc.source import TableProgress
 from cdc.status.events import EventFile
 from cdc.status.file import BEAT_S, LIVING, beat, last_status, write_status

@@ -12,11 +12,11 @@ from typing import Any
 
 from cdc.flow.middle import Middle
 from cdc.lines.source import LineSource
+from cdc.planning.table_checks import check_merges, check_rules
 from cdc.schema_json import schema_to_json
 from cdc.spec.check import check
 from cdc.spec.compiled import compile_spec
 from cdc.spec.model import PipelineSpec
-from cdc.table_checks import check_merges, check_rules
 from cdc.testing.case import CaseResult, PipelineCase, case_from, error_from, name_of
 from cdc.testing.line_sink import LineSink
 from cdc.testing.memory import run_in_memory

@@ -12,11 +12,11 @@ from dataclasses import replace
 import pytest
 
 from cdc import events as on
-from cdc import faults
 from cdc.block import LOGGED, ChangeBlock, Stream
 from cdc.errors import ChangeRefused
 from cdc.flow.middle import Middle
 from cdc.flow.shadow_tables import changes_for, tables_for
+from cdc.process import faults
 from cdc.schema import (
     Column,
     CreateShadow,

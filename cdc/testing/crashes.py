@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 
-from cdc import faults
+from cdc.process import faults
 
 
 class FailAt(Enum):
     """A crash written down in the input: `run_in_memory` dies at this step of its batch, then starts again.
 
     Rows are prepared and no decision is written; the decision is written and nothing is committed; everything is
-    committed and nobody noted it. The values are points of `cdc.faults`.
+    committed and nobody noted it. The values are points of `cdc.process.faults`.
     """
 
     PREPARED = "after-prepare"
@@ -26,7 +26,7 @@ class Crash(BaseException):
 
 
 class CrashPoint:
-    """The hook of `cdc.faults`: dies at one point of one batch, and from then on at every point.
+    """The hook of `cdc.process.faults`: dies at one point of one batch, and from then on at every point.
 
     `happened`: whether the batch came to that point.
     """

@@ -15,9 +15,9 @@ from typing import Any
 
 import duckdb
 
-from cdc.disk import examine_folder
 from cdc.errors import SinkError, SinkUnavailable
 from cdc.finding import Finding, ok
+from cdc.process.disk import examine_folder
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.duckdb.options import DuckDbSinkOptions

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from cdc.block import RowKind
 from cdc.errors import CommitFailed
-from cdc.faults import crash_point
+from cdc.process.faults import crash_point
 from cdc.schema import TableId
 from connectors.duckdb.database import DuckDbSession, first_line, quoted
 from connectors.duckdb.fence import Fence

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.journal import Journal
-from cdc.faults import crash_point
+from cdc.process.faults import crash_point
 from cdc.schema import RenameTable, SchemaChange, shadow_of
 from cdc.state.store import Store
 from connectors.elasticsearch.client import ErrorAnswer

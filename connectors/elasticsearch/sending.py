@@ -7,7 +7,7 @@ from itertools import chain
 
 from cdc.dead_letters import DeadLetters
 from cdc.errors import SinkError
-from cdc.faults import crash_point
+from cdc.process.faults import crash_point
 from cdc.sink import Prepared
 from cdc.state.store import Store
 from connectors.elasticsearch.bodies import BulkBodies, read_flushes, tables_in_order

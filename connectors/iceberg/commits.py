@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.errors import CommitFailed
-from cdc.faults import crash_point
+from cdc.process.faults import crash_point
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared

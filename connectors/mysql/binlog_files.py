@@ -12,9 +12,9 @@ from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.events import SourceEvent
+from cdc.process.stopwatch import in_phase
 from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
-from cdc.timing import in_phase
 from connectors.mysql.file_planner import FilePlanner
 from connectors.mysql.log.log_files import LogFiles
 from connectors.mysql.log.offset import MySqlOffset

@@ -8,8 +8,8 @@ from functools import partial
 
 from cdc.block import ChangeBlock
 from cdc.errors import PositionLost
+from cdc.process.stopwatch import in_phase
 from cdc.source import Count, Report
-from cdc.timing import in_phase
 from connectors.mysql.log.moved_range import read_anywhere
 from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.stream import BinlogStream

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import CommitFailed, LoadsLost, SinkError, SinkUnavailable
-from cdc.faults import crash_point
+from cdc.process.faults import crash_point
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared

@@ -10,9 +10,9 @@ from unittest.mock import patch
 import pytest
 from search_harness import Harness
 
-from cdc import faults
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
+from cdc.process import faults
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block

@@ -5,7 +5,7 @@ lives; each is ended in a random way at a random moment of its start, of its run
 
 - SIGINT to the process group (Ctrl-C), SIGTERM to the driver, SIGTERM to the group: has to end with exit code 0,
 - the same and a second signal a moment later: 0 or 130,
-- SIGKILL of the driver, or a crash point of `cdc.faults`: anything may be left, the next life goes on,
+- SIGKILL of the driver, or a crash point of `cdc.process.faults`: anything may be left, the next life goes on,
 - SIGKILL of a Python worker, or of Java: the run goes on or ends with exit code 5.
 
 Then the pipeline runs to the end of the log, and source and sink are compared row by row. The seed is printed before it
@@ -44,8 +44,8 @@ from rule_runs import differing_world
 from servers import FLAVORS, own_servers
 from small_workload import SmallWorkload
 
-from cdc.faults import POINTS
-from cdc.signals import ABORTED
+from cdc.process.faults import POINTS
+from cdc.process.signals import ABORTED
 
 MIDDLES = 500
 """Random pipelines without a server, by which it begins (`middle_model`)."""

@@ -67,7 +67,7 @@ class Crashes:
         self.point, self.batch, self.passes, self.worker = point, batch, passes, worker
 
     def __call__(self, point: str, batch: int) -> None:
-        """The hook of `cdc.faults`."""
+        """The hook of `cdc.process.faults`."""
         if self.dead:
             raise Crash(point)
         if point != self.point or batch < self.batch:
@@ -85,7 +85,7 @@ class Crashes:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """While the block runs, the points of this process are these."""
-        with patch("cdc.faults.hook", self):
+        with patch("cdc.process.faults.hook", self):
             yield
 
 

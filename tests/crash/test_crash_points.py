@@ -10,7 +10,7 @@ from cdc_process import TWO_TRIES, ended, mysql_pipeline
 from small_workload import SmallWorkload
 from tiers import EXHAUSTIVE
 
-from cdc.faults import POINTS as ALL
+from cdc.process.faults import POINTS as ALL
 from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]

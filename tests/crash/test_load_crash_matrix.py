@@ -21,7 +21,7 @@ from load_places import FAULTS, KILLS, PLACES, WHILE_FINISHED, WHILE_PREPARED, F
 from tiers import EXHAUSTIVE
 from trials import trials
 
-from cdc.faults import POINTS
+from cdc.process.faults import POINTS
 
 _RUNS = int(os.environ.get("CDC_FAULT_RUNS", trials(7)))
 _SEED = int(os.environ.get("CDC_FAULT_SEED", "1"))

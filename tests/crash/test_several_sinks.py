@@ -16,7 +16,7 @@ from load_pipeline import LoadPipeline, own_standin, sink_of
 from small_workload import SmallWorkload
 from tiers import EXHAUSTIVE
 
-from cdc.faults import POINTS
+from cdc.process.faults import POINTS
 from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]

@@ -14,7 +14,7 @@ from cdc_process import ended, mysql_pipeline, wait_for
 from small_workload import SmallWorkload
 from tiers import EXHAUSTIVE
 
-from cdc.signals import ABORTED
+from cdc.process.signals import ABORTED
 from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]

@@ -15,9 +15,9 @@ from rule_model import Row, shown
 from rule_world import World
 
 from cdc.errors import CdcError, ChangeRefused
-from cdc.faults import POINTS
 from cdc.offsets import numbered
 from cdc.options import SinkOptions, SourceOptions
+from cdc.process.faults import POINTS
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check
 from cdc.state.store import LocalStore

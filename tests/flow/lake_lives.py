@@ -24,8 +24,8 @@ from paimon_harness import PaimonHarness
 from paimon_rest import rest_catalog, rest_options
 from test_random_lives import Life, Point
 
-from cdc import faults
 from cdc.flow import derive
+from cdc.process import faults
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared
 from connectors.iceberg.sink import IcebergSink

@@ -18,8 +18,8 @@ import search_harness
 from servers import SINK_SERVER, own_oceanbase, own_search, own_servers
 from test_random_lives import Life
 
-from cdc import faults
 from cdc.flow import derive
+from cdc.process import faults
 from cdc.schema import TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore

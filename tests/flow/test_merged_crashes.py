@@ -11,9 +11,9 @@ import pytest
 import yaml
 from live_source import LiveSource
 
-from cdc.faults import POINTS
 from cdc.offsets import numbered
 from cdc.options import SinkOptions
+from cdc.process.faults import POINTS
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

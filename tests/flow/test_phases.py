@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cdc.flow.finish import batch_report
 from cdc.flow.task_result import TaskResult
-from cdc.timing import Phases, in_phase
+from cdc.process.stopwatch import Phases, in_phase
 
 
 class Clock:

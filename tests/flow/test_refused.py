@@ -16,7 +16,7 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.middle import Middle
 from cdc.job.pausing import check_known
 from cdc.offsets import source_offset
-from cdc.replanning import unfit_notes
+from cdc.planning.differences import unfit_notes
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,

@@ -12,7 +12,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.middle import Middle
 from cdc.job.sink_tables import SinkTables
-from cdc.replanning import notes_since
+from cdc.planning.differences import notes_since
 from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
 from cdc.source import Context
 from cdc.state.directory import StateDir

@@ -13,7 +13,7 @@ import pytest
 
 from cdc.errors import StateError
 from cdc.job.lock import RunLock
-from cdc.processes import start_time
+from cdc.process.pids import start_time
 
 
 def never(seconds: float) -> None:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from cdc.job import query
-from cdc.repeating import repeatedly
+from cdc.process.repeated import repeatedly
 
 
 def test_workers_that_take_long_are_told_until_they_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:

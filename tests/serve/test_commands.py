@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from cdc.cli import app
 from cdc.errors import CdcError, EngineError, NotNow, PipelineUnknown, StateError
-from cdc.processes import start_time
+from cdc.process.pids import start_time
 from cdc.serve.client import Served, find_server, forget
 from cdc.state.directory import StateDir
 from cdc.state.store import LocalStore

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import SpecError
+from cdc.planning.table_checks import check_patterns
 from cdc.schema import TableId
 from cdc.spec.check import check
 from cdc.spec.compiled import compile_spec
 from cdc.spec.model import Checked
-from cdc.table_checks import check_patterns
 
 MYSQL = "{type: mysql, hostname: 127.0.0.1, username: u, password: p, tables: 'TABLES'MORE}"
 KAFKA = "{type: kafka, properties.bootstrap.servers: 'h:1', topics: aMORE}"

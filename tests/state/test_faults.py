@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from cdc.faults import POINTS, crash_point
+from cdc.process.faults import POINTS, crash_point
 
 
 def exit_code(wanted: str, point: str, batch: int) -> int:
-    program = f"from cdc.faults import crash_point; crash_point({point!r}, {batch})"
+    program = f"from cdc.process.faults import crash_point; crash_point({point!r}, {batch})"
     return subprocess.run([sys.executable, "-c", program], env={**os.environ, "CDC_CRASH_AT": wanted}).returncode
 
 

@@ -17,7 +17,7 @@ import pytest
 from cdc_process import wait_for
 from http_server import QuietHandler
 
-from cdc.processes import start_time
+from cdc.process.pids import start_time
 from cdc.spec.notify import EVENTS, NotifyOptions
 from cdc.status.model import Error, SchemaEvent
 from cdc.status.notifications import Look, Notification, Watched

@@ -13,8 +13,8 @@ from running import ShortPipeline
 from typer.testing import CliRunner
 
 from cdc.cli import app
-from cdc.disk import examine_folder
 from cdc.finding import Level
+from cdc.process.disk import examine_folder
 from cdc_services.server import MySqlServer
 
 
@@ -108,7 +108,9 @@ def test_a_place_without_room_or_that_is_no_folder_is_told(tmp_path: Path, monke
         f"{tmp_path / 'file'} is no folder"
     ]
     for free, level in ((500 << 20, Level.WARNING), (1 << 20, Level.ERROR)):
-        monkeypatch.setattr("cdc.disk.shutil.disk_usage", lambda path, free=free: type("Usage", (), {"free": free}))
+        monkeypatch.setattr(
+            "cdc.process.disk.shutil.disk_usage", lambda path, free=free: type("Usage", (), {"free": free})
+        )
         (finding,) = examine_folder("disk", tmp_path)
         assert (finding.level, bool(finding.fix)) == (level, True)
 

@@ -49,7 +49,7 @@ def serve(path: str, modules: Sequence[str]) -> None:
     loads what a pickled callable loads; `t` does so in a fork that ends then, which leaves compiled kernels on disk:
     meanwhile others are forked. All are answered with `k`, or with what went wrong. `modules` are loaded first.
     """
-    from cdc.without_pandas import keep_pandas_out
+    from cdc.process.without_pandas import keep_pandas_out
 
     keep_pandas_out()
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)

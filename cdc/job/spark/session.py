@@ -26,7 +26,7 @@ from cdc.errors import EngineError
 from cdc.job.spark.class_archive import archive_options
 from cdc.job.spark.java import LOCALE, Java, share_file_names
 from cdc.job.spark.master import check_master
-from cdc.without_pandas import pandas_hidden
+from cdc.process.without_pandas import pandas_hidden
 
 DEFAULT_MASTER = "local[*,4]"
 """All cores; a task is tried four times before the batch is."""

@@ -33,7 +33,7 @@ from cdc.job.spark.session import (
     start_session,
     without_variables,
 )
-from cdc.repeating import SAY_EVERY_S, repeatedly
+from cdc.process.repeated import SAY_EVERY_S, repeatedly
 
 _LOOK_S = 0.2
 """How often it is looked at whether a run that waits is to stop."""

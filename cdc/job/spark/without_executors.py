@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from cdc.job.spark.session import JAVA_GONE
-from cdc.repeating import repeatedly
+from cdc.process.repeated import repeatedly
 
 WARNED_AFTER_S = 15.0
 """How long there is work and no executor before that is warned of; as long as Spark takes for its own warning."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
-from cdc.freed import MUCH, give_back_memory
+from cdc.process.memory import MUCH, give_back_memory
 from connectors.kafka.fetch.library import CONSUMER, ERROR_CALLBACK, Library, MessageFields, library
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.scan import Heads, Texts

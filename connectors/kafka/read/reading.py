@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from cdc.block import ChangeBlock
 from cdc.errors import SourceUnavailable
+from cdc.process.stopwatch import in_phase
 from cdc.retry import RetryPolicy
 from cdc.source import Count
-from cdc.timing import in_phase
 from connectors.kafka.client import KafkaCluster
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.read.decoding import MessageDecoder

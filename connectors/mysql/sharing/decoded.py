@@ -24,8 +24,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
+from cdc.process.stopwatch import in_phase
 from cdc.source import Count, Siblings
-from cdc.timing import in_phase
 from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.sharing.blocks_file import BlocksFile, BlocksTooLarge, write_blocks

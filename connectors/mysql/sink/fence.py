@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 
 from cdc.errors import SinkError
-from cdc.faults import crash_point
+from cdc.process.faults import crash_point
 from connectors.mysql.sink.session import SinkSession
 from connectors.shared.sql.client import StatementRefused
 from connectors.shared.sql.text import quoted

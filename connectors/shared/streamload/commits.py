@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import LoadsLost, SinkError
-from cdc.faults import crash_point
+from cdc.process.faults import crash_point
 from cdc.schema import TableId
 from cdc.sink import Prepared
 

@@ -17,7 +17,7 @@ from debezium_messages import INT64, TEXT, envelope, text, with_schema
 from kafka_servers import KafkaServer
 
 from cdc.errors import SourceError
-from cdc.freed import give_back_memory
+from cdc.process.memory import give_back_memory
 from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.fetch import fetcher as fetch
 from connectors.kafka.fetch import library

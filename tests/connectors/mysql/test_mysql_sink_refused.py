@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from mysql_sink_harness import Harness
 
-from cdc import faults
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError, SinkUnavailable
+from cdc.process import faults
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import block

@@ -14,10 +14,10 @@ from cdc_process import wait_for
 from mysql_sink_harness import Harness, sink_options
 from servers import ServerFactory
 
-from cdc import faults
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.evolution.diff import Table, diff
+from cdc.process import faults
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

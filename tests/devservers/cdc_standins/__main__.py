@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cdc.without_pandas import keep_pandas_out
+from cdc.process.without_pandas import keep_pandas_out
 from cdc_standins.run import running
 
 

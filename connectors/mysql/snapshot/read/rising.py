@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cdc.block import ChangeBlock, Stream
 from cdc.errors import SourceUnavailable
-from cdc.faults import crash_point
+from cdc.process.faults import crash_point
 from cdc.schema import TableId
 from connectors.mysql.snapshot.read.read_settings import ChunkReport
 

@@ -1,4 +1,4 @@
-"""Makes the plan of a pipeline (`cdc.pipeline_plan`). Changes nothing."""
+"""Makes the plan of a pipeline (`cdc.planning.plan`). Changes nothing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.merge import merge_all
 from cdc.flow.expected import check_expected, check_there
-from cdc.pipeline_plan import Plan, TablePlan
+from cdc.planning.plan import Plan, TablePlan
+from cdc.planning.table_checks import check_merges, check_patterns, check_rules, unfit
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import KeylessRows, Sink
 from cdc.source import Context, Snapshots
 from cdc.spec.compiled import compile_spec
-from cdc.table_checks import check_merges, check_patterns, check_rules, unfit
 from cdc.tables.pauses import PauseReader
 from cdc.tables.sinks import with_shard
 from cdc.tables.table_map import ExistingRows
@@ -73,7 +73,7 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
 
     Raises SourceError, SinkError, SpecError, StateError; EngineError without a driver.
     """
-    from cdc.replanning import known_tables, notes_since, unfit_notes
+    from cdc.planning.differences import known_tables, notes_since, unfit_notes
     from cdc.state.fingerprint import Fingerprints
     from cdc.state.store import LocalStore
 
