@@ -47,7 +47,7 @@ def bucket_of(keys: Hashes) -> npt.NDArray[np.int64]:
 
 
 def differing(one: Buckets, other: Buckets, most_rows: int) -> tuple[npt.NDArray[np.bool_], bool]:
-    """Which buckets are not equal: as many of them as hold `most_rows` together, and whether these are all."""
+    """Buckets that are not equal, as many of them as hold `most_rows` together, and whether these are all of them."""
     unequal = (one.counts != other.counts) | (one.sums != other.sums)
     held = np.cumsum(np.where(unequal, one.counts + other.counts, 0))
     first = int(np.argmax(unequal))

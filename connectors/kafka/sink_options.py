@@ -304,7 +304,7 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         return {key.removeprefix(_TOPIC_CONFIG): text for key, text in given.items()}
 
     def topic_names(self) -> TopicNames:
-        """Which topic a table's messages go to."""
+        """The names of the topics that messages of tables go to."""
         return TopicNames(self.topic, topic_mapping(self.mapping), self.topic_prefix or "")
 
     def metadata(self) -> tuple[str, ...]:

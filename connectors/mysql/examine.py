@@ -18,6 +18,7 @@ from connectors.mysql.server.not_logged import (
     FIX_GENERATED,
     describe_filter,
     describe_generated,
+    first_names,
     not_logged_problems,
 )
 from connectors.mysql.server.positions import check_file_position, check_gtid_position, list_logs
@@ -34,7 +35,6 @@ from connectors.mysql.table import MySqlTable
 _SKEW_S = 2.0
 _SHORT_S = 86_400
 _WEEK = "SET {scope} binlog_expire_logs_seconds = 604800"
-_NAMED = 5
 
 
 def examine(
@@ -184,7 +184,7 @@ def _tables(connection: MySqlConnection, info: ServerInfo, options: MySqlSourceO
 def _keyless(found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
     names = [str(table) for table, definition in found.items() if not definition.primary_key]
     if names:
-        message = f"{len(names)} without a primary key: {_first_names(names)}"
+        message = f"{len(names)} without a primary key: {first_names(names)}"
         yield warning("keys", message, "add a primary key, or give one in a transform rule (primary-keys)")
 
 
@@ -192,10 +192,6 @@ def _engines(connection: MySqlConnection, found: Mapping[TableId, MySqlTable]) -
     for table, engine in without_transactions(connection, found).items():
         fix = f"run on the server: {to_innodb(table)}"
         yield warning("engines", f"{table} is {engine}: it cannot be copied while it is written to", fix)
-
-
-def _first_names(names: list[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def _failed(subject: str, failed: SourceError) -> Finding:

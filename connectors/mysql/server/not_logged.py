@@ -7,7 +7,7 @@ default database is one of them (with `binlog_do_db` also of one without any), w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
@@ -50,7 +50,7 @@ def not_logged_problems(
     ]
     if names:
         fix = "change these settings in its configuration file and restart it, or leave the tables out (tables.exclude)"
-        yield f"binlog_do_db or binlog_ignore_db keeps rows out of the log: those of {_first_names(names)}", fix
+        yield f"binlog_do_db or binlog_ignore_db keeps rows out of the log: those of {first_names(names)}", fix
 
 
 def describe_filter(info: ServerInfo) -> str:
@@ -71,12 +71,13 @@ def describe_generated(info: ServerInfo, found: Mapping[TableId, MySqlTable]) ->
     if not names or not info.mariadb or info.version_number < _WITHOUT_GENERATED:
         return ""
     return (
-        f"{_first_names(names)} have generated columns, which this version of MariaDB leaves out of updated and "
+        f"{first_names(names)} have generated columns, which this version of MariaDB leaves out of updated and "
         "deleted rows: the first such row stops the run"
     )
 
 
-def _first_names(names: list[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 

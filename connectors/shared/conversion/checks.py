@@ -54,7 +54,7 @@ def checks(plan: ColumnPlan, limits: FieldLimits) -> tuple[ValueCheck, ...]:
 
 
 def nulls(array: pa.Array) -> np.ndarray | None:
-    """Which values are NULL, None when none is."""
+    """bool[n], true for values that are NULL; None when none is."""
     return _flags(array.is_null()) if array.null_count else None
 
 
