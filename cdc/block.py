@@ -110,6 +110,8 @@ class ChangeBlock:
             alone; a change of which they hold one image comes in two blocks.
         metadata: what the source knows of each row besides, by names of its `metadata.list`: given a name and the
             sequences of rows, the column (`cdc.transform.check.SOURCE_METADATA` has the types). None: all are NULL.
+        whole: each image is a whole row, and an update has both. Otherwise an old image may have its key alone, and a
+            `+U` come without one.
 
     (sequence, row) is strictly increasing inside one block and from block to block of a table.
     """
@@ -124,6 +126,7 @@ class ChangeBlock:
     position_text: Callable[[int], str] = str
     streams: frozenset[Stream] = LOGGED
     metadata: Callable[[str, pa.Array], pa.Array] | None = None
+    whole: bool = True
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)

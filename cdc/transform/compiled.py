@@ -19,9 +19,11 @@ from cdc.transform import inputs
 from cdc.transform.computation import Computation
 from cdc.transform.engine import ExpressionFailed
 from cdc.transform.failures import Counts, explain, tolerant
+from cdc.transform.key_only import check_keys, computed_for, unjudged
 from cdc.transform.left_out import without_failing
 
 Kinds = npt.NDArray[np.uint8]
+_NONE = np.zeros(0, np.int64)
 
 
 def judged(kinds: Kinds, sequence: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> Kinds:
@@ -50,12 +52,16 @@ def soft_deleted(kinds: Kinds) -> Kinds:
     return np.where(kinds == RowKind.DELETE, np.uint8(RowKind.INSERT), kinds).astype(np.uint8)
 
 
-def passed_kinds(block: ChangeBlock, rows: npt.NDArray[np.int64] | None, *, soft_delete: bool) -> pa.Array:
-    """The kinds of the rows that pass, in their order; `rows` is None when all do."""
+def passed_kinds(
+    block: ChangeBlock, rows: npt.NDArray[np.int64] | None, gone: npt.NDArray[np.int64], *, soft_delete: bool
+) -> pa.Array:
+    """The kinds of the rows that pass, in their order; `rows` is None when all do, `gone` are deletes from now on."""
     kinds = block.kinds.to_numpy()
     if rows is None and not soft_delete:
         return block.kinds
     if rows is not None:
+        kinds = kinds.copy()
+        kinds[gone] = RowKind.DELETE
         kept = np.zeros(len(block), dtype=np.bool_)
         kept[rows] = True
         kinds = judged(kinds, block.sequence.to_numpy(), kept)[rows]
@@ -91,9 +97,12 @@ class CompiledRule(Computation):
         rule says `fail`.
         """
         if len(block) == 0 or (self.statement is None and not self.rule.soft_delete and self._same_columns):
-            return self._build_block(block, None, [], now)
-        rows, computed = self._evaluate(block, now, counts)
-        return self._build_block(block, rows, computed, now)
+            made = self._build_block(block, now, None, [], _NONE)
+        else:
+            made = self._build_block(block, now, *self._evaluate(block, now, counts))
+        if not block.whole:
+            check_keys(self, made)
+        return made
 
     def close(self) -> None:
         """Let its statement go; it is not used any more."""
@@ -109,10 +118,11 @@ class CompiledRule(Computation):
 
     def _evaluate(
         self, block: ChangeBlock, now: datetime.datetime, counts: Counts | None
-    ) -> tuple[np.ndarray | None, list[pa.Array]]:
-        """Numbers of the rows that pass (None for all), and the computed columns of those rows."""
+    ) -> tuple[np.ndarray | None, list[pa.Array], np.ndarray]:
+        """Numbers of the rows that pass (None for all), the computed columns of those rows, and which of them are
+        deletes from now on."""
         if self.statement is None:
-            return None, []
+            return None, [], _NONE
         kept: np.ndarray | None = None
         try:
             batch = inputs.engine_batch(block, self._names, self._input, now, namespaces=self.rule.namespaces)
@@ -127,14 +137,29 @@ class CompiledRule(Computation):
             else:
                 table = tolerant(self, block, batch, error, counts)
         arrays = [table.column(number).combine_chunks() for number in range(table.num_columns)]
-        if self.filter is None:
-            return kept, arrays
-        rows = arrays[0].to_numpy(zero_copy_only=False)
-        return (None if len(rows) == len(block) else rows), arrays[1:]
+        if self.filter is not None:
+            kept, arrays = arrays[0].to_numpy(zero_copy_only=False), arrays[1:]
+        if kept is None or len(kept) == len(block):
+            return None, arrays, _NONE
+        return (kept, arrays, _NONE) if block.whole else self._with_unjudged(block, batch, kept, arrays)
+
+    def _with_unjudged(
+        self, block: ChangeBlock, batch: pa.RecordBatch, kept: np.ndarray, arrays: list[pa.Array]
+    ) -> tuple[np.ndarray, list[pa.Array], np.ndarray]:
+        old, gone = unjudged(self, block, kept)
+        more = np.concatenate([old, gone])
+        if not len(more):
+            return kept, arrays, _NONE
+        others = computed_for(self, batch, more, self.schema.primary_key)
+        rows = np.concatenate([kept, more])
+        order = np.argsort(rows)
+        both = [pa.concat_arrays([first, rest.cast(first.type)]) for first, rest in zip(arrays, others, strict=True)]
+        return rows[order], [column.take(pa.array(order)) for column in both], gone
 
     def _build_block(
-        self, block: ChangeBlock, rows: np.ndarray | None, computed: list[pa.Array], now: datetime.datetime
-    ) -> ChangeBlock:
+        self, block: ChangeBlock, now: datetime.datetime, rows: np.ndarray | None, computed: list[pa.Array],
+        gone: np.ndarray,
+    ) -> ChangeBlock:  # fmt: skip
         indices = None if rows is None else pa.array(rows, pa.int32())
 
         def passed(array: pa.Array) -> pa.Array:
@@ -155,7 +180,7 @@ class CompiledRule(Computation):
             block,
             schema=self.schema,
             rows=pa.RecordBatch.from_arrays(made, schema=arrow_schema(self.schema)),
-            kinds=passed_kinds(block, rows, soft_delete=self.rule.soft_delete),
+            kinds=passed_kinds(block, rows, gone, soft_delete=self.rule.soft_delete),
             sequence=passed(block.sequence),
             row=passed(block.row),
             timestamps_ms=passed(block.timestamps_ms),

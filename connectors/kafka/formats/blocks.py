@@ -197,4 +197,5 @@ def _block(
         sequence=pa.array(sequenced.sequences[images.messages], pa.int64()),
         row=pa.array(np.asarray(images.places, np.int32), pa.int32()),
         timestamps_ms=pa.array(images.times_ms, pa.int64()),
+        whole=False,
     )  # fmt: skip

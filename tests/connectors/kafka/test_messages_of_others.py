@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,12 @@ from debezium_messages import INT64, TEXT, envelope, key_with_schema, struct, wi
 from kafka_log import Follower, TopicLog
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
+from cdc.source import Limits
+from cdc.testing.blocks import images
+from cdc.transform.rules import Rules
+from cdc.transform.runner import RuleRunner
+from cdc.transform.sqltext import SqlText
+from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts
 
 UNAVAILABLE = "__debezium_unavailable_value"
 PLAIN = {"value.format": "json"}
@@ -117,6 +124,19 @@ def test_keys_of_tables_that_a_router_put_into_one_topic(tmp_path: Path) -> None
     removed = with_schema({"id": INT64, "v": TEXT}, envelope("d", None, None), ("id",))
     found = followed(tmp_path, (key, added), (key, removed), (key, added), (key, None))
     assert rows(found) == [("+I", {"id": 1, "v": "a"}), ("-D", {"id": 1, "v": None})] * 2
+
+
+def test_a_delete_by_its_key_gets_past_a_filter(tmp_path: Path) -> None:
+    changed = envelope("u", None, {"id": 1, "v": "a"})
+    found = followed(tmp_path, ({"id": 1}, changed), ({"id": 1}, envelope("d", None, None)))
+    end = found.source.latest_offset(found.at, Limits(1000, 1 << 20), 0.01)
+    list(found.source.events(found.at, end))
+    (split,) = found.source.splits(found.at, end, 1)
+    blocks = list(found.source.read(split, lambda reason, number: None, lambda report: None))
+    texts = RuleTexts(filter=SqlText("v = 'b'", "rule.yaml", "filter"))
+    with RuleRunner(Rules([RuleSource("transform[0]", r"\.*.\.*", texts)], RuleSettings())) as runner:
+        made = images([runner.apply(block, datetime.now(UTC)) for block in blocks])
+    assert made == [("-D", {"id": 1, "v": "a"}), ("-D", {"id": 1, "v": None})]
 
 
 def maxwell(kind: str, data: Any, **more: Any) -> dict[str, Any]:

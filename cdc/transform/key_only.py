@@ -1,0 +1,75 @@
+"""Changes that do not tell what their row was, behind a rule: a delete with the key alone, a new row without the old.
+
+Messages of Kafka are such. No filter can say whether the row is in the sink: one that it holds back is deleted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.errors import TransformError
+from cdc.transform.computation import Computation
+from cdc.transform.typed import columns
+
+Numbers = npt.NDArray[np.int64]
+
+
+def unjudged(compiled: Computation, block: ChangeBlock, kept: Numbers) -> tuple[Numbers, Numbers]:
+    """The rows that are not kept though they may be in the sink: images with the key alone, and new rows whose row
+    before is not told."""
+    none = np.zeros(0, np.int64)
+    read = set() if compiled.condition is None else set(columns(compiled.condition))
+    key = block.schema.primary_key
+    others = [name for name in block.schema.names if name not in key]
+    if not key or not (compiled.rule.on_error == "dead-letter" or read & set(others)):
+        return none, none
+    kinds, sequence = block.kinds.to_numpy(), block.sequence.to_numpy()
+    held = np.ones(len(block), np.bool_)
+    held[kept] = False
+    paired = np.zeros(len(block), np.bool_)
+    paired[1:] = (kinds[:-1] == RowKind.UPDATE_BEFORE) & (sequence[:-1] == sequence[1:])
+    new = held & (kinds == RowKind.UPDATE_AFTER) & ~paired
+    old = held & ((kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE))
+    if old.any() and "__data_event_type__" not in read:
+        for name in others:
+            old &= block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
+        return np.flatnonzero(old), np.flatnonzero(new)
+    return none, np.flatnonzero(new)
+
+
+def computed_for(compiled: Computation, batch: pa.RecordBatch, rows: Numbers, key: Sequence[str]) -> list[pa.Array]:
+    """The computed columns of such rows: those of the key, and of a soft delete all; NULL for others and where they
+    fail."""
+    wanted = [
+        number not in compiled.whole and (compiled.rule.soft_delete or each.column in key)
+        for number, each in enumerate(compiled.expressions)
+    ]
+    if not any(wanted):
+        return [pa.nulls(len(rows))] * len(wanted)
+    select = [f"TRY({each.sql})" if asked else "NULL" for each, asked in zip(compiled.expressions, wanted, strict=True)]
+    with compiled.engine.prepare(select, None, batch.schema) as statement:
+        found = statement.run(batch.take(pa.array(rows)))
+    return [
+        column.combine_chunks() if asked else pa.nulls(len(rows)) for column, asked in zip(found, wanted, strict=True)
+    ]
+
+
+def check_keys(compiled: Computation, block: ChangeBlock) -> None:
+    """Refuse an old row of a block behind its rule whose key, by `primary-keys`, is not told. Raises TransformError."""
+    kinds = block.kinds.to_numpy()
+    old = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+    for name in block.schema.primary_key if compiled.rule.primary_keys and old.any() else ():
+        unknown = old & block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
+        if unknown.any():
+            at = block.position_text(block.sequence[int(np.argmax(unknown))].as_py())
+            raise TransformError(
+                f"primary-keys: the old row of the change at {at} has no {name}, so the sink's row cannot be found",
+                where=f"{compiled.rule.name}: table {block.table}",
+                hint="name columns of the source's key in primary-keys, or let the messages hold whole rows "
+                "(PostgreSQL: REPLICA IDENTITY FULL)",
+            )
