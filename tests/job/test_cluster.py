@@ -145,10 +145,18 @@ def started(command: list[str], folder: Path, **env: str) -> Iterator[subprocess
         process.wait()
 
 
-def test_workers_that_are_killed_in_the_middle_of_a_batch_change_nothing(cluster: Cluster, here: Here) -> None:
-    here.write_demo("demo.duckdb")
+def test_workers_are_killed_in_a_batch_and_a_driver_on_another_machine_goes_on_with_nothing_but_the_store(
+    cluster: Cluster, here: Here, s3: S3Server, tmp_path: Path
+) -> None:
+    here.write_demo(str(tmp_path / "demo.duckdb"))
+    state = f"{s3.new_bucket()}/demo"
+    other = here.driver / "other"
+    (other / "tmp").mkdir(parents=True)
+    shutil.copy(here.driver / "demo.yaml", other)
+    env = {**s3.environment, "CDC_STATE_LEASE_S": "2"}
+    first = {"CDC_STATE_CACHE": str(here.driver / "cache"), "CDC_SPARK_CONF": ONE_EXECUTOR}
     log = here.driver / "run.log"
-    with running(here.driver, cluster.url) as process:
+    with running(here.driver, cluster.url, state=state, **env, **first) as process:
 
         def another_task(known: set[int]) -> dict[str, Any]:
             wait_for("a task", lambda: here.tasks().keys() - known or process.poll() is not None)
@@ -167,24 +175,6 @@ def test_workers_that_are_killed_in_the_middle_of_a_batch_change_nothing(cluster
         known = set(here.tasks())
         cluster.add_workers(2)
         another_task(known)
-        here.go()
-        assert process.wait(TIMEOUT_S) == 0, log.read_text()[-4000:]
-    here.check_rows(here.driver / "demo.duckdb")
-
-
-def test_a_driver_on_another_machine_goes_on_with_nothing_but_the_store(
-    cluster: Cluster, here: Here, s3: S3Server, tmp_path: Path
-) -> None:
-    here.write_demo(str(tmp_path / "demo.duckdb"))
-    state = f"{s3.new_bucket()}/demo"
-    other = here.driver / "other"
-    (other / "tmp").mkdir(parents=True)
-    shutil.copy(here.driver / "demo.yaml", other)
-    env = {**s3.environment, "CDC_STATE_LEASE_S": "2"}
-    first = {"CDC_STATE_CACHE": str(here.driver / "cache"), "CDC_SPARK_CONF": ONE_EXECUTOR}
-    with running(here.driver, cluster.url, state=state, **env, **first) as process:
-        wait_for("a task", lambda: here.tasks() or process.poll() is not None)
-        assert here.tasks(), (here.driver / "run.log").read_text()[-4000:]
     here.go()
     there = {"CDC_STATE_CACHE": str(other / "cache"), "TMPDIR": str(other / "tmp")}
     with submitted(other, cluster.url, "localhost", state=state, **env, **there) as process:

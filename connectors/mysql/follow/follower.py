@@ -55,6 +55,7 @@ class Follower(threading.Thread):
         self._ahead_bytes, self._until = ahead_bytes, until
         self._changed = threading.Condition()
         self._queue = SegmentQueue()
+        self._stream: BinlogStream | None = None
         self._error: BaseException | None = None
         self._finished = self._stopped = False
         self._quiet_since = clock()
@@ -134,10 +135,12 @@ class Follower(threading.Thread):
         return len(self._queue) > 0 and self._clock() - self._quiet_since >= QUIET_S
 
     def stop(self) -> None:
-        """End the thread at its next step."""
+        """End the thread at its next step; it does not wait for the server."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
+            if self._stream is not None:
+                self._stream.interrupt()
 
     def run(self) -> None:
         """The thread: follow until stopped, finished or failed."""
@@ -161,6 +164,8 @@ class Follower(threading.Thread):
                 self._read(self._open_stream(self._segmenter.position_read, self._until is not None))
                 return
             except SourceUnavailable as error:
+                if self._stopped:
+                    return
                 self.note = f"waiting for the server: {error.message}"
                 if not self._backoff.pause(error.message) and not self._stopped:
                     raise
@@ -168,6 +173,8 @@ class Follower(threading.Thread):
     def _read(self, stream: BinlogStream) -> None:
         """Read until stopped or behind `until`. Raises as BinlogStream.read."""
         self.note = ""
+        with self._changed:
+            self._stream = stream
         try:
             while not self._stopped and not self._has_reached_end():
                 buffer = stream.read(READ_S)
@@ -182,6 +189,8 @@ class Follower(threading.Thread):
             self.at_end = True
             self._check_end(LogPosition(stream.file, stream.position))
         finally:
+            with self._changed:
+                self._stream = None
             stream.close()
 
     def _enqueue(self, segment: Segment) -> None:

@@ -9,6 +9,7 @@ import select
 import socket
 import ssl
 import time
+from contextlib import suppress
 from typing import Final
 
 from connectors.mysql.log.buffers import acquire_buffer, carry
@@ -53,6 +54,11 @@ class Receiver:
     def wait(self, timeout_s: float) -> bool:
         """Wait until something comes or the connection ends; False when nothing did."""
         return bool(self._poll.poll(timeout_s * 1000))
+
+    def interrupt(self) -> None:
+        """End the connection for reading, so that `wait` returns now. Any thread; the socket may be closed already."""
+        with suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RD)  # that of TLS would go on in plain text
 
     def contents(self) -> Bytes:
         """The received bytes that were not consumed. Nothing writes to them any more once `consume` was called."""

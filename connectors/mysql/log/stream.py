@@ -131,6 +131,10 @@ class BinlogStream:
                 return None
             self._wait(left)
 
+    def interrupt(self) -> None:
+        """Let a `read` that waits in another thread raise SourceUnavailable now; only `close` may follow. Any thread."""
+        self._receiver.interrupt()
+
     def close(self) -> None:
         """Close the connection. The server notices at once, or at its next heartbeat."""
         if self._connection.open:

@@ -24,6 +24,9 @@ class FakeStream:
             raise step
         return step
 
+    def interrupt(self) -> None:
+        """No `read` of it waits for long."""
+
     def close(self) -> None:
         self.closed = True
 

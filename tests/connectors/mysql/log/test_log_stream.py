@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -183,6 +184,16 @@ def test_new_events_arrive_without_polling_and_silence_is_none(logged: StartedSe
 
 
 @pytest.mark.mysql
+def test_a_read_that_waits_is_interrupted(logged: StartedServer) -> None:
+    """With TLS too, which MariaDB has here none of."""
+    tls = {"ssl": {"check_hostname": False, "verify_mode": False}} if logged.flavor == "mysql" else {}
+    with opened(logged.connect(**tls), file="binlog.000002") as stream, ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(lambda: list(arriving(stream, 600.0)))
+        stream.interrupt()
+        with pytest.raises(SourceUnavailable, match="closed the connection|connection broke"):
+            ended.result(LONG_S)
+
+
 def test_little_more_is_received_than_was_asked_for(logged: StartedServer) -> None:
     logged.execute("FLUSH LOGS")
     start = files(logged)[-1]
