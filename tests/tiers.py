@@ -21,6 +21,7 @@ ALIKE = (FLAVORS, ("doris", "starrocks"), ("opensearch", "elasticsearch"))
 
 ONE_SERVER_EACH = (
     "tests/differential/", "tests/verify/", "tests/connectors/mysql/snapshot/", "tests/test_plan_live.py",
+    "tests/connectors/mysql/follow/test_unlogged.py", "tests/crash/test_load_bad_input.py",
 )  # fmt: skip
 """Where what is tried is behind the servers' differences: tests of a file are on one server in turn, also those without
 cases."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import comparison
 import pytest
-from cdc_process import mysql_pipeline
+from cdc_process import mysql_pipeline, present_end
 from direct import DirectRuns
 
 from cdc.errors import ChangeRefused
@@ -67,11 +67,11 @@ REFUSED = {
 def test_the_hint_of_a_refused_change_is_followed_where_nothing_is_copied_unasked(
     any_server: MySqlServer, tmp_path: Path, name: str, behavior: str
 ) -> None:
-    """With `earliest-offset` the log has all rows: a change of them that it does not tell stops the run."""
+    """The log has all rows: a change of them that it does not tell stops the run."""
     columns, row, later, change = REFUSED[name]
-    database = any_server.new_database("refused")
+    database, beginning = any_server.new_database("refused"), present_end(any_server)
     any_server.execute(f"CREATE TABLE t ({columns})", f"INSERT INTO t VALUES {row}", database=database)
-    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", scan__startup__mode="earliest-offset"))
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", **beginning))
     how = Middle(RouteTable(()), Policy(Behavior(behavior)), Coercion("fail"))
     runs.catch_up(Limits(1 << 26, 10**6), middle=how)
     any_server.execute("SET sql_mode = ''", f"ALTER TABLE t {change}", database=database)

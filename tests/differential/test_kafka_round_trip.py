@@ -14,6 +14,7 @@ from cdc_process import Pipeline, mysql_pipeline
 from comparison import differences
 from direct import DirectRuns
 from kafka_servers import KafkaServer
+from tiers import one_in
 from workload import Column, Workload
 
 from cdc.source import Limits
@@ -109,7 +110,7 @@ def work(mysql_server: MySqlServer, tmp_path: Path, format: str) -> Iterator[Wor
         (tmp_path / "workload.sql").write_text("\n".join(found.log), encoding="utf-8")
 
 
-@pytest.mark.parametrize("format", _FORMATS)
+@pytest.mark.parametrize("format", one_in(2, [*_FORMATS]))
 def test_tables_out_of_topics_are_the_servers(
     work: Workload, kafka_broker: KafkaServer, tmp_path: Path, format: str
 ) -> None:

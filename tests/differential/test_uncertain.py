@@ -131,14 +131,17 @@ def test_every_change_of_type_ends_equal_or_is_told_where_nothing_is_copied(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("conversions", [IN_STANDINS[::3], pytest.param(IN_STANDINS, marks=EXHAUSTIVE)], ids=len)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_change_of_type_ends_equal_in_servers(kind: str, mysql_server: MySqlServer, tmp_path: Path) -> None:
-    database = filled(mysql_server, IN_STANDINS)
+def test_every_change_of_type_ends_equal_in_servers(
+    kind: str, conversions: tuple[Conversion, ...], mysql_server: MySqlServer, tmp_path: Path
+) -> None:
+    database = filled(mysql_server, conversions)
     with own_standin(kind) as standin:
         made = mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*")
         runs = DirectRuns(LoadPipeline(made.folder, made.source, made.password, standin=standin))
         runs.catch_up(LIMITS)
-        altered(mysql_server, database, modified(IN_STANDINS), "")
+        altered(mysql_server, database, modified(conversions), "")
         run = runs.catch_up(LIMITS)
         finished(standin)
         assert load_comparison.differences(mysql_server, standin, [database]) == []

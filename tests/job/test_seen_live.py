@@ -17,7 +17,7 @@ from cdc_process import TIMEOUT_S, mysql_pipeline, wait_for
 
 from cdc_services.server import MySqlServer
 
-ROWS = 200_000
+ROWS = 100_000
 
 
 class Terminal:

@@ -54,8 +54,13 @@ def narrow(pipeline: ShortPipeline) -> None:
     ],
 )
 def test_a_resync_lets_it_go_on(
-    flavor: str, change: Callable[[ShortPipeline], None], request: pytest.FixtureRequest, tmp_path: Path
+    flavor: str,
+    change: Callable[[ShortPipeline], None],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("connectors.mysql.follow.unlogged.CONFIRM_S", 0.1)
     server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
     pipeline = ShortPipeline(server, tmp_path, server.new_database("refused"))
     pipeline.source("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")

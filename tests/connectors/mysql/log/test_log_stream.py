@@ -190,7 +190,7 @@ def test_a_read_that_waits_is_interrupted(logged: StartedServer) -> None:
     with opened(logged.connect(**tls), file="binlog.000002") as stream, ThreadPoolExecutor(1) as pool:
         ended = pool.submit(lambda: list(arriving(stream, 600.0)))
         stream.interrupt()
-        with pytest.raises(SourceUnavailable, match="closed the connection|connection broke"):
+        with pytest.raises(SourceUnavailable, match=r"closed the connection|connection broke"):
             ended.result(LONG_S)
 
 
