@@ -132,7 +132,7 @@ class BinlogStream:
             self._wait(left)
 
     def interrupt(self) -> None:
-        """Let a `read` that waits in another thread raise SourceUnavailable now; only `close` may follow. Any thread."""
+        """A `read` that waits in another thread raises SourceUnavailable now; only `close` may follow. Any thread."""
         self._receiver.interrupt()
 
     def close(self) -> None:
