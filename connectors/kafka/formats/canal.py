@@ -34,9 +34,10 @@ from connectors.kafka.formats.names import check_columns
 from connectors.kafka.formats.scan import Cells, Scan, Tree, elements, runs
 from connectors.kafka.kernels import ARRAY, STRING, TRUE
 
-_TREE = Tree(
-    dict.fromkeys(("data", "old", "database", "table", "type", "es", "ts", "isDdl", "mysqlType", "pkNames", "sql"))
-)
+_TREE = Tree({
+    **dict.fromkeys(("data", "old", "database", "table", "type", "es", "ts", "isDdl", "mysqlType", "pkNames", "sql")),
+    "_tidb": {"onlyHandleKey": None, "claimCheckLocation": None},
+})  # fmt: skip
 _KINDS = {
     TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER"), AlteredColumns: ("ALTER",),
 }  # fmt: skip
@@ -47,6 +48,11 @@ _COPIED = b"INIT"
 """Rows of a first copy, as programs write them that took over Canal's form."""
 _WATERMARK = b"TIDB_WATERMARK"
 """TiCDC's mark of how far its log is, without rows."""
+
+_SHORT = (
+    "TiCDC has written the key of this row alone, as the message was too large (large-message-handle-option): "
+    "raise max-message-bytes there, and compress"
+)
 
 _NAMED = ("database", "table")
 _T = TypeVar("_T", dict[str, Any], list[Any])
@@ -76,7 +82,9 @@ class CanalFormat:
         rows = (scan.faults == 0) & (ops != 0) & (scan.cells("data").kinds == ARRAY)
         for place in np.flatnonzero(~rows):
             _read_other(reading, scan, int(place), int(numbers[place]))
-        places = np.flatnonzero(rows)
+        short = rows & (ops != _DELETE[0]) & _without_columns(scan)
+        reading.unreadable.update(dict.fromkeys(numbers[short].tolist(), _SHORT))
+        places = np.flatnonzero(rows & ~short)
         if len(places):
             self._sort(messages, reading, scan, numbers, ops, places)
         return reading
@@ -119,6 +127,14 @@ def _read(text: bytes, kind: type[_T], member: str) -> _T:
     if found is not None and not isinstance(found, kind):
         raise ValueError(f"`{member}` is not as Canal writes it: {text[:40].decode('utf-8', 'replace')!r}")
     return found or kind()
+
+
+def _without_columns(scan: Scan) -> Any:
+    """bool[n] rows of which TiCDC has written the key alone; a delete needs no more."""
+    place = scan.cells("_tidb", "claimCheckLocation")
+    return (scan.cells("_tidb", "onlyHandleKey").kinds == TRUE) | (
+        (place.kinds == STRING) & (place.stops > place.starts)
+    )
 
 
 def _op(kinds: Cells, row: int) -> int:

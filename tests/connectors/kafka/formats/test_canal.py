@@ -119,6 +119,19 @@ def test_statements_and_messages_that_cannot_be_read() -> None:
     }
 
 
+def test_rows_of_which_ticdc_has_written_the_key_alone() -> None:
+    key = {"data": [{"id": "1"}], "mysqlType": {"id": "int(11)"}}
+    values = [flat("UPDATE", old=[{"id": "1"}], **key, _tidb={"onlyHandleKey": True}),
+              flat("INSERT", **key, _tidb={"claimCheckLocation": "s3://b/1.json"}),
+              flat("DELETE", **key, _tidb={"onlyHandleKey": True}),
+              flat("INSERT", [{"id": "2", "name": "b"}], _tidb={"commitTs": 1})]  # fmt: skip
+    found = Read(CanalFormat(), messages(values))
+    assert {number: why.partition(" as the")[0] for number, why in found.unreadable.items()} == dict.fromkeys(
+        (0, 1), "TiCDC has written the key of this row alone,"
+    )
+    assert [kind for kind, _ in found.images] == ["-D", "+I"]
+
+
 def test_tables_take_turns_in_one_topic() -> None:
     other = flat("INSERT", [{"a": "1"}], table="items", mysqlType={"a": "bigint"}, pkNames=None)
     orders = flat("INSERT", [{"id": "1", "name": "a"}])
