@@ -109,9 +109,9 @@ def _decimal(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:
 
 def _bits(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:
     bits = _number(parameters, "length", 64)
-    if not 0 < bits <= _MOST_BITS:
+    if bits < 1:
         raise ValueError(f"a bit set of {bits} bits")
-    return DataType(Kind.BINARY, (bits + 7) // 8), Encoding.BITS_LITTLE
+    return DataType(*((Kind.BINARY, (bits + 7) // 8) if bits <= _MOST_BITS else (Kind.BYTES,))), Encoding.BITS_LITTLE
 
 
 def _number(parameters: Mapping[str, Any], name: str, default: int) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -258,7 +258,8 @@ def _latin1(field: Field, cells: Cells) -> pa.Array:
 
 
 def _bits_little(field: Field, cells: Cells) -> pa.Array:
-    width = field.type.length or 1
+    """With the width of BINARY(n); PostgreSQL's `bit varying` has none."""
+    width = field.type.length or 0
     change: Callable[[bytes], bytes] = lambda item: item[::-1].rjust(width, b"\0")[-width:]  # noqa: E731
     return convert.each(convert.from_base64(cells), change, pa.binary(), "")
 
@@ -319,10 +320,20 @@ def _shape(item: str) -> bytes | None:
         case {"wkb": None}:
             return None
         case {"wkb": str(wkb), "srid": int(srid)}:
-            return srid.to_bytes(4, "little") + base64.b64decode(wkb, validate=True)
+            return srid.to_bytes(4, "little") + _without_srid(base64.b64decode(wkb, validate=True))
         case {"wkb": str(wkb), **more} if more.get("srid") is None:
             return bytes(4) + base64.b64decode(wkb, validate=True)
     raise ValueError(item)
+
+
+_SRID = 0x20000000
+
+
+def _without_srid(wkb: bytes) -> bytes:
+    """WKB without the SRID that PostGIS puts into it, behind a flag in the type."""
+    order: Literal["little", "big"] = "little" if wkb[:1] == b"\1" else "big"
+    kind = int.from_bytes(wkb[1:5], order)
+    return wkb[:1] + (kind ^ _SRID).to_bytes(4, order) + wkb[9:] if kind & _SRID else wkb
 
 
 def _vector(field: Field, cells: Cells) -> pa.Array:
