@@ -52,7 +52,8 @@ def crossed(names: str, first: Sequence[Any], second: Sequence[Any]) -> pytest.M
 
 def one_in(every: int, values: Sequence[Any]) -> list[Any]:
     """Values of a parameter, of which `make test` has one in so many."""
-    return [one if number % every == 0 else pytest.param(one, marks=EXHAUSTIVE) for number, one in enumerate(values)]
+    groups = [one if isinstance(one, tuple) else (one,) for one in values]
+    return [pytest.param(*one, marks=EXHAUSTIVE if number % every else ()) for number, one in enumerate(groups)]
 
 
 @pytest.hookimpl(tryfirst=True)
