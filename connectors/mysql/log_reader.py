@@ -35,7 +35,7 @@ class LogReader:
         try:
             blocks = self._decoded(part, index, count, moved)
             if self.parts.given.cascades == "copy":
-                from connectors.mysql.snapshot.cascades import place_of, watch_parents
+                from connectors.mysql.snapshot.watched_parents import place_of, watch_parents
 
                 blocks = watch_parents(blocks, self.parts.context.store, place_of(part))
             yield from blocks

@@ -20,7 +20,7 @@ from cdc.errors import SchemaUnknown
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.calls import called
-from connectors.mysql.ddl.cascades import cascade_notices, cascades_in
+from connectors.mysql.ddl.cascades import Link, cascade_notices, declared_links
 from connectors.mysql.ddl.delta import NO_TABLES, Delta, Mark
 from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
@@ -149,7 +149,9 @@ class TableDefinitions:
         work = StatementWork(self, dialect, charset, executed_at)
         dml: list[StatementDml] = []
         unparsed: list[Unparsed] = []
+        links: list[Link] = []
         for statement in parse(sql, database=database, dialect=dialect, failed=failed):
+            links += declared_links(statement, sql, dialect, self.known_name)
             if isinstance(statement, StatementDml):
                 written = self._maybe_written(statement, sql, dialect)
                 if written and all(map(self.copied_when_uncertain, written)):
@@ -170,12 +172,9 @@ class TableDefinitions:
             if self._is_concerned(statement.tables) or names_in(sql, database, self.captured):
                 unparsed.append(statement)
             work.forget((*statement.tables, *names_in(sql, database, self.tables)))
-        actions = cascades_in(sql, dialect) if self._warns_of_cascades else ()
-        if actions:
-            work.notices += cascade_notices(
-                actions, sql, database, {*self.captured, *filter(self.captures, work.tables)}
-            )
-        return self._result(work, tuple(dml), tuple(unparsed))
+        if self._warns_of_cascades:
+            work.notices += cascade_notices(links, self.captures)
+        return self._result(work, tuple(dml), tuple(unparsed), tuple(links))
 
     def define(self, tables: Iterable[MySqlTable], *, databases: Mapping[str, str] | None = None) -> DdlResult:
         """Take over definitions read from `information_schema`: at the start, or after an unparsed statement."""
@@ -188,7 +187,7 @@ class TableDefinitions:
                 work.put(table.id, table)
                 if self.captures(table.id):
                     work.emit(old, table)
-        return self._result(work, (), ())
+        return self._result(work)
 
     def capture(self, tables: Iterable[MySqlTable], leftover: Collection[TableId]) -> DdlResult:
         """Tables are captured from here on, with these definitions, known or not.
@@ -201,14 +200,14 @@ class TableDefinitions:
             work.put(table.id, table)
             work.put_mark(table.id, None)
             work.emit(None, table)
-        return self._result(work, (), ())
+        return self._result(work)
 
     def mark(self, names: Mapping[TableId, Mark]) -> DdlResult:
         """Take over names that are no tables where the log is begun."""
         work = StatementWork(self, self.dialect, "utf8mb4", None)
         for name, mark in names.items():
             work.put_mark(name, mark)
-        return self._result(work, (), ())
+        return self._result(work)
 
     def known_name(self, table: TableId) -> TableId:
         """The name by which the server knows a table that a statement writes so."""
@@ -238,8 +237,14 @@ class TableDefinitions:
         named = not dml.tables or any(table.database.casefold() in databases for table in captured)
         return captured if named else frozenset()
 
-    def _result(self, work: StatementWork, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
-        delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain))
+    def _result(
+        self,
+        work: StatementWork,
+        dml: tuple[StatementDml, ...] = (),
+        unparsed: tuple[Unparsed, ...] = (),
+        links: tuple[Link, ...] = (),
+    ) -> DdlResult:
+        delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain), links)
         touched = frozenset(
             table for table, new in delta.tables.items() if self.captures(table) and new != self.tables.get(table)
         ) | frozenset(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from cdc.events import Uncertain
 from cdc.schema import TableId
+from connectors.mysql.ddl.cascades import Link
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
 Mark = Literal["left", "sequence", "view", "arrived", "copy", "filled"]
@@ -27,12 +28,14 @@ class Delta:
         databases: default character sets.
         marks: names that stand for something else than a captured table.
         uncertain: captured tables that have to be re-snapshotted.
+        links: foreign keys that it declares and that change rows unlogged.
     """
 
     tables: Mapping[TableId, MySqlTable | None] = field(default_factory=dict)
     databases: Mapping[str, str | None] = field(default_factory=dict)
     marks: Mapping[TableId, Mark | None] = field(default_factory=dict)
     uncertain: Mapping[TableId, Uncertain] = field(default_factory=dict)
+    links: tuple[Link, ...] = ()
 
     @property
     def arrived(self) -> list[TableId]:
@@ -40,7 +43,7 @@ class Delta:
         return [table for table, mark in self.marks.items() if mark == "arrived"]
 
     def __bool__(self) -> bool:
-        return bool(self.tables or self.databases or self.marks or self.uncertain)
+        return bool(self.tables or self.databases or self.marks or self.uncertain or self.links)
 
 
 def delta_to_json(delta: Delta) -> dict[str, Any]:
@@ -62,6 +65,8 @@ def delta_to_json(delta: Delta) -> dict[str, Any]:
         value["uncertain"] = [
             [table.database, table.table, found.reason, found.same_rows] for table, found in delta.uncertain.items()
         ]
+    if delta.links:
+        value["links"] = [link_to_json(link) for link in delta.links]
     return value
 
 
@@ -76,7 +81,20 @@ def delta_from_json(value: Mapping[str, Any]) -> Delta:
         TableId(database, name): Uncertain(reason, same_rows)
         for database, name, reason, same_rows in value.get("uncertain", ())
     }
-    return Delta(tables, value.get("databases", {}), marks, uncertain)
+    links = tuple(map(link_from_json, value.get("links", ())))
+    return Delta(tables, value.get("databases", {}), marks, uncertain, links)
+
+
+def link_to_json(link: Link) -> list[Any]:
+    """A foreign key as [parent, child, columns, on delete, on update]; a table is [database, table]."""
+    names = [[table.database, table.table] for table in (link.parent, link.child)]
+    return [*names, list(link.columns), link.on_delete, link.on_update]
+
+
+def link_from_json(value: Sequence[Any]) -> Link:
+    """The foreign key that `link_to_json` wrote."""
+    parent, child, columns, on_delete, on_update = value
+    return Link(TableId(*parent), TableId(*child), tuple(columns), on_delete, on_update)
 
 
 def table_to_json(table: MySqlTable) -> dict[str, Any]:

@@ -7,7 +7,8 @@ raises, so that readers notice. Every other line is an entry:
                         "gtid": "..."}, "sql": "ALTER TABLE ...",
      "changes": [... as in cdc.schema_json ...], "tables": [["shop", "orders", {"columns": [...], ...} or null], ...],
      "databases": {"shop": "utf8mb4"}, "marks": [["shop", "old", "left"], ...],
-     "uncertain": [["shop", "orders", "column n: ...", true], ...]}
+     "uncertain": [["shop", "orders", "column n: ...", true], ...],
+     "links": [[["shop", "orders"], ["shop", "lines"], ["id"], "CASCADE", ""], ...]}
 
 An offset says how many entries count; what comes after them was written by a run that crashed and is cut off. One
 process writes, others read while it does. A torn last line is what a crash leaves: readers overlook it, the writer cuts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,7 +35,6 @@ _FROM_METADATA = "-- from the metadata of its rows"
 _LABELS = "-- labels from the metadata of its rows"
 _UNLOGGED = "-- altered without a statement in the log"
 _ROLLED_BACK = "-- rows that were rolled back"
-_FOREIGN_KEY = tuple(re.compile(rf"\b{word}\b", re.IGNORECASE) for word in ("ALTER", "REFERENCES"))
 _CHECKSUM_BYTES = 4
 _SERVER_ID = 5  # of an event's header
 _TABLE_ID = 6  # bytes
@@ -81,7 +79,7 @@ class Tracker:
             result = self._read_again(result, query, LogPosition(buffer.file, int(buffer.end_position[index])))
         self._refuse(result, query, where)
         self._notices += [f"{where}: {notice}" for notice in result.notices]
-        if result.delta or result.changes or _adds_foreign_key(query.sql):
+        if result.delta or result.changes:
             at = _place(buffer, index) | ({"gtid": gtid} if gtid else {})
             self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
         touched = result.touched | {change.table for change in result.changes}
@@ -247,7 +245,8 @@ class Tracker:
         defined = self._catalog.define(found.values())
         uncertain = dict.fromkeys(sorted(tables), Uncertain(reason, same_rows=False))
         delta = replace(
-            defined.delta, tables={**result.delta.tables, **defined.delta.tables}, uncertain=uncertain
+            defined.delta, tables={**result.delta.tables, **defined.delta.tables}, uncertain=uncertain,
+            links=result.delta.links,
         )  # fmt: skip
         return replace(defined, delta=delta)
 
@@ -280,12 +279,6 @@ class Tracker:
                 where=where,
                 hint="remove schema-change.enabled, or start over after this position",
             )
-
-
-def _adds_foreign_key(sql: str) -> bool:
-    """Whether a statement may do so; no definition that is followed has it, and who asks the server for them looks at
-    how long the history is."""
-    return all(word.search(sql) for word in _FOREIGN_KEY)
 
 
 def _transaction_of(buffer: ReceiveBuffer, index: int) -> LogPosition:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cdc.errors import SourceError
 from cdc.finding import Finding, ok, warning
 from cdc.schema import TableId
-from connectors.mysql.ddl.cascades import ADVICE, SILENT_ACTIONS
+from connectors.mysql.ddl.cascades import ADVICE, SILENT_ACTIONS, Link
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.information_schema import rows_of_databases
@@ -55,30 +55,6 @@ class Cascade:
 
     def __str__(self) -> str:
         return f"{self.description} ({ADVICE})"
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A foreign key that changes rows of `child` unlogged, when those of `parent` go or its `columns` change."""
-
-    parent: TableId
-    child: TableId
-    columns: tuple[str, ...]
-    on_delete: bool
-    on_update: bool
-
-    @property
-    def description(self) -> str:
-        """The consequence where the parent is captured, in words."""
-        return f"{self.child} is re-snapshotted when rows of {self.parent} change that it refers to: not all is logged"
-
-    @property
-    def warning_text(self) -> str:
-        """The meaning where the parent is not captured, in words."""
-        return (
-            f"{self.child}: what becomes of its rows when those of {self.parent} change is not in this server's "
-            "log, and that table is not captured, so that nothing is copied for it"
-        )
 
 
 def unlogged_links(connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId]) -> tuple[Link, ...]:
@@ -123,13 +99,13 @@ def examine_cascades(
 
 def _links(connection: MySqlConnection, child: TableId) -> Iterator[Link]:
     for _, rest in _CONSTRAINT.findall(_definition(connection, child)):
-        actions = {when for when, _ in _ACTION.findall(rest)}
+        actions = dict(_ACTION.findall(rest))
         refers = _REFERS.search(rest)
         if actions and refers is not None:
             names = [name.replace("``", "`") for name in _QUOTED.findall(refers[1])]
             parent = TableId(child.database if len(names) == 1 else names[0], names[-1])
             columns = tuple(name.replace("``", "`") for name in _QUOTED.findall(refers[2]))
-            yield Link(parent, child, columns, "DELETE" in actions, "UPDATE" in actions)
+            yield Link(parent, child, columns, actions.get("DELETE", ""), actions.get("UPDATE", ""))
 
 
 def unlogged_cascades(

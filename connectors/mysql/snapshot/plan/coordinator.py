@@ -52,7 +52,7 @@ class Coordinator:
         self._requests = Requests(store)
         self._orders: dict[str, CopyRequest] = {}
         self._due = DueRequests(self._requests, options.cascades_interval_s)
-        self._cascading = Cascading(options, store, streams, captures)
+        self._cascading = Cascading(options, store, history, streams, captures)
         self.hurry = False
         self._next = NextChunks(options, streams, history, self._plan, self._marks)
         self._log_entries = LogEntries(

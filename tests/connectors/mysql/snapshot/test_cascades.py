@@ -15,48 +15,42 @@ from log_script import chunk, sql
 
 from cdc.errors import SourceUnavailable
 from cdc.retry import RetryPolicy
-from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.schema import Column, DataType, RenameTable, TableId, TableSchema
 from cdc.source import Limits
 from cdc.state.store import LocalStore
 from cdc.testing import block
 from cdc_services.server import MySqlServer
+from connectors.mysql.ddl.cascades import Link, declared_links
 from connectors.mysql.ddl.catalog import TableDefinitions
+from connectors.mysql.ddl.delta import Delta
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import LogRange
-from connectors.mysql.schema.history import SchemaHistory
+from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.schema.tracker import Tracker
 from connectors.mysql.server import server_info
-from connectors.mysql.server.foreign_keys import Link
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.snapshot.cascades import (
-    Cascading,
-    DueRequests,
-    Parent,
-    changed_by,
-    parents_of,
-    place_of,
-    read_targets,
-    watch_parents,
-    write_targets,
-)
+from connectors.mysql.snapshot.cascade_targets import Parent, followed, parents_of, read_targets, write_targets
+from connectors.mysql.snapshot.cascades import Cascading, DueRequests
 from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.mysql.snapshot.watched_parents import changed_by, place_of, watch_parents
 from connectors.shared.ddl.dialect import DdlDialect
+from connectors.shared.ddl.parser import parse
 
 P, C, G = (TableId("shop", name) for name in ("parent", "child", "grandchild"))
 SCHEMA = TableSchema(
     (Column("id", DataType.parse("INT"), nullable=False), Column("code", DataType.parse("INT"))), ("id",)
 )
-LINKS = (Link(P, C, ("ID",), on_delete=True, on_update=False), Link(C, G, ("code",), on_delete=False, on_update=True))
+LINKS = (Link(P, C, ("ID",), on_delete="CASCADE"), Link(C, G, ("code",), on_update="SET NULL"))
 
 
 def test_children_of_children_are_copied_too_as_far_as_they_are_captured() -> None:
-    assert parents_of(LINKS, [P, C, G]) == {
+    assert parents_of(LINKS, [P, C, G].__contains__) == {
         P: Parent(deletes={C, G}),
         C: Parent(updates={G}, columns={"code"}),
     }
-    assert parents_of(LINKS, [P, G])[P].deletes == {G}
-    around = (*LINKS, Link(G, C, ("id",), on_delete=True, on_update=True))
-    assert parents_of(around, [P, C, G])[P].deletes == {C, G}
+    assert parents_of(LINKS, [P, G].__contains__)[P].deletes == {G}
+    around = (*LINKS, Link(G, C, ("id",), on_delete="CASCADE", on_update="CASCADE"))
+    assert parents_of(around, [P, C, G].__contains__)[P].deletes == {C, G}
 
 
 @pytest.mark.parametrize(
@@ -101,12 +95,14 @@ def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
     options = SimpleNamespace(cascades="copy")
     streams = SimpleNamespace(session=lambda patient: nullcontext(), retry=RetryPolicy(sleep=lambda seconds: None))
     store = LocalStore(tmp_path)
+    history = SchemaHistory(store)
+    history.append(SchemaEntry({"file": "b.000001", "pos": 4}))
 
     def run() -> Cascading:
-        return Cascading(options, store, streams, lambda table: True)  # type: ignore[arg-type]
+        return Cascading(options, store, history, streams, lambda table: True)  # type: ignore[arg-type]
 
-    def at(position: int, file: str = "b.000001") -> MySqlOffset:
-        return MySqlOffset(LogPosition(file, position), None, schemas=1)
+    def at(position: int, file: str = "b.000001", schemas: int = 1) -> MySqlOffset:
+        return MySqlOffset(LogPosition(file, position), None, schemas=schemas)
 
     run().refresh(at(4), at(100))
     assert read_targets(store) == {P: Parent(deletes={C})}
@@ -115,26 +111,62 @@ def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
         again = run()
         again.refresh(at(100), at(400))
         again.refresh(at(400), at(40, "b.000002"))
-        assert read_targets(store) == {P: Parent(deletes={C}), C: Parent(updates={G}, columns={"code"})}, stopped
+        assert read_targets(store) == parents_of(LINKS, [P, C, G].__contains__), stopped
     again.refresh(at(50, "b.000002"), at(60, "b.000002"))
     assert read_targets(store) == {C: Parent(updates={G}, columns={"code"})}
+    links, end = (), ("b.000002", 90, "")
+    history.append(SchemaEntry({"file": "b.000002", "pos": 70}, delta=Delta(links=LINKS[:1])))
+    again.refresh(at(60, "b.000002"), at(80, "b.000002", schemas=2))
+    assert read_targets(store) == parents_of(LINKS, [P, C, G].__contains__), "declared, and dropped since"
+    again.refresh(at(95, "b.000002", schemas=2), at(99, "b.000002", schemas=2))
+    assert read_targets(store) == {}
+
+
+def test_a_foreign_key_is_followed_under_each_name_that_the_log_gives_its_tables() -> None:
+    old, new = TableId("shop", "old"), TableId("shop", "new")
+    entries = [
+        SchemaEntry({}, delta=Delta(links=(Link(old, C, ("id",), "CASCADE"),))),
+        SchemaEntry({}, (RenameTable(old, new), RenameTable(C, G))),
+    ]
+    found = parents_of(followed(LINKS[:1], entries), [P, C, G, new, old].__contains__)
+    assert {parent: targets.deletes for parent, targets in found.items()} == {P: {C, G}, old: {C, G}, new: {C, G}}
+
+
+@pytest.mark.parametrize(
+    ("statement", "declared"),
+    [
+        ("CREATE TABLE child (a INT REFERENCES parent ON UPDATE NO ACTION ON DELETE SET NULL, b INT)",
+         [Link(P, C, ("",), "SET NULL")]),
+        ("ALTER TABLE shop.child ADD FOREIGN KEY f (a) REFERENCES /* x */ `other`.parent(`Id`, code) MATCH FULL "
+         "ON DELETE RESTRICT ON UPDATE CASCADE, ADD FOREIGN KEY (b) references parent (id) on delete cascade",
+         [Link(TableId("other", "parent"), C, ("Id", "code"), "", "CASCADE"), Link(P, C, ("id",), "CASCADE")]),
+        ("ALTER TABLE child ADD FOREIGN KEY (a) REFERENCES parent (id) ON DELETE RESTRICT, ADD t TIMESTAMP "
+         "ON UPDATE CURRENT_TIMESTAMP, COMMENT 'REFERENCES parent (id) ON DELETE CASCADE'", []),
+    ],
+)  # fmt: skip
+def test_what_a_statement_declares(statement: str, declared: list[Link]) -> None:
+    dialect = DdlDialect.of("10.11.19-MariaDB")
+    (parsed,) = parse(statement, database="shop", dialect=dialect)
+    assert list(declared_links(parsed, statement, dialect, lambda table: table)) == declared
 
 
 @pytest.mark.parametrize(
     ("statement", "entries"),
     [
         ("ALTER TABLE child ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE", 1),
-        ("alter table child add foreign key (p) references parent (id)", 1),
-        ("ALTER TABLE child ADD INDEX (p)", 0),
+        ("alter table child add foreign key (p) references parent (id)", 0),
     ],
 )
 def test_a_foreign_key_that_is_added_is_asked_for(tmp_path: Path, statement: str, entries: int) -> None:
     history = SchemaHistory(LocalStore(tmp_path))
     catalog = TableDefinitions(captures=lambda table: table.database == "shop")
+    catalog.dialect = DdlDialect.of("8.4.2")
     catalog.apply("CREATE TABLE child (id INT PRIMARY KEY, p INT)", "shop")
     tracker = Tracker(history, catalog, [])
     assert tracker.statement(chunk([sql(statement)]), 0, "") == frozenset()
     assert (tracker.entries, history.count()) == (entries, entries)
+    read = SchemaHistory(LocalStore(tmp_path)).entries(0, entries)
+    assert [entry.delta.links for entry in read] == [(Link(P, C, ("id",), "CASCADE"),)] * entries
 
 
 @pytest.mark.parametrize(
@@ -193,7 +225,7 @@ def test_a_server_that_could_log_them_is_asked_whether_it_does(
 
 def test_a_part_of_the_log_asks_once_and_a_repeat_asks_the_same(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    write_targets(store, parents_of(LINKS, [P, C]))
+    write_targets(store, parents_of(LINKS, [P, C].__contains__))
     assert read_targets(store)[P] == Parent(deletes={C})
     blocks = [block(P, SCHEMA, [("-D", {"id": number})], sequence=number) for number in (1, 2)]
     for _ in range(2):
@@ -204,7 +236,7 @@ def test_a_part_of_the_log_asks_once_and_a_repeat_asks_the_same(tmp_path: Path) 
 
 def test_a_part_of_another_servers_log_asks_though_its_file_is_called_alike(tmp_path: Path) -> None:
     store, at = LocalStore(tmp_path), LogPosition("binlog.000001", 157)
-    write_targets(store, parents_of(LINKS, [P, C]))
+    write_targets(store, parents_of(LINKS, [P, C].__contains__))
     for ahead in (0, 3):
         part = LogRange(at, LogPosition("binlog.000001", 900), 1, files_ahead=ahead)
         list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place_of(part)))
@@ -220,7 +252,7 @@ def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path)
         list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place))
         return requests.names()
 
-    write_targets(LocalStore(tmp_path), parents_of(LINKS, [P, C]))
+    write_targets(LocalStore(tmp_path), parents_of(LINKS, [P, C].__contains__))
     first = ask("binlog.000001-4")
     assert due.select({*first, "by-a-user"}, []) == {*first, "by-a-user"}
     due.note_begun(first)
@@ -251,7 +283,13 @@ def test_what_a_foreign_key_does_to_rows_gets_into_the_sink(any_server: MySqlSer
     runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", foreign_key_cascades="copy"))
     limits = Limits(1 << 26, 10**6)
     runs.catch_up(limits)
-    for statement in ("DELETE FROM parent WHERE id = 1", "UPDATE child SET id = 13 WHERE id = 12"):
-        any_server.execute(statement, database=database)
+    dropped_since = (
+        "CREATE TABLE c (id INT PRIMARY KEY, p INT, CONSTRAINT f FOREIGN KEY (p) REFERENCES parent (id) "
+        "ON DELETE CASCADE)", "INSERT INTO parent VALUES (3)", "INSERT INTO c VALUES (31, 3), (32, 2)",
+        "RENAME TABLE parent TO p", "DELETE FROM p WHERE id <> 2", "ALTER TABLE c DROP FOREIGN KEY f",
+        "RENAME TABLE c TO d",
+    )  # fmt: skip
+    for statements in (dropped_since, ("UPDATE child SET id = 13 WHERE id = 12",)):
+        any_server.execute(*statements, database=database)
         runs.catch_up(limits)
         assert comparison.differences(any_server, runs.pipeline, [database]) == []

@@ -24,7 +24,8 @@ from cdc.source import Limits, Order
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, block
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.cascades import Parent, watch_parents, write_targets
+from connectors.mysql.snapshot.cascade_targets import Parent, write_targets
+from connectors.mysql.snapshot.watched_parents import watch_parents
 
 pytestmark = pytest.mark.mysql
 

@@ -1,0 +1,61 @@
+"""The rows of a part of the log that others refer to, looked at by the task that reads it: see `cascades`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.schema import TableId
+from cdc.state.store import Store
+from connectors.mysql.log.segment import LogRange
+from connectors.mysql.log.sequences import sequence_of
+from connectors.mysql.snapshot.cascade_targets import REQUEST, Parent, read_targets, short_name
+from connectors.mysql.snapshot.plan.requests import Requests
+
+REASON = "rows of a table that it refers to were deleted or changed, and this server does not log what follows"
+
+
+def place_of(part: LogRange) -> str:
+    """A name for where a part of the log begins, which no other part has: files of another server may be called alike,
+    and those of a log that was reset. Pure."""
+    return str(sequence_of(part.start.file, part.start.position, part.files_ahead))
+
+
+def watch_parents(blocks: Iterator[ChangeBlock], store: Store, place: str) -> Iterator[ChangeBlock]:
+    """The blocks of a part of the log; asks for tables whose rows they change unlogged, once for each part. Executor.
+
+    `place` is where the part begins (`place_of`). Requests are on disk before the part's rows are prepared; a repeat
+    asks the same.
+    """
+    parents, requested, requests = read_targets(store), set[TableId](), Requests(store)
+    for block in blocks:
+        parent = parents.get(block.table)
+        for child in sorted((set() if parent is None else changed_by(block, parent)) - requested):
+            requested.add(child)
+            requests.add(child, f"{REQUEST}{short_name(child)}-{place}", REASON, limited=True)
+        yield block
+
+
+def changed_by(block: ChangeBlock, parent: Parent) -> set[TableId]:
+    """The tables of which rows change with those of a parent's block. Pure."""
+    kinds, found = block.kinds.to_numpy(), set[TableId]()
+    if parent.deletes and bool(np.any(kinds == RowKind.DELETE)):
+        found |= parent.deletes
+    before = np.flatnonzero(kinds == RowKind.UPDATE_BEFORE)
+    if not parent.updates or not len(before):
+        return found
+    folded = {name.casefold() for name in parent.columns}
+    if not folded <= {name.casefold() for name in block.schema.names}:
+        return found | parent.updates  # one was renamed since
+    for index, name in enumerate(block.schema.names):
+        if name.casefold() in folded:
+            column = block.rows.column(index)
+            old, new = column.take(pa.array(before)), column.take(pa.array(before + 1))
+            same = pc.fill_null(pc.equal(old, new), False)
+            if not pc.all(pc.or_(same, pc.and_(pc.is_null(old), pc.is_null(new)))).as_py():
+                return found | parent.updates
+    return found
