@@ -63,7 +63,7 @@ class LoadServer:
         login = (self.user, self.password) if user is None else (user, password)
         connection = pymysql.connect(
             host=self.host, port=self.sql_port, user=login[0], password=login[1], autocommit=True, charset="utf8mb4",
-            database=db,
+            database=db, ssl_disabled=True,
         )  # fmt: skip
         with connection, connection.cursor() as cursor:
             cursor.execute(sql)

@@ -54,7 +54,8 @@ class Harness:
         """All rows; text stays bytes, as it may be none."""
         with pymysql.connect(
             host=self.server.host, port=self.server.sql_port, user=self.server.user, password=self.server.password,
-            use_unicode=False, conv={**conversions, FIELD_TYPE.DECIMAL: _decimal, FIELD_TYPE.NEWDECIMAL: _decimal},
+            use_unicode=False, ssl_disabled=True,
+            conv={**conversions, FIELD_TYPE.DECIMAL: _decimal, FIELD_TYPE.NEWDECIMAL: _decimal},
         ) as connection, connection.cursor() as cursor:  # fmt: skip
             cursor.execute(sql)
             return list(cursor.fetchall())

@@ -78,11 +78,11 @@ def test_an_update_moves_a_row_to_another_partition(tmp_path: Path, lake: Callab
     harness.sink().apply(0, [CreateTable(T, of)])
     days = ["mon", "", "tue", "mon"]
     commit(harness, 0, of, *(("+I", {"id": number, "day": "mon", "v": 0}) for number in range(3)))
-    for batch, (old, new) in enumerate(itertools.pairwise(days), 1):
-        old_row, new_row = ({"id": 1, "day": day, "v": batch + place} for place, day in ((-1, old), (0, new)))
-        commit(harness, batch, of, ("-U", old_row), ("+U", new_row))
-        (rows,) = judged(harness, T)
-        assert texts(rows, "id", "day") == [("0", "mon"), ("1", new), ("2", "mon")]
+    with judging(harness) as rows:
+        for batch, (old, new) in enumerate(itertools.pairwise(days), 1):
+            old_row, new_row = ({"id": 1, "day": day, "v": batch + place} for place, day in ((-1, old), (0, new)))
+            commit(harness, batch, of, ("-U", old_row), ("+U", new_row))
+            assert texts(rows(T), "id", "day") == [("0", "mon"), ("1", new), ("2", "mon")]
 
 
 @LAKES
@@ -140,10 +140,10 @@ def test_keys_in_another_order_than_the_columns(tmp_path: Path, lake: Callable[.
         commit(harness, 1, of, *(("+U", {**row, "v": 1}) for row in rows[::2]), ("-D", rows[1]), table=table)
         left = [{**row, "v": 1 - number % 2} for number, row in enumerate(rows) if number != 1]
         wanted[table] = texts(left, *columns, "v")
-    for _ in range(2):
-        for table, rows in zip(tables, judged(harness, *tables), strict=True):
-            assert texts(rows, *columns, "v") == wanted[table], tables[table].primary_key
-            assert texts(harness.rows(table), *columns, "v") == wanted[table], tables[table].primary_key
+    with judging(harness) as rows_of:
+        for _, (table, of) in itertools.product(range(2), tables.items()):
+            assert texts(rows_of(table), *columns, "v") == wanted[table], of.primary_key
+            assert texts(harness.rows(table), *columns, "v") == wanted[table], of.primary_key
             harness.sink().compact(table)
 
 

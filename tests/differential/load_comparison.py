@@ -71,7 +71,13 @@ def _query(standin: StandIn, sql: str) -> list[Row]:
     known = {**conversions, FIELD_TYPE.DECIMAL: bytes, FIELD_TYPE.NEWDECIMAL: bytes, FIELD_TYPE.DOUBLE: float}
     with (
         pymysql.connect(
-            host=standin.host, port=standin.sql_port, user="root", password="", use_unicode=False, conv=known
+            host=standin.host,
+            port=standin.sql_port,
+            user="root",
+            password="",
+            use_unicode=False,
+            conv=known,
+            ssl_disabled=True,
         ) as connection,
         connection.cursor() as cursor,
     ):
