@@ -19,10 +19,10 @@ def called(lake: str) -> list[tuple[Any, str]]:
     from pypaimon.catalog.filesystem_catalog import FileSystemCatalog
     from pypaimon.catalog.rest.rest_catalog import RESTCatalog
 
-    from connectors.paimon import commits, load, schemas
+    from connectors.paimon import commits, load, session
     from connectors.paimon.upkeep import publishing
 
     names = ("create_table", "alter_table", "drop_table", "rename_table")
-    rest = [(load, "write_files"), (commits, "commit_files"), (schemas, "native"), (publishing, "create")]
+    rest = [(load, "write_files"), (commits, "commit_files"), (session, "native"), (publishing, "create")]
     catalog = FileSystemCatalog if lake == "paimon" else RESTCatalog
     return [*((catalog, name) for name in names), *rest]

@@ -391,7 +391,7 @@ def test_every_dialect_is_planned_with_by_the_core() -> None:
     """A connector that has a dialect of SQL brings no planner of its own."""
     bases = {"cdc.evolution.dialect", "connectors.shared.streamload.table_dialect"}
     sinks = [name for name in CONNECTORS if name.endswith(".dialect") and bases & set(imports(name))]
-    assert {name.split(".")[1] for name in sinks} == {"duckdb", "doris", "mysql", "paimon", "starrocks"}
+    assert {name.split(".")[1] for name in sinks} == {"duckdb", "doris", "mysql", "starrocks"}
     for name in CONNECTORS:
         used = {item for item in imports(name) if within(item, "cdc.evolution")}
         assert not used & {"cdc.evolution.planner", "cdc.evolution.columns", "cdc.evolution.rebuild"}, name

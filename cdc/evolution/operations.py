@@ -186,7 +186,7 @@ def text_of(operation: Operation) -> str:
     name = type(operation).__name__.removesuffix("Op")
     verb = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
     match operation:
-        case CreateTableOp(new=new) | CreateShadowOp(new=new):
+        case CreateTableOp(new=new) | CreateShadowOp(new=new) | RebuildTableOp(new=new):
             columns = ", ".join(f"{column.name} {column.type}" for column in new.columns)
             key = f", key ({', '.join(new.key)})" if new.key else ""
             return f"{verb} {new.id} ({columns}{key})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from connectors.iceberg.partitions import split_by_partition
 from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.columns import as_stored
+from connectors.shared.lake.rewrite import fill_nulls, gather_batches
 
 _FLUSH_BYTES = 128 << 20
 
@@ -33,8 +34,8 @@ def rewritten(
         fill: values for rows where the column is NULL, by column.
     """
     made: list[Any] = []
-    for rows in _gathered(live_rows(table, there, file) for file in chosen):
-        stored = as_stored(table.id, _filled(rows, fill or {}), table.columns)
+    for rows in gather_batches((live_rows(table, there, file) for file in chosen), _FLUSH_BYTES):
+        stored = as_stored(table.id, fill_nulls(rows, fill or {}), table.columns)
         for part in split_by_partition(table.library, stored):
             some = stored if part.rows is None else stored.take(part.rows)
             name = f"{prefix}-{len(made)}.parquet"
@@ -54,27 +55,3 @@ def live_rows(table: LakeTable, there: SnapshotFiles, file: Any) -> pa.RecordBat
         found = found.filter(pa.array(kept))
     batches = found.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], found.schema)
-
-
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of a file's worth."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= _FLUSH_BYTES:
-            yield pa.concat_batches(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)
-
-
-def _filled(rows: pa.RecordBatch, fill: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
-    arrays = [
-        array.fill_null(fill[name].cast(array.type)) if name in fill else array
-        for name, array in zip(rows.schema.names, rows.columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)

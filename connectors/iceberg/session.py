@@ -7,29 +7,31 @@ spec of the shadow table become current, its files replace all others. The table
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
 from typing import Any
 
 from cdc.evolution import operations as op
-from cdc.evolution.api_sink import ApiSession
-from cdc.evolution.table import ActualColumn, Layout
+from cdc.evolution.table import ActualColumn
 from cdc.schema import TableId
 from connectors.iceberg.expired import ExpiredFiles
 from connectors.iceberg.library import delete_quietly, identifier
 from connectors.iceberg.partitions import PartitionField
 from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import live_rows, rewritten
-from connectors.iceberg.rules import IcebergRules, IcebergTable
+from connectors.iceberg.rules import IcebergRules
 from connectors.iceberg.snapshots import SnapshotChange, describing_files, live_entries, publish
 from connectors.iceberg.tables import BATCH, KEY, CatalogTables, LakeTable
 from connectors.iceberg.types import VECTOR, arrow_type, can_identify
 from connectors.shared.lake.defaults import literal
+from connectors.shared.lake.rules import PartitionedTable
+from connectors.shared.lake.session import LakeSession
 
 COMMENT = "comment"
 
 
-class IcebergSession(ApiSession[str]):
+class IcebergSession(LakeSession):
     """A session with the catalog."""
 
     def __init__(self, tables: CatalogTables, rules: IcebergRules, pipeline: str, expired: ExpiredFiles) -> None:
@@ -41,14 +43,18 @@ class IcebergSession(ApiSession[str]):
         """The sink's rules."""
         return self._rules
 
-    def read(self, tables: Sequence[TableId]) -> Layout[str]:
-        """One look at each table."""
+    def _databases(self) -> list[str]:
         if not self._catalog.is_there:
-            return Layout([], [])
+            return []
         with self._catalog.guard(self._catalog.place):
-            databases = [".".join(name) for name in self._catalog.open().list_namespaces()]
-        there = (self._tables.find(table) for table in dict.fromkeys(tables) if table.database in databases)
-        return Layout([_actual(table) for table in there if table is not None], databases)
+            return [".".join(name) for name in self._catalog.open().list_namespaces()]
+
+    def _planned(self, table: TableId) -> PartitionedTable | None:
+        found = self._tables.find(table)
+        return None if found is None else _planned(found)
+
+    def _guard_change(self, table: TableId) -> AbstractContextManager[None]:
+        return self._catalog.guard_change(str(table))
 
     def holds_rows(self, table: TableId) -> bool:
         """Reads file by file, until there is a row."""
@@ -61,21 +67,6 @@ class IcebergSession(ApiSession[str]):
         """The table's UUID."""
         found = self._tables.find(table)
         return None if found is None else found.identity
-
-    def carry_out(self, operation: op.Operation) -> Any:
-        """Call the operation's method; a refusal of the catalog is one of the change."""
-        with self._catalog.guard_change(str(operation.table)):
-            yield from super().carry_out(operation)
-
-    def texts(self, operation: op.Operation) -> Sequence[str]:
-        """The operation in words; of a new table its partition fields and properties, too."""
-        text = op.text_of(operation)
-        if isinstance(operation, op.CreateTableOp) and isinstance(operation.new, IcebergTable):
-            table = operation.new
-            text += f" partitioned by {', '.join(map(str, table.partition))}" if table.partition else ""
-            properties = ", ".join(f"{name}={value}" for name, value in table.properties.items())
-            text += f" with ({properties})" if properties else ""
-        return [text]
 
     def create_database(self, operation: op.CreateDatabaseOp) -> None:
         """When there is none."""
@@ -193,7 +184,7 @@ class IcebergSession(ApiSession[str]):
     def _create(self, table: op.ActualTable, location: str | None) -> None:
         from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
-        assert isinstance(table, IcebergTable)  # the rules make no others
+        assert isinstance(table, PartitionedTable)  # the rules make no others
         if self._tables.find(table.id) is not None:
             return
         schema, key = _library_schema(table)
@@ -218,7 +209,7 @@ def _path(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def _actual(table: LakeTable) -> IcebergTable:
+def _planned(table: LakeTable) -> PartitionedTable:
     docs = {field.name: field.doc or "" for field in table.library.schema().fields}
     columns = tuple(
         ActualColumn(column.name, column.type, column.nullable, None, docs[column.name]) for column in table.columns
@@ -230,10 +221,10 @@ def _actual(table: LakeTable) -> IcebergTable:
     )
     properties = {name: text for name, text in table.metadata.properties.items() if not name.startswith("cdc.")}
     comment = properties.pop(COMMENT, "")
-    return IcebergTable(table.id, columns, table.key, comment, partition, properties)
+    return PartitionedTable(table.id, columns, table.key, comment, partition, properties)
 
 
-def _library_schema(table: IcebergTable) -> tuple[Any, dict[str, str]]:
+def _library_schema(table: PartitionedTable) -> tuple[Any, dict[str, str]]:
     """The library's schema, and the property with the key where its columns cannot be identifier fields."""
     from pyiceberg.schema import Schema
     from pyiceberg.types import NestedField
@@ -250,7 +241,7 @@ def _library_schema(table: IcebergTable) -> tuple[Any, dict[str, str]]:
     return Schema(*fields), {KEY: ",".join(map(str, keys))}
 
 
-def _library_spec(table: IcebergTable, schema: Any) -> Any:
+def _library_spec(table: PartitionedTable, schema: Any) -> Any:
     from pyiceberg.partitioning import PartitionField as LibraryField
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.transforms import parse_transform

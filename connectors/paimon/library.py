@@ -17,7 +17,7 @@ from typing import Any
 from cdc.errors import CdcError, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from connectors.paimon.object_store import check_bucket
-from connectors.shared.lake.errors import GONE_HINT, first_line, is_away, is_gone
+from connectors.shared.lake.errors import GONE_HINT, first_line, is_away, is_gone, refused_changes
 from connectors.shared.lake.options import is_secret, shown_address
 
 VERSIONS = {"pypaimon": "2.1.0", "pypaimon-rust": "0.4.0"}
@@ -101,6 +101,12 @@ class Catalog:
     def guard(self, where: str) -> AbstractContextManager[None]:
         """Turns errors of the packages into this tool's, without what the options keep secret."""
         return _boundary(where, self.options)
+
+    @contextmanager
+    def guard_change(self, where: str) -> Iterator[None]:
+        """The guard of a schema change: a refusal is one of the change."""
+        with refused_changes(), self.guard(where):
+            yield
 
 
 _opened: dict[tuple[tuple[str, str], ...], Any] = {}

@@ -18,6 +18,7 @@ from connectors.paimon.library import Catalog
 from connectors.paimon.rows import read_rows
 from connectors.paimon.tables import LakeTable
 from connectors.shared.lake.columns import as_stored
+from connectors.shared.lake.rewrite import fill_nulls, gather_batches
 
 _FLUSH_BYTES = 64 << 20
 
@@ -43,37 +44,11 @@ def copy_rows(
     there = {column.name.casefold() for column in source.columns} - {name.casefold() for name in empty}
     names = [column.name for column in target.columns if column.name.casefold() in there]
     messages: list[Any] = []
-    for rows in _gathered(read_rows(catalog, source, names)):
-        stored = as_stored(target.id, _rounded(_filled(rows, fill or {}), target), target.columns)
+    for rows in gather_batches(read_rows(catalog, source, names), _FLUSH_BYTES):
+        stored = as_stored(target.id, _rounded(fill_nulls(rows, fill or {}), target), target.columns)
         with catalog.guard(str(target.id)):
             messages += _write_groups(library, target, stored, sequence)
     return messages
-
-
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of a file's worth."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= _FLUSH_BYTES:
-            yield _one(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield _one(waiting)
-
-
-def _one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return pa.concat_batches(batches)
-
-
-def _filled(rows: pa.RecordBatch, fill: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
-    arrays = [
-        array.fill_null(fill[name]) if name in fill else array
-        for name, array in zip(rows.schema.names, rows.columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
 
 
 def _rounded(rows: pa.RecordBatch, target: LakeTable) -> pa.RecordBatch:

@@ -7,8 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from cdc.evolution.steps import Check
+from cdc.types import certain
 from connectors.paimon.library import Catalog, native
 from connectors.paimon.tables import LakeTable
+from connectors.shared.lake.keys import quoted
+from connectors.shared.lake.queries import connection
 
 
 def read_rows(
@@ -61,3 +65,14 @@ def _plain(array: pa.Array) -> pa.Array:
     if pa.types.is_list(kind) and kind != pa.list_(pa.float32()):
         return array.cast(pa.list_(pa.float32()))
     return array
+
+
+def has_rows(catalog: Catalog, table: LakeTable, check: Check) -> bool:
+    """Whether some of the rows that stand against a change are there; DuckDB looks, batch by batch."""
+    condition = certain.condition(quoted(check.column), check.rows)
+    for rows in read_rows(catalog, table, [column.name for column in table.columns]):
+        with connection() as duck:
+            duck.register("cdc_rows", pa.Table.from_batches([rows]))
+            if duck.execute(f"SELECT 1 FROM cdc_rows WHERE {condition} LIMIT 1").fetchall():
+                return True
+    return False

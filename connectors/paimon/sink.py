@@ -16,7 +16,7 @@ from connectors.paimon.commits import LakeCommits
 from connectors.paimon.library import VERSIONS, Catalog, check_versions, load
 from connectors.paimon.load import Loader
 from connectors.paimon.options import PaimonSinkOptions
-from connectors.paimon.schemas import PaimonSchemas
+from connectors.paimon.session import PaimonSession
 from connectors.paimon.tables import CatalogTables
 from connectors.paimon.upkeep.upkeep import Upkeep
 from connectors.shared.lake.sink import LakeSink
@@ -85,6 +85,6 @@ class PaimonSink(LakeSink):
         return LakeRows(self._tables.catalog, found, schema)
 
     @contextmanager
-    def schema_session(self, *, write: bool) -> Iterator[PaimonSchemas]:
+    def schema_session(self, *, write: bool) -> Iterator[PaimonSession]:
         """A session with the catalog. Driver."""
-        yield PaimonSchemas(self._tables, self._options, self._pipeline, self._user)
+        yield PaimonSession(self._tables, self._options, self._pipeline, self._user)

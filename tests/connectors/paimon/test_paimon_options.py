@@ -6,8 +6,8 @@ import pytest
 
 from cdc.errors import ChangeRefused
 from cdc.schema import Column, DataType, TableId, TableSchema
-from connectors.paimon.dialect import PaimonDialect
 from connectors.paimon.options import PaimonSinkOptions, property_problems
+from connectors.paimon.rules import PaimonRules
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_properties_that_would_bend_rows_are_refused(name: str, refused: str, ta
 def test_partitions_that_the_reader_does_not_read_are_refused(kind: str) -> None:
     """Rows went in, and the run stopped at its first compaction; a DATE is taken."""
     table, id_ = TableId("shop", "orders"), Column("id", DataType.parse("INT"), nullable=False)
-    dialect = PaimonDialect({}, {table: ("part",)})
+    rules = PaimonRules({}, {table: ("part",)})
     with pytest.raises(ChangeRefused, match=r"partition column part: .* is not read back"):
-        dialect.new_table(table, TableSchema((id_, Column("part", DataType.parse(kind))), ("id",)))
-    made = dialect.new_table(table, TableSchema((id_, Column("part", DataType.parse("DATE"))), ("id",)))
-    dialect.check_existing(made)
+        rules.new_table(table, TableSchema((id_, Column("part", DataType.parse(kind))), ("id",)))
+    made = rules.new_table(table, TableSchema((id_, Column("part", DataType.parse("DATE"))), ("id",)))
+    rules.check_existing(made)
 
 
 @pytest.mark.parametrize("name", ["_row_id", "_KEY_id", "rowkind", " ", "\u3000"])
 def test_names_that_java_takes_for_its_own_or_does_not_read_are_refused(name: str) -> None:
     with pytest.raises(ChangeRefused, match="Paimon keeps such names for itself"):
-        PaimonDialect({}, {}).check_column(TableId("shop", "orders"), name)
+        PaimonRules({}, {}).check_column(TableId("shop", "orders"), name)

@@ -16,71 +16,58 @@ All commits go through the Rust package, which writes a snapshot conditionally:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 
-from cdc.errors import ChangeRefused, SinkError
-from cdc.evolution.session import SchemaSession
-from cdc.evolution.steps import Statement
-from cdc.evolution.table import ActualColumn, Layout
+from cdc.errors import ChangeRefused
+from cdc.evolution import operations as op
+from cdc.evolution.steps import Check
+from cdc.evolution.table import ActualColumn
 from cdc.schema import TableId, shadow_of
-from connectors.paimon.dialect import PaimonDialect, PaimonStep, PaimonTable, same_layout
 from connectors.paimon.library import Catalog, identifier, native
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.rewrite import copy_rows
-from connectors.paimon.rows import read_rows
+from connectors.paimon.rows import has_rows, read_rows
+from connectors.paimon.rules import PaimonRules, same_layout
 from connectors.paimon.tables import FILL, SEQUENCE_BASE, SWAP, TABLE_ID, CatalogTables, LakeTable, greatest_sequence
 from connectors.paimon.types import arrow_type
 from connectors.shared.lake.defaults import literal
-from connectors.shared.lake.errors import refused_changes
-from connectors.shared.lake.queries import connection
+from connectors.shared.lake.rules import PartitionedTable
+from connectors.shared.lake.session import LakeSession
 
 
-class PaimonSchemas(SchemaSession[str]):
-    """A session with the catalog: methods of the names that `PaimonStep.kind` has carry an operation out."""
+class PaimonSession(LakeSession):
+    """A session with the catalog."""
 
     def __init__(self, tables: CatalogTables, options: PaimonSinkOptions, pipeline: str, user: str) -> None:
         """`user` is the commit user of the pipeline's batches."""
-        self._tables, self._dialect = tables, PaimonDialect(options.table_properties(), options.partitions())
+        self._tables, self._rules = tables, PaimonRules(options.table_properties(), options.partitions())
         self._pipeline, self._user = pipeline, f"{user}-rewrite"
         self._catalog = tables.catalog
 
     @property
-    def dialect(self) -> PaimonDialect:
-        """The sink's dialect."""
-        return self._dialect
+    def rules(self) -> PaimonRules:
+        """The sink's rules."""
+        return self._rules
 
-    def read(self, tables: Sequence[TableId]) -> Layout[str]:
-        """One read of the newest schema for each table."""
+    def _databases(self) -> list[str]:
         with self._catalog.guard(self._catalog.place):
-            databases = self._catalog.open().list_databases()
-        there = (self._tables.find(table) for table in dict.fromkeys(tables) if table.database in databases)
-        return Layout([_actual(table) for table in there if table is not None], databases)
+            return list(self._catalog.open().list_databases())
 
-    def execute(self, statement: Statement) -> None:
-        """Carry out one operation. Raises ChangeRefused, SinkError."""
-        operation = statement.sql
-        assert isinstance(operation, PaimonStep)
-        with refused_changes(), self._catalog.guard(str(statement.table)):
-            getattr(self, f"_{operation.kind}")(**operation.values)
+    def _planned(self, table: TableId) -> PartitionedTable | None:
+        found = self._tables.find(table)
+        return None if found is None else _planned(found)
 
-    def finds(self, query: str) -> bool:
+    def _guard_change(self, table: TableId) -> AbstractContextManager[None]:
+        return self._catalog.guard_change(str(table))
+
+    def has_rows(self, check: Check) -> bool:
         """Looks at the rows with DuckDB, batch by batch."""
-        table = next(
-            (table for table in self._altered if query.startswith(f"SELECT 1 FROM {self._name(table)} ")), None
-        )
-        if table is None:
-            raise SinkError(f"no table is asked about: {query}")
-        found = self._tables.get(table)
-        condition = query.removeprefix(f"SELECT 1 FROM {self._name(table)} ")
-        for rows in read_rows(self._catalog, found, [column.name for column in found.columns]):
-            with connection() as duck:
-                duck.register("cdc_rows", pa.Table.from_batches([rows]))
-                if duck.execute(f"SELECT 1 FROM cdc_rows {condition}").fetchall():
-                    return True
-        return False
+        return has_rows(self._catalog, self._tables.get(check.table), check)
 
     def holds_rows(self, table: TableId) -> bool:
         """Reads the first column, until there is a row."""
@@ -94,7 +81,6 @@ class PaimonSchemas(SchemaSession[str]):
 
     def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
         """End what a crash has cut off in these tables."""
-        self._altered = list(tables)
         for name in dict.fromkeys(tables):
             table = self._tables.find(name)
             if table is None:
@@ -103,44 +89,52 @@ class PaimonSchemas(SchemaSession[str]):
             if SWAP in table.options:
                 self._end_swap(name, TableId.parse(table.options[SWAP]))
 
-    # operations
+    def create_database(self, operation: op.CreateDatabaseOp) -> None:
+        """When there is none."""
+        self._catalog.open().create_database(operation.database, True)
 
-    def _create_database(self, name: str) -> None:
-        self._catalog.open().create_database(name, True)
+    def create_table(self, operation: op.CreateTableOp) -> None:
+        """With its options."""
+        self._create(operation.new)
 
-    def _create_table(self, table: PaimonTable) -> None:
-        if self._tables.find(table.id) is not None:
-            return
-        from pypaimon.schema.data_types import DataField
-        from pypaimon.schema.schema import Schema
+    def create_shadow(self, operation: op.CreateShadowOp) -> None:
+        """A copy of the table, without its rows, or a table for a new schema."""
+        like = operation.like
+        self._create(operation.new if like is None else replace(like, id=operation.new.id))
 
-        fields = [
-            DataField(number, column.name, _field_type(table, column), column.comment or None)
-            for number, column in enumerate(table.columns)
-        ]
-        options = {**table.options, TABLE_ID: uuid4().hex, SEQUENCE_BASE + self._pipeline: "0"}
-        options.setdefault("bucket", "1" if table.key else "-1")
-        if not table.key:
-            options["bucket"] = "-1"
-        schema = Schema(fields, list(table.partition_keys), list(table.key), options, table.comment or None)
-        self._catalog.open().create_table(identifier(table.id), schema, False)
+    def drop_table(self, operation: op.DropTableOp) -> None:
+        """When there is one."""
+        self._drop(operation.table)
 
-    def _drop_table(self, table: TableId) -> None:
-        self._catalog.open().drop_table(identifier(table), True)
+    def drop_shadow(self, operation: op.DropShadowOp) -> None:
+        """When there is one."""
+        self._drop(operation.shadow)
 
-    def _truncate_table(self, table: TableId) -> None:
-        _truncate(self._catalog, self._tables.get(table), self._user)
+    def drop_copy(self, operation: op.DropCopyOp) -> None:
+        """When there is one."""
+        self._drop(operation.copy)
 
-    def _rename_table(self, table: TableId, new: TableId) -> None:
-        self._catalog.open().rename_table(identifier(table), identifier(new))
-        if self._tables.find(new) is None:
-            reason = "the catalog has not renamed it: renaming a folder of an object store is none of its operations"
-            raise ChangeRefused(reason, where=str(table), hint="`cdc resync` the table under its new name")
+    def truncate_table(self, operation: op.TruncateTableOp) -> None:
+        """One snapshot without rows."""
+        _truncate(self._catalog, self._tables.get(operation.table), self._user)
 
-    def _comment_table(self, table: TableId, comment: str) -> None:
-        self._alter(table, [_kinds().update_comment(comment or None)])
+    def rename_table(self, operation: op.RenameTableOp) -> None:
+        """Inside of its database."""
+        self._rename(operation.table, operation.new)
 
-    def _add_column(self, table: TableId, column: ActualColumn[str], after: str | None) -> None:
+    def move_table(self, operation: op.MoveTableOp) -> None:
+        """The rows are copied."""
+        self._create(operation.new)
+        self._copy_rows(operation.actual.id, operation.new.id)
+        self._drop(operation.actual.id)
+
+    def comment_table(self, operation: op.CommentTableOp) -> None:
+        """Another comment, or none."""
+        self._alter(operation.table, [_kinds().update_comment(operation.comment or None)])
+
+    def add_column(self, operation: op.AddColumnOp) -> None:
+        """Rows that are there get the default in a snapshot behind it."""
+        table, column, after = operation.table, operation.column, operation.after
         there = self._tables.get(table)
         move = None if after is None else _move_class().after(column.name, after)
         kind = _library_type(column.type, key=False)
@@ -151,54 +145,102 @@ class PaimonSchemas(SchemaSession[str]):
         self._alter(table, changes)
         self._fill_columns(self._tables.get(table))
 
-    def _modify_column(self, table: TableId, name: str, new_type: str) -> None:
-        self._alter(table, [_kinds().update_column_type(name, _library_type(new_type, key=False), True)])
+    def alter_column(self, operation: op.AlterColumnOp) -> None:
+        """To a wider type."""
+        column = operation.column
+        kind = _library_type(column.type, key=False)
+        self._alter(operation.table, [_kinds().update_column_type(column.name, kind, True)])
 
-    def _comment_column(self, table: TableId, name: str, comment: str) -> None:
-        self._alter(table, [_kinds().update_column_comment(name, comment)])
+    def comment_column(self, operation: op.CommentColumnOp) -> None:
+        """Another comment, or an empty one."""
+        column = operation.column
+        self._alter(operation.table, [_kinds().update_column_comment(column.name, column.comment)])
 
-    def _rename_column(self, table: TableId, old_name: str, new_name: str) -> None:
-        self._alter(table, [_kinds().rename_column(old_name, new_name)])
+    def rename_column(self, operation: op.RenameColumnOp) -> None:
+        """Files know the column by its number."""
+        self._alter(operation.table, [_kinds().rename_column(operation.old_name, operation.new_name)])
 
-    def _drop_column(self, table: TableId, name: str) -> None:
-        self._alter(table, [_kinds().drop_column(name)])
+    def drop_column(self, operation: op.DropColumnOp) -> None:
+        """One that is not in the key."""
+        self._alter(operation.table, [_kinds().drop_column(operation.name)])
 
-    def _copy_rows(self, source: TableId, target: TableId, empty: Sequence[str]) -> None:
+    def rebuild_table(self, operation: op.RebuildTableOp) -> None:
+        """Rows go into a copy, which takes the table's place; a refusal takes the copy away again."""
+        copy = operation.copy
+        self._drop(copy)
+        try:
+            with self._guard_change(operation.table):
+                self._create(replace(operation.new, id=copy))
+                loose = [name for name, conversion in operation.values.items() if conversion.loose]
+                self._copy_rows(operation.actual.id, copy, empty=loose)
+                self._swap(copy, operation.new.id)
+        except ChangeRefused:
+            with suppress(ChangeRefused), self._guard_change(operation.table):
+                self._drop(copy)
+            raise
+
+    def swap_shadow(self, operation: op.SwapShadowOp) -> None:
+        """One snapshot of the table where both are alike, else by its name."""
+        self._swap(operation.shadow, operation.new.id)
+
+    def _create(self, table: op.ActualTable) -> None:
+        assert isinstance(table, PartitionedTable)  # the rules make no others
+        if self._tables.find(table.id) is not None:
+            return
+        from pypaimon.schema.data_types import DataField
+        from pypaimon.schema.schema import Schema
+
+        fields = [
+            DataField(number, column.name, _field_type(table, column), column.comment or None)
+            for number, column in enumerate(table.columns)
+        ]
+        options = {**table.properties, TABLE_ID: uuid4().hex, SEQUENCE_BASE + self._pipeline: "0"}
+        options.setdefault("bucket", "1" if table.key else "-1")
+        if not table.key:
+            options["bucket"] = "-1"
+        schema = Schema(fields, list(table.partition), list(table.key), options, table.comment or None)
+        self._catalog.open().create_table(identifier(table.id), schema, False)
+
+    def _drop(self, table: TableId) -> None:
+        self._catalog.open().drop_table(identifier(table), True)
+
+    def _rename(self, table: TableId, new: TableId) -> None:
+        self._catalog.open().rename_table(identifier(table), identifier(new))
+        if self._tables.find(new) is None:
+            reason = "the catalog has not renamed it: renaming a folder of an object store is none of its operations"
+            raise ChangeRefused(reason, where=str(table), hint="`cdc resync` the table under its new name")
+
+    def _copy_rows(self, source: TableId, target: TableId, empty: Sequence[str] = ()) -> None:
         to = self._tables.get(target)
         base = to.sequence_base(self._pipeline)
         messages = copy_rows(self._catalog, self._tables.get(source), to, base + 1, self._prefix, empty=empty)
         _overwrite(self._catalog, to, self._user, messages)
 
-    def _swap_shadow(self, copy: TableId, table: TableId) -> None:
+    def _swap(self, copy: TableId, table: TableId) -> None:
         source, to = self._tables.get(copy), self._tables.find(table)
-        if to is not None and same_layout(_actual(source), _actual(to)):
+        if to is not None and same_layout(_planned(source), _planned(to)):
             sequence = to.sequence_base(self._pipeline) + greatest_sequence(self._catalog, source)
             messages = copy_rows(self._catalog, source, to, sequence, self._prefix)
             _overwrite(self._catalog, to, self._user, messages)
-            self._drop_table(copy)
+            self._drop(copy)
             return
         self._alter(copy, [_kinds().set_option(SWAP, str(table))])
-        self._drop_table(table)
+        self._drop(table)
         self._end_swap(copy, table)
-
-    # helpers
 
     def _end_swap(self, marked: TableId, table: TableId) -> None:
         """Give a copy the name of its table once that is dropped, and take its mark away. A marked table of any other
         name has been swapped already, and renamed since."""
-        if marked in (self._dialect.copy_of(table), shadow_of(table)):
+        if marked in (self._rules.copy_of(table), shadow_of(table)):
             if self._tables.find(table) is not None:
                 return
-            self._rename_table(marked, table)
+            self._rename(marked, table)
             marked = table
         self._alter(marked, [_kinds().remove_option(SWAP)])
 
     @property
     def _prefix(self) -> str:
         return f"cdc-{self._pipeline}-rewrite-"
-
-    def _name(self, table: TableId) -> str:
-        return self._dialect.table_name(table)
 
     def _alter(self, table: TableId, changes: list[Any]) -> None:
         self._catalog.open().alter_table(identifier(table), changes, False)
@@ -220,17 +262,17 @@ def _value(table: LakeTable, name: str, kind: str, default: str) -> pa.Scalar | 
     return literal(default, arrow_type(kind), name, table.id)
 
 
-def _actual(table: LakeTable) -> PaimonTable:
+def _planned(table: LakeTable) -> PartitionedTable:
     comments = {field.name: field.description or "" for field in table.library.fields}
     columns = tuple(
         ActualColumn(column.name, column.type, column.nullable, None, comments[column.name]) for column in table.columns
     )
     options = {name: value for name, value in table.options.items() if not name.startswith("cdc.")}
     comment = table.library.table_schema.comment or ""
-    return PaimonTable(table.id, columns, table.key, comment, table.partition_keys, options)
+    return PartitionedTable(table.id, columns, table.key, comment, table.partition_keys, options)
 
 
-def _field_type(table: PaimonTable, column: ActualColumn[str]) -> Any:
+def _field_type(table: PartitionedTable, column: ActualColumn[str]) -> Any:
     return _library_type(column.type, key=table.in_key(column.name))
 
 

@@ -1,0 +1,133 @@
+"""The possible forms of Paimon's tables, for the planner. Pure.
+
+In place: columns added, dropped, renamed, moved to a type that holds every value of the old one. Types of
+key columns and the key itself decide the bucket of a row, so such a table is rebuilt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.table import ActualColumn, ActualTable, same, same_names
+from cdc.schema import DataType, TableId, TableSchema
+from connectors.paimon.options import property_problems
+from connectors.paimon.types import (
+    BYTES,
+    TEXT,
+    can_be_key,
+    can_be_partition,
+    data_type,
+    holds,
+    is_text,
+    paimon_type,
+)
+from connectors.shared.lake.rules import LakeRules, PartitionedTable, partition_columns
+
+RESERVED = ("_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND", "_ROW_ID", "rowkind", "_LEVEL")
+"""Beginnings of names that Paimon keeps for itself."""
+
+
+@dataclass(frozen=True)
+class PaimonRules(LakeRules):
+    """The rules for one catalog. Partition columns are part of the key."""
+
+    name: ClassVar[str] = "Paimon"
+    moves_tables: ClassVar[bool] = True
+
+    def check_table(self, table: TableId, schema: TableSchema) -> None:
+        """Names are folders."""
+        for part in (table.database, table.table):
+            if not part or "/" in part or part.startswith((".", "_")) or "$" in part:
+                reason = f"{part!r} cannot be a name in Paimon"
+                raise ChangeRefused(reason, where=str(table), hint="give the table another name with a route")
+        for remark in property_problems(dict(self.new_properties())):
+            raise ChangeRefused(f"table option {remark.key}: {remark.message}", where=str(table), hint=remark.hint)
+
+    def check_existing(self, actual: ActualTable[str]) -> None:
+        """A table of somebody else has to be one that is written right."""
+        assert isinstance(actual, PartitionedTable)
+        for remark in property_problems(actual.properties, keyed=bool(actual.key)):
+            raise ChangeRefused(f"its option {remark.key}: {remark.message}", where=str(actual.id), hint=remark.hint)
+        _check_partition(actual)
+
+    def check_column(self, table: TableId, name: str) -> None:
+        """Names of system columns."""
+        if name.upper().startswith(RESERVED) or name == "rowkind" or not name.strip():
+            reason = f"column {name!r}: Paimon keeps such names for itself"
+            raise ChangeRefused(reason, where=str(table), hint="rename the column with a projection")
+
+    # types
+
+    def column_type(self, data_type: DataType, *, key: bool) -> str:
+        """The type in the spelling of Paimon's schemas."""
+        return paimon_type(data_type)
+
+    def holds(self, actual: str, data_type: DataType, *, key: bool) -> bool:
+        """Every value unchanged; in a key, the bucket too."""
+        return actual == paimon_type(data_type) if key else holds(actual, paimon_type(data_type))
+
+    def data_type(self, actual: str) -> DataType:
+        """The nearest type of the engine."""
+        return data_type(actual)
+
+    def is_text(self, actual: str) -> bool:
+        """STRING has any length."""
+        return is_text(actual)
+
+    def in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
+        """To a type that holds all values, where readers convert no text; not in a key."""
+        return not table.in_key(column.name) and holds(new, column.type)
+
+    def by_copy(self, old: str, new: str) -> bool:
+        """Arrow converts what is certain."""
+        return new not in (BYTES,) and (new == TEXT or not old.startswith("ARRAY"))
+
+    # tables
+
+    def new_table(self, table: TableId, schema: TableSchema) -> PartitionedTable:
+        """With the partition columns in its key. Raises ChangeRefused for columns that it cannot be partitioned by."""
+        partition = tuple(partition_columns(table, schema, self.new_partition(table)))
+        key = schema.primary_key
+        if key:
+            key = (*key, *(name for name in partition if not any(same(name, part) for part in key)))
+        columns = tuple(self.new_column(column, key=False) for column in schema.columns)
+        made = PartitionedTable(table, columns, (), schema.comment, partition, dict(self.new_properties()))
+        _check_partition(made)
+        return self.with_key(made, key)
+
+    def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> PartitionedTable:
+        """The key, or none where a part of it cannot be one; partition columns stay where the key has them."""
+        assert isinstance(table, PartitionedTable)
+        types = {column.name.casefold(): column.type for column in table.columns}
+        if not all(can_be_key(types[part.casefold()]) for part in key):
+            key = ()
+        there = tuple(name for name in table.partition if name.casefold() in types)
+        if key:
+            key = (*key, *(name for name in there if not any(same(name, part) for part in key)))
+        return replace(table, key=key, partition=there)
+
+    def renamed_column(self, table: ActualTable[str], old_name: str, new_name: str) -> PartitionedTable:
+        """Partitions are named by columns too."""
+        assert isinstance(table, PartitionedTable)
+        names = tuple(new_name if same(name, old_name) else name for name in table.partition)
+        return replace(table, partition=names)
+
+
+def same_layout(one: PartitionedTable, other: PartitionedTable) -> bool:
+    """Whether rows of one table, rewritten, are rows of the other, in the same places."""
+    columns = [(column.name, column.type) for column in one.columns]
+    same_columns = columns == [(column.name, column.type) for column in other.columns]
+    same_keys = same_names(one.key, other.key) and one.partition == other.partition
+    return same_columns and same_keys and one.properties.get("bucket") == other.properties.get("bucket")
+
+
+def _check_partition(table: PartitionedTable) -> None:
+    """Raise ChangeRefused for a partition column of a type that rows would not be read back by."""
+    types = {column.name.casefold(): column.type for column in table.columns}
+    for name in table.partition:
+        if not can_be_partition(types[name.casefold()]):
+            reason = f"partition column {name}: a table partitioned by {types[name.casefold()]} is not read back"
+            hint = "partition by another column, see partition.key and partition-keys of the rules"
+            raise ChangeRefused(reason, where=str(table.id), hint=hint)

@@ -1,0 +1,77 @@
+"""Tables of a lake as they are planned: options and partitions of new ones, columns, defaults. Pure.
+
+Columns but those of the key take NULL: rows come whole from the source, where a zero date of a NOT NULL column arrives
+as NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.rules import TableRules
+from cdc.evolution.table import ActualColumn, ActualTable
+from cdc.schema import Column, CreateTable, TableId, TableSchema
+from connectors.shared.lake.defaults import stored_default
+
+
+@dataclass(frozen=True)
+class PartitionedTable(ActualTable[str]):
+    """A table of the lake with its partition columns, or fields, and the properties that were chosen for it."""
+
+    partition: tuple[Any, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LakeRules(TableRules[str]):
+    """The rules for one catalog.
+
+    Args:
+        properties: of new tables.
+        partitions: what new tables are partitioned by, as the option has it.
+        change_properties, change_partitions: those of the table that is created now.
+    """
+
+    properties: Mapping[str, str]
+    partitions: Mapping[TableId, tuple[str, ...]]
+    change_properties: tuple[tuple[str, str], ...] = ()
+    change_partitions: tuple[str, ...] = ()
+
+    def with_options(self, change: CreateTable) -> Self:
+        """A rule's `table-options` and `partition-keys` go before those of the sink."""
+        return replace(self, change_properties=change.options, change_partitions=change.partition_keys)
+
+    def new_column(self, column: Column, *, key: bool) -> ActualColumn[str]:
+        """Without NOT NULL and default."""
+        return ActualColumn(column.name, self.column_type(column.type, key=key), comment=column.comment)
+
+    def added_column(self, column: Column) -> ActualColumn[str]:
+        """With the default that rows of before get."""
+        return replace(self.new_column(column, key=False), default=stored_default(column))
+
+    def schema(self, table: ActualTable[str]) -> TableSchema:
+        """Key columns take no NULL."""
+        found = super().schema(table)
+        columns = (replace(column, nullable=not table.in_key(column.name)) for column in found.columns)
+        return replace(found, columns=tuple(columns))
+
+    def new_properties(self) -> dict[str, str]:
+        """The properties of the table that is created now."""
+        return {**self.properties, **dict(self.change_properties)}
+
+    def new_partition(self, table: TableId) -> tuple[str, ...]:
+        """The partition columns, or fields, of the table that is created now."""
+        return self.change_partitions or self.partitions.get(table, ())
+
+
+def partition_columns(table: TableId, schema: TableSchema, wanted: Sequence[str]) -> list[str]:
+    """The columns of these names, as the schema writes them. Raises ChangeRefused for one that is not there."""
+    names = {column.name.casefold(): column.name for column in schema.columns}
+    missing = [name for name in wanted if name.casefold() not in names]
+    if missing:
+        reason = f"there is no column {', '.join(missing)} to partition by"
+        raise ChangeRefused(reason, where=str(table), hint="see partition.key, and partition-keys of the rules")
+    return [names[name.casefold()] for name in wanted]
