@@ -125,6 +125,10 @@ def test_a_table_that_the_sink_refuses_is_marked_among_the_others() -> None:
     with pytest.raises(ChangeRefused, match=r"values refuses 1 of 2 tables: ods\.log: a table needs a key"):
         plan.check()
     made_plan(spec(RULES), TABLES, Described()).check()
+    known = [table.sink for table in plan.tables]
+    behind = made_plan(spec(RULES), TABLES, Choosy(), known, changed=[TableId("shop", "log")])
+    behind.check()
+    assert [len(table.statements) for table in behind.tables] == [0, 1], "the log has what a run would do"
 
 
 class ByHand(Described):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import ChangeRefused, SpecError
 from cdc.evolution.merge import missing_columns
 from cdc.options import SinkOptions
-from cdc.schema import CreateTable, TableId
+from cdc.schema import CreateTable, DataType, TableId, TableSchema
 from cdc.source import Snapshots
 from cdc.state.decisions import CommitLog
 from cdc.state.fingerprint import Fingerprints
@@ -34,6 +34,29 @@ def known_tables(state: StateDir) -> Collection[TableId]:
     """The sink's tables as of the last decided batch; none before the first run. Raises StateError."""
     last = CommitLog(state.commits).last()
     return TableLog(state.store).at(last).sink.keys() if last >= 0 else ()
+
+
+def changed_tables(state: StateDir, tables: Schemas) -> list[TableId]:
+    """The source tables whose columns are others now than at the end of the last decided batch: the log has changes of
+    them that a run carries out. Raises StateError."""
+    last = CommitLog(state.commits).last()
+    before = TableLog(state.store).at(last).source if last >= 0 else {}
+    return [
+        table
+        for table, schema in sorted(tables.items())
+        if table in before and _columns(before[table]) != _columns(schema)
+    ]
+
+
+def _columns(schema: TableSchema) -> list[tuple[str, DataType]]:
+    return [(column.name, column.type) for column in schema.columns]
+
+
+def changed_note(changed: Sequence[TableId]) -> str:
+    """A line about such tables."""
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    names = ", ".join(map(str, changed[:_SHOWN]))
+    return f"the source has changed {names}{more}: a run carries the changes out as it comes to them in the log"
 
 
 def notes_since(

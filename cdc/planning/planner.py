@@ -38,11 +38,13 @@ def make_plan(
     known: Collection[TableId] = (),
     paused: Collection[TableId] = (),
     keyless: KeylessRows = KeylessRows.EQUAL,
+    changed: Collection[TableId] = (),
 ) -> Plan:
     """Plan for the tables the source has now; asks the sink what is there, and marks tables that a run would stop at.
 
     `middle` is the pipeline file, compiled. `known` are sink tables of the runs before: they may differ, as changes of
-    theirs were held back. Source tables that are `paused` are left out where their rule does not fit them, with a note,
+    theirs were held back. What a run does to those that source tables go to which have `changed` since is in the log.
+    Source tables that are `paused` are left out where their rule does not fit them, with a note,
     as a run does.
 
     Raises SpecError on collisions, and with every mistake of the rules.
@@ -60,6 +62,7 @@ def make_plan(
     plans = [replace(plan, gone=_rows_of_gone(plan, middle)) if plan.others else plan for plan in plans]
     plans = [_with_rules(plan, rules, tables) for plan in plans]
     plans = [plan if plan.sink in known else _with_stop(plan, middle.policy, found.expected, sink) for plan in plans]
+    plans = [plan if plan.sink not in known else _without_changes(plan, changed) for plan in plans]
     plans = _each_statement_once(sorted(plans, key=lambda plan: (plan.source, plan.sink)))
     notes = tuple(
         f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
@@ -73,7 +76,7 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
 
     Raises SourceError, SinkError, SpecError, StateError; EngineError without a driver.
     """
-    from cdc.planning.differences import known_tables, notes_since, unfit_notes
+    from cdc.planning.differences import changed_note, changed_tables, known_tables, notes_since, unfit_notes
     from cdc.state.fingerprint import Fingerprints
     from cdc.state.store import LocalStore
 
@@ -91,11 +94,13 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             missing = check_patterns(spec, middle.routes, tables, complete=source.lists_all_tables, known=known)
             paused = () if state is None else PauseReader(state).tables().paused
             known_sinks = () if state is None else known_tables(state)
-            plan = make_plan(spec, middle, tables, sink, known_sinks, paused, sink.keyless)
+            changed = [] if state is None else changed_tables(state, tables)
+            plan = make_plan(spec, middle, tables, sink, known_sinks, paused, sink.keyless, changed)
             plan = with_existing_rows(plan, middle.existing_rows, source, sink, known_sinks)
             since = () if state is None else notes_since(state, middle.rules, sink, spec.sink, paused)
             unfit = () if state is None else unfit_notes(state, middle, source)
-            return replace(plan, notes=(*plan.notes, *since, *unfit), unmatched=tuple(map(str, missing)))
+            ahead = [changed_note(changed)] if changed else []
+            return replace(plan, notes=(*plan.notes, *since, *unfit, *ahead), unmatched=tuple(map(str, missing)))
         finally:
             source.stop()
 
@@ -136,6 +141,13 @@ def _plan_table(
     if statements is None:
         return plan
     return replace(plan, actual=sink.describe(sink_table), statements=tuple(statements))
+
+
+def _without_changes(plan: TablePlan, changed: Collection[TableId]) -> TablePlan:
+    """The plan of a table that a run meets as the log has it, without what its columns of now would need."""
+    if not {plan.source, *plan.others}.intersection(changed):
+        return plan
+    return replace(plan, statements=(), refused="")
 
 
 def _each_statement_once(plans: Sequence[TablePlan]) -> list[TablePlan]:

@@ -12,7 +12,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.middle import Middle
 from cdc.job.sink_tables import SinkTables
-from cdc.planning.differences import notes_since
+from cdc.planning.differences import changed_note, changed_tables, notes_since
 from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
 from cdc.source import Context
 from cdc.state.directory import StateDir
@@ -69,6 +69,9 @@ def test_a_column_that_was_dropped_in_the_sink_is_put_back(life: Life, caplog: p
     life.check()
     assert life.notes() == [], "nothing is said of what is as it was left"
     assert caplog.messages == []
+    assert changed_tables(life.state, {ORDERS: SCHEMA, TableId("shop", "new"): SCHEMA}) == []
+    assert changed_tables(life.state, {ORDERS: TableSchema(SCHEMA.columns[:2], ("id",))}) == [ORDERS]
+    assert changed_note([ORDERS]).startswith("the source has changed shop.orders: a run carries the changes out")
     life.sql("ALTER TABLE shop.orders DROP COLUMN qty")
     life.sql("ALTER TABLE shop.orders ADD COLUMN loaded TIMESTAMP")
     (note,) = life.notes()
