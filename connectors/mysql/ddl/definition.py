@@ -48,6 +48,7 @@ from connectors.shared.ddl.statements import (
 _C = TypeVar("_C", bound=Clause)
 _COMMENT_CHARS = 2048
 """What a server keeps of a longer comment of a table, in sessions that are not strict."""
+_GENERATED_KEY = "my_row_id"
 _ZERO = Default(DefaultKind.NUMBER, "0")
 
 _DATES = frozenset({"date", "datetime", "timestamp"})
@@ -299,7 +300,8 @@ class _Alteration:
         self.taken.add(column.name.lower())
         self.origins[column.name] = origin
         if position is not None and position.first:
-            self.columns.insert(0, column)
+            behind_key = self.dialect.generated_keys and any(one.name == _GENERATED_KEY for one in self.columns[:1])
+            self.columns.insert(int(behind_key), column)
         elif position is not None and position.after is not None:
             after = self._find(self.columns, position.after)
             if after is None:

@@ -20,7 +20,7 @@ Row: TypeAlias = tuple[Any, ...]
 _VARIABLES = (
     "version", "server_id", "server_uuid", "gtid_mode", "log_bin", "binlog_format", "binlog_row_image",
     "gtid_purged", "lower_case_table_names", "explicit_defaults_for_timestamp", "log_replica_updates",
-    "log_slave_updates", "innodb_native_foreign_keys",
+    "log_slave_updates", "innodb_native_foreign_keys", "sql_generate_invisible_primary_key",
 )  # fmt: skip
 
 SLOW_S = 300.0
@@ -41,6 +41,7 @@ class ServerInfo:
         explicit_timestamps: explicit_defaults_for_timestamp.
         logs_received: log_replica_updates: it logs what it takes from other servers.
         logs_cascades: it logs what foreign keys do to rows: MySQL since 9.6, unless `innodb_native_foreign_keys` is on.
+        generated_keys: sql_generate_invisible_primary_key, of MySQL.
         do_db, ignore_db: binlog_do_db and binlog_ignore_db, in lower case where names are compared so.
         row_image, row_format: binlog_row_image and so on, upper case.
     """
@@ -62,6 +63,7 @@ class ServerInfo:
     explicit_timestamps: bool = True
     logs_received: bool = True
     logs_cascades: bool = False
+    generated_keys: bool = False
     do_db: frozenset[str] = frozenset()
     ignore_db: frozenset[str] = frozenset()
 
@@ -69,7 +71,12 @@ class ServerInfo:
     def dialect(self) -> DdlDialect:
         """How it reads statements whose events do not say more."""
         own = DdlDialect.of(self.version)
-        return replace(own, explicit_timestamps=self.explicit_timestamps, logs_cascades=self.logs_cascades)
+        return replace(
+            own,
+            explicit_timestamps=self.explicit_timestamps,
+            logs_cascades=self.logs_cascades,
+            generated_keys=self.generated_keys,
+        )
 
     @property
     def mariadb(self) -> bool:
@@ -168,6 +175,7 @@ def server_settings(connection: MySqlConnection) -> ServerInfo:
         explicit_timestamps=values.get("explicit_defaults_for_timestamp", "OFF").upper() == "ON",
         logs_received="ON" in (values.get(name, "").upper() for name in ("log_replica_updates", "log_slave_updates")),
         logs_cascades=values.get("innodb_native_foreign_keys", "").upper() == "OFF",
+        generated_keys=values.get("sql_generate_invisible_primary_key", "").upper() == "ON",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -62,6 +63,15 @@ def test_a_moved_column_touches_the_table_without_a_change() -> None:
     assert result.changes == ()
     assert result.touched == {T}
     assert result.captured
+
+
+@pytest.mark.parametrize("generated_keys", [True, False])
+def test_a_generated_invisible_key_stays_first_where_the_server_makes_such_keys(generated_keys: bool) -> None:
+    one = catalog("CREATE TABLE t (my_row_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT)")
+    one.dialect = replace(one.dialect, generated_keys=generated_keys)
+    one.apply("ALTER TABLE t ADD b INT FIRST, MODIFY a BIGINT FIRST", "shop")
+    found = ["my_row_id", "a", "b"] if generated_keys else ["a", "b", "my_row_id"]
+    assert [column.name for column in one.tables[T].columns] == found
 
 
 @pytest.mark.parametrize("sql", ["ALTER TABLE t ADD INDEX (a)", "CREATE INDEX i ON t (a)", "ANALYZE TABLE t", "BEGIN"])
