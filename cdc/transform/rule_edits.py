@@ -23,6 +23,7 @@ from cdc.schema import (
 )
 from cdc.tables.entry import TableViews
 from cdc.tables.states import Schemas
+from cdc.transform.rules import SETTINGS
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
@@ -57,12 +58,13 @@ class RuleEdit:
 
     Attributes:
         text: what it means, in words that follow the table's name.
-        stale: whether rows that are there have other values than the rule of now makes of them.
+        stale: columns in which rows that are there have other values than the rule of now makes of them; an empty name
+            for the filter.
     """
 
     table: TableId
     text: str
-    stale: bool
+    stale: tuple[str, ...]
 
 
 def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]) -> Iterator[RuleEdit]:
@@ -81,11 +83,18 @@ def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]
         renamed = [name for each in own if isinstance(each, RenameColumn) for name in (each.old_name, each.new_name)]
         renamed += [name for each in own if isinstance(each, RenameColumns) for pair in each.names for name in pair]
         old, computed = (texts.get(table, {}) for texts in (before.rule_texts, now))
-        other = [name for name in sorted({*old, *computed}) if old.get(name) != computed.get(name)]
+        other = [name for name in sorted({*old, *computed}) if _differ(old.get(name), computed.get(name))]
         others = [name for name in other if name and name not in (*new, *gone, *renamed)]
         if new or gone or others or "" in other:
-            stale = bool(new or others or "" in other)
-            yield RuleEdit(table, _sentence(table, new, gone, others, filtered="" in other), stale)
+            sentence = _sentence(table, new, gone, others, filtered="" in other)
+            yield RuleEdit(table, sentence, (*new, *others, *(("",) if "" in other else ())))
+
+
+def _differ(old: str | None, new: str | None) -> bool:
+    """Whether two texts are others; an earlier version kept no settings."""
+    if old is None or new is None or SETTINGS in old:
+        return old != new
+    return old != new.partition(SETTINGS)[0]
 
 
 def _sentence(table: TableId, new: list[str], gone: list[str], others: list[str], *, filtered: bool) -> str:

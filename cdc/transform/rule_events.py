@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RENAMED = "it was renamed, and the rule of its new name makes other rows"
-EDITED = "its rule has changed, and rows without a key are found by all of their values"
+EDITED = "its rule has changed, and rows that are there are found by columns that it computes another way"
 """Reasons to snapshot a table again."""
 
 
@@ -95,15 +95,17 @@ class _Walk:
         texts = texts_of(self._rules, before.source, self.left_out, before.rule_texts)
         for edit in rule_changes(before, texts, made):
             log.warning("%s: %s", edit.table, edit.text)
-            if edit.stale and self._is_keyless(edit.table):
+            if edit.stale and self._is_lost(edit.table, edit.stale):
                 self.stale[edit.table] = EDITED
         self.made += on.events(made)
 
-    def _is_keyless(self, table: TableId) -> bool:
+    def _is_lost(self, table: TableId, columns: Collection[str]) -> bool:
+        """Whether rows are found by one of these columns, which have other values from now on."""
         schema = self.sources.get(table)
         if schema is None or table in self.left_out:
             return False
-        return not (schema if self._rules is None else self._rules.result(table, schema).schema).primary_key
+        key = (schema if self._rules is None else self._rules.result(table, schema).schema).primary_key
+        return not key or bool({*key} & {*columns})
 
     def apply(self, event: on.SourceEvent) -> None:
         """The next event of the source."""

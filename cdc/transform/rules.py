@@ -5,6 +5,8 @@ The first rule whose patterns match a table counts; a table that none matches pa
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import pickle
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +15,7 @@ from functools import lru_cache
 
 from cdc.errors import Problem, SpecError
 from cdc.pattern import TablePattern
-from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
+from cdc.schema import CreateTable, Kind, SchemaChange, TableId, TableSchema
 from cdc.transform.changes import rule_changes
 from cdc.transform.inputs import OF_CHANGE, OF_TABLE
 from cdc.transform.model_use import uses_model
@@ -21,8 +23,15 @@ from cdc.transform.models import loaded_models
 from cdc.transform.rule import OwnFunction, Rule, parse_rule
 from cdc.transform.rule_types import typing_of
 from cdc.transform.texts import RuleSettings, RuleSource
-from cdc.transform.typed import columns
+from cdc.transform.typed import Typed, columns, walk
+from cdc.transform.types import kind_of
 from cdc.transform.user import LoadedFunction, load
+
+SETTINGS = "  -- "
+"""Stands between the text of an expression and what it goes by besides, as the log of tables keeps both."""
+
+_OF_CLOCK = ("CURRENT_DATE", "FROM_UNIXTIME", "UNIX_TIMESTAMP")
+"""Functions of `local-time-zone` whose type does not tell it."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +110,30 @@ class Rules:
         return {name: text for name, text in named.items() if text.strip("`") != name}
 
     def texts(self, table: TableId, schema: TableSchema) -> dict[str, str]:
-        """The texts of `computed`, with the filter under the empty name."""
+        """The texts of `computed`, with the filter under the empty name, and what they go by besides (`SETTINGS`)."""
         rule = self.rule(table)
-        passing = {} if rule is None or rule.filter is None else {"": rule.filter.text.text.strip()}
-        return {**self.computed(table, schema), **passing}
+        if rule is None:
+            return {}
+        made = typing_of(rule, schema)
+        nodes = {output.column.name: output.node for output in made.outputs}
+        texts = self.computed(table, schema)
+        if rule.filter is not None and made.condition is not None:
+            texts, nodes = {**texts, "": rule.filter.text.text.strip()}, {**nodes, "": made.condition}
+        return {name: text + self._settings_of(nodes[name]) for name, text in texts.items()}
+
+    def _settings_of(self, node: Typed) -> str:
+        """The settings that an expression goes by: the clock, the key of hashes, code of the user's functions."""
+        own = {each.op: each.function for each in self.loaded}
+        found = set()
+        for each in walk(node):
+            if each.op in _OF_CLOCK or (kind_of(each.type) is Kind.TIMESTAMP_LTZ):
+                found.add(self.settings.zone)
+            elif each.op == "HASH":
+                found.add(hmac.digest(self.settings.hash_key or b"", b"hash-key", "sha256").hex()[:12])
+            elif each.op in own:
+                code = repr((own[each.op].code, own[each.op].module, sorted(own[each.op].options.items())))
+                found.add(hashlib.sha256(code.encode()).hexdigest()[:12])
+        return f"{SETTINGS}{', '.join(sorted(found))}" if found else ""
 
     def changes(self, table: TableId, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
         """The changes behind the rule of a change of the source table, whose schema was `schema`.

@@ -32,11 +32,13 @@ from cdc.schema import (
     TableSchema,
 )
 from cdc.state.store import LocalStore
+from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
 from cdc.testing import FailAt, ListSink, ListSource, MemoryRun, block, images, run_in_memory
 from cdc.testing.local_pipeline import LocalPipeline
-from cdc.transform.rules import Rules
-from cdc.transform.texts import OnError, RuleSettings, RuleSource, RuleTexts
+from cdc.transform.rule_edits import rule_changes
+from cdc.transform.rules import SETTINGS, Rules
+from cdc.transform.texts import OnError, RuleSettings, RuleSource, RuleTexts, UserFunction
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 INT, STRING = DataType.parse("INT"), DataType.parse("STRING")
@@ -253,24 +255,42 @@ def test_a_copy_that_is_under_way_when_rules_are_edited_starts_over_with_the_new
     assert sink.rows(T) == [{"id": 1, "name": "a", "more": 4}, {"id": 2, "name": "b", "more": 5}]
 
 
-@pytest.mark.parametrize("able", [True, False], ids=["source snapshots", "source reads a log only"])
-def test_a_table_without_a_key_is_snapshotted_again_when_its_rule_is_edited(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, able: bool
+@pytest.mark.parametrize(
+    ("key", "able"), [((), True), ((), False), (("id",), True)], ids=["no key", "source reads a log only", "key"]
+)
+def test_a_table_is_snapshotted_again_when_an_edited_rule_computes_what_its_rows_are_found_by(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, key: tuple[str, ...], able: bool
 ) -> None:
-    """Its rows are found by all of their values, and those that are there have none in the new column."""
-    keyless = TableSchema(SCHEMA.columns)
+    """Its key, or without one all of its values; those that are there have none in the new column."""
+    schema = TableSchema(SCHEMA.columns, key)
     first, second = {"id": 1, "name": "a", "qty": 3}, {"id": 2, "name": "b", "qty": 4}
-    items = [CreateTable(T, keyless), rows(T, keyless, 1, ("+I", first), ("+I", second))]
-    edited = Middle(rules=rules(("shop.t", {"projection": "id, qty + 1 AS more"})))
-    source, sink = LiveSource(items, {T: rows(T, keyless, 9, ("+I", second))}), ListSink()
+    items = [CreateTable(T, schema), rows(T, schema, 1, ("+I", first), ("+I", second))]
+    edited = Middle(rules=rules(("shop.t", {"projection": "id * 10 AS id, qty + 1 AS more"})))
+    source, sink = LiveSource(items, {T: rows(T, schema, 9, ("+I", second))}), ListSink()
     source.allowed = able
     before = run_in_memory(source, sink, state=tmp_path)
-    source.add(rows(T, keyless, 2, ("-D", first)))
+    source.add(rows(T, schema, 2, ("-D", first)))
     run_in_memory(source, sink, middle=edited, state=tmp_path, start=before.offset, first_batch=before.batches)
-    why = "its rule has changed, and rows without a key are found by all of their values"
+    why = "its rule has changed, and rows that are there are found by columns that it computes another way"
     assert any(why in record.getMessage() for record in caplog.records) is not able
     if able:
-        assert sink.rows(T) == [{"id": 2, "more": 5}]
+        assert sink.rows(T) == [{"id": 20, "more": 5}]
+
+
+def test_settings_that_rules_go_by_are_compared_too() -> None:
+    schema = TableSchema((ID, NAME, Column("at", DataType.parse("TIMESTAMP_LTZ(3)"))), ("id",))
+    projection = "own(id) AS a, HASH(name) AS b, CAST(at AS STRING) AS c, id + 1 AS d, FROM_UNIXTIME(id) AS e"
+    source = RuleSource("transform[0]", "shop.t", RuleTexts(projection=text(f"id, {projection}")))
+
+    def texts(zone: str = "UTC", key: bytes = b"k" * 16, code: str = "1") -> dict[str, str]:
+        own = UserFunction("own", f"def eval(a: int) -> int: return a + {code}")
+        return Rules([source], RuleSettings(zone=zone, functions=(own,), hash_key=key)).texts(T, schema)
+
+    for more, names in ({"code": "2"}, "a"), ({"key": b"l" * 16}, "b"), ({"zone": "Asia/Tokyo"}, "ce"), ({}, ""):
+        edits = rule_changes(TableViews(rule_texts={T: texts()}), {T: texts(**more)}, [])
+        assert [each.stale for each in edits] == ([tuple(names)] if names else [])
+    earlier = {name: each.partition(SETTINGS)[0] for name, each in texts().items()}
+    assert not [*rule_changes(TableViews(rule_texts={T: earlier}), {T: texts()}, [])], "an earlier version kept none"
 
 
 @pytest.mark.parametrize(("copied", "told"), [(False, 1), (True, 0)])
