@@ -369,7 +369,6 @@ def test_modules_do_not_shadow_the_standard_library() -> None:
 
 PURE_EVOLUTION = (
     "apply", "diff", "table", "steps", "operations", "rules", "dialect", "planner", "columns", "rebuild",
-    "shadows",
 )  # fmt: skip
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc.doctor.machine import examine_machine
 from cdc.errors import CdcError, EngineError, SinkError, SourceError
 from cdc.finding import Finding, Level, error, ok
 from cdc.offsets import source_offset
+from cdc.process.disk import examine_folder
 from cdc.source import Context, Offset
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
 
 _EXIT_CODES = {"source": SourceError.exit_code, "sink": SinkError.exit_code, "machine": EngineError.exit_code}
+_DISTRIBUTION = "cdc-pipelines"
+_SHOWN = ("pyspark", "pyarrow", "duckdb")
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +133,40 @@ def _unexpected(subject: str, failed: Exception) -> Finding:
 
 def _failed(subject: str, failed: CdcError) -> Finding:
     return error(subject, f"{failed.where}: {failed.message}" if failed.where else failed.message, failed.hint)
+
+
+def examine_machine(state_root: Path) -> Iterator[Finding]:
+    """Java, packages, the disk of the state directory."""
+    yield _java()
+    yield _packages()
+    yield from examine_folder("state directory", state_root)
+
+
+def _java() -> Finding:
+    from cdc.job.spark.java import choose_java
+
+    try:
+        return ok("Java", str(choose_java(os.environ)))
+    except EngineError as failed:
+        return error("Java", failed.message, failed.hint)
+
+
+def _packages() -> Finding:
+    """The packages that this program declares to need; a source tree that is not installed declares none."""
+    try:
+        declared = requires(_DISTRIBUTION) or []
+    except PackageNotFoundError:
+        declared = []
+    names = {found[0] for each in declared if "extra ==" not in each and (found := _NAME.match(each)) is not None}
+    missing = sorted(name for name in names | {*_SHOWN} if _version(name) is None)
+    if missing:
+        return error("Python packages", f"not installed: {', '.join(missing)}", f"pip install {' '.join(missing)}")
+    shown = ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
+    return ok("Python packages", f"Python {platform.python_version()}, {shown}")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -86,13 +86,12 @@ class Dialect(TableRules[T]):
         """A copy, made as the table has to be, takes its place. May be started over at any point before the last."""
         old, new = operation.actual, operation.new
         copy = replace(new, id=operation.copy)
-        loose = [name for name, conversion in operation.values.items() if conversion.loose]
         chosen = [(column.name, self._copied_value(operation, column)) for column in new.columns]
         drop = self.drop_copy(copy.id)
         texts = [
             drop,
             *self.create_table(copy),
-            self.copy_rows(old.id, copy.id, chosen, loose),
+            self.copy_rows(old.id, copy.id, chosen),
             *self.swap_shadow(copy.id, new),
         ]
         for sql in texts:
@@ -211,13 +210,8 @@ class Dialect(TableRules[T]):
         """One that is not fixed."""
         return f"ALTER TABLE {self.table_name(table)} DROP COLUMN {self.quoted(name)}"
 
-    def copy_rows(
-        self, source: TableId, target: TableId, values: Iterable[tuple[str, str]], loose: Sequence[str] = ()
-    ) -> str:
-        """All rows of one table into another; each value is a column of the target and an expression.
-
-        `loose` are columns with a `loose_cast`.
-        """
+    def copy_rows(self, source: TableId, target: TableId, values: Iterable[tuple[str, str]]) -> str:
+        """All rows of one table into another; each value is a column of the target and an expression."""
         pairs = list(values)
         names = ", ".join(self.quoted(name) for name, _ in pairs)
         expressions = ", ".join(expression for _, expression in pairs)

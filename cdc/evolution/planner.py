@@ -3,6 +3,16 @@
 Changes are planned in order over one layout, which is left as it will be after them. A change that is carried out
 already comes to no step at all, one that was half carried out to the rest of it: so planning again from the tables as
 they are is all that a crash in the middle needs.
+
+A table that is re-snapshotted is filled under another name, its shadow table, which then takes its place:
+
+    CreateShadow  drop what is left of an earlier shadow table, create it, empty
+    rows          of the copy go to `shadow_of(table)`, those of the log to the table too
+    SwapShadow    the shadow table takes the live one's place in one step
+
+The steps of `CreateShadow` may be started over at any point: there are no rows of the copy before it is noted as done.
+Those of `SwapShadow` may not where one swaps two names, as nothing shows that it was done: the journal has which
+table the copy was, and after a crash it is asked which one is there.
 """
 
 from __future__ import annotations
@@ -13,7 +23,6 @@ from typing import Generic
 
 from cdc.errors import ChangeRefused
 from cdc.evolution import operations as op
-from cdc.evolution import shadows
 from cdc.evolution.columns import ColumnPlanner
 from cdc.evolution.rebuild import rebuild
 from cdc.evolution.rules import TableRules
@@ -78,16 +87,16 @@ class Planner(Generic[T]):
             case CreateShadow():
                 yield from self._copy(change)
             case SwapShadow(table=table):
-                yield from shadows.swap_shadow(self._rules, self._layout, replace(self._table(table), id=table))
+                yield from swap_shadow(self._rules, self._layout, replace(self._table(table), id=table))
             case DropShadow(table=table):
-                yield from shadows.drop_shadow(self._layout, table)
+                yield from drop_shadow(self._layout, table)
             case DropTable(table=table):
-                yield from shadows.drop_shadow(self._layout, table)
+                yield from drop_shadow(self._layout, table)
                 if self._layout.get(table) is not None:
                     yield op.DropTableOp(table)
                     self._layout.remove(table)
             case TruncateTable(table=table):
-                yield from shadows.drop_shadow(self._layout, table)
+                yield from drop_shadow(self._layout, table)
                 if self._layout.get(table) is not None:
                     yield op.TruncateTableOp(table)
             case RenameTable():
@@ -146,7 +155,7 @@ class Planner(Generic[T]):
             for column in created.schema.columns:
                 self._rules.check_column(table.id, column.name)
             new = self._rules.with_options(created).new_table(table.id, created.schema)
-        yield from shadows.create_shadow(self._layout, table, new, created)
+        yield from create_shadow(self._layout, table, new, created)
 
     def _ensure_database(self, table: TableId) -> Iterator[Step]:
         if self._rules.has_databases and not self._layout.has_database(table.database):
@@ -171,7 +180,7 @@ class Planner(Generic[T]):
     def _rename(self, change: RenameTable) -> Iterator[Step]:
         name = self._rules.name
         actual, there = self._layout.get(change.table), self._layout.get(change.new_table)
-        yield from shadows.drop_shadow(self._layout, change.table)
+        yield from drop_shadow(self._layout, change.table)
         if actual is None and there is not None:
             return
         actual = self._table(change.table)
@@ -211,3 +220,35 @@ class Planner(Generic[T]):
             hint += f"; {self._rules.unseen}" if self._rules.unseen else ""
             raise ChangeRefused("the table does not exist", where=str(table), hint=hint)
         return actual
+
+
+def create_shadow(
+    layout: Layout[T], table: ActualTable[T], new: ActualTable[T] | None, created: CreateTable | None
+) -> Iterator[Step]:
+    """Create the table that a copy goes to, as `new` is or else like the table; afresh when there is one."""
+    copy = replace(new or table, id=shadow_of(table.id))
+    yield from drop_shadow(layout, table.id)
+    yield op.CreateShadowOp(table.id, copy, table if new is None else None, created)
+    layout.put(copy)
+
+
+def drop_shadow(layout: Layout[T], table: TableId) -> Iterator[Step]:
+    """Drop what is left of a copy of the table."""
+    copy = shadow_of(table)
+    if layout.get(copy) is not None:
+        yield op.DropShadowOp(table, copy)
+        layout.remove(copy)
+
+
+def swap_shadow(rules: TableRules[T], layout: Layout[T], table: ActualTable[T]) -> Iterator[Step]:
+    """The copy takes the place of the table. Raises ChangeRefused when there is none."""
+    copy = layout.get(shadow_of(table.id))
+    if copy is None:
+        raise ChangeRefused(
+            f"{shadow_of(table.id)}, which holds the copy of the table, does not exist",
+            where=str(table.id),
+            hint=f"it was dropped or renamed in {rules.name}; restore it, or start with a new --state-dir",
+        )
+    yield op.SwapShadowOp(table.id, copy.id, replace(copy, id=table.id))
+    layout.put(replace(copy, id=table.id))
+    layout.remove(copy.id)

@@ -1,7 +1,7 @@
 """One batch: apply -> prepare -> decide -> commit -> finish. Driver.
 
     apply    `cdc.flow.apply`      what the source's events make of the tables is carried out in the sink
-    prepare  `cdc.flow.run_tasks`  each task reads a part of the batch and prepares its rows in the sink
+    prepare  `cdc.flow.batch`  each task reads a part of the batch and prepares its rows in the sink
     decide   `cdc.state.decisions` from here on the batch counts as done
     commit   `cdc.flow.commits`    rows become visible, in a thread; schema changes of the next batch wait for it
     finish   `cdc.flow.finish`     documents go that nobody needs any more, the batch is reported
@@ -21,20 +21,19 @@ Of a decided batch only rows that the sink gave up meanwhile are read again (`cd
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from cdc.errors import CdcError, StateError
+from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.flow.apply import ApplyStep
 from cdc.flow.commits import Commits, as_cdc_error
 from cdc.flow.finish import BatchAccount, FinishStep
 from cdc.flow.middle import Middle
-from cdc.flow.run_tasks import RunTasks, TaskRunner
 from cdc.flow.task import PrepareTask
 from cdc.flow.task_result import TaskResult
 from cdc.process.faults import crash_point
 from cdc.progress import Progress
-from cdc.retry import RetryPolicy
+from cdc.retry import Backoff, RetryPolicy
 from cdc.sink import Prepared, Sink
 from cdc.source import Offset, Source
 from cdc.state.decisions import CommitLog, Decision
@@ -42,6 +41,8 @@ from cdc.state.directory import StateDir
 
 BatchOffsets = Callable[[int], tuple[Offset, Offset]]
 """Where a batch begins and ends, with the batch numbers (`cdc.offsets`). Raises StateError when nobody knows."""
+RunTasks = Callable[[], Sequence[TaskResult]]
+"""Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
 
 
 class BatchRunner:
@@ -178,3 +179,44 @@ class BatchRunner:
 
 def _by_partition(handle: Prepared) -> int:
     return handle.partition
+
+
+class TaskRunner:
+    """Runs the tasks of undecided batches. `wait_for_commit`: no clean-up meets a commit that is under way."""
+
+    def __init__(self, sink: Sink, state: StateDir, retry: RetryPolicy, wait_for_commit: Callable[[], None]) -> None:
+        self._sink, self._state, self._retry, self._wait_for_commit = sink, state, retry, wait_for_commit
+        self._log = CommitLog(state.commits)
+
+    def results(self, batch: int, run_tasks: RunTasks) -> list[TaskResult]:
+        """The tasks' results, all of them run again after errors that may pass, for `retry-timeout` from the beginning.
+
+        A task has tried again itself by then, and the engine has tried the task; so it may have taken longer already.
+        Raises the error that stopped a task.
+        """
+        began, backoff = self._retry.clock(), Backoff(self._retry, f"batch {batch}")
+        while True:
+            try:
+                results = list(run_tasks())
+                break
+            except WorkerLost:
+                raise  # the query has to be started again
+            except CdcError as error:
+                late = self._retry.clock() - began >= self._retry.timeout_s
+                if not error.retryable or late or not backoff.pause(str(error)):
+                    raise
+            self._wait_for_commit()
+            self.abort(batch)
+        for result in results:
+            result.raise_error()
+        return results
+
+    def abort(self, batch: int) -> None:
+        """Remove what earlier tries have prepared for a batch that is not decided."""
+        self._retry.call(partial(self._abort, batch), f"clean-up of batch {batch}")
+
+    def _abort(self, batch: int) -> None:
+        self._state.store.check_held()
+        undecided = self._state.notes.undecided(batch, self._log.committed())
+        self._sink.abort(batch, undecided.values)
+        self._state.notes.forget(undecided.names)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from cdc import registry
-from cdc.draft import Draft, Drafts, ServerUrl
+from cdc.draft import Draft, Drafts, Key, ServerUrl
 from cdc.errors import Problem, SpecError
-from cdc.init.write import pipeline_text
+from cdc.finding import Level
+from cdc.options import Options, SinkOptions
+from cdc.printed import printed
+from cdc.spec.reader import typed
+
+_PLAIN = re.compile(r"[A-Za-z_\\/$][A-Za-z0-9_\\/.*+$(){}|\[\]^?-]*")
+_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+_UNSEEN = re.compile("[\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]")
+_LONGEST = 2000
 
 
 def init_text(server: ServerUrl, password: str, sink: str, more: Mapping[str, str], output: Path | None) -> str:
@@ -46,3 +57,78 @@ def _source_of(scheme: str) -> tuple[str, Drafts]:
 
 def _wrong(path: str, message: str, hint: str) -> SpecError:
     return SpecError([Problem("command line", 1, 1, path, message, hint)])
+
+
+def pipeline_text(name: str, source: str, draft: Draft, sink: str, options: type[Options]) -> str:
+    """The whole file. `source` and `sink` are connector names. Holds no secret."""
+    lines = [_comment(f"Written by `cdc init`: {draft.server}."), *_findings(draft)]
+    lines += ["source:", f"  type: {source}", *_block(draft.keys)]
+    lines += ["", "sink:", f"  type: {sink}", *_block(tuple(_sink_keys(sink, options, draft)))]
+    lines += ["", "pipeline:", f"  name: {scalar(_as_is(name))}"]
+    lines += [
+        "  # Schema changes of the source are carried out in the sink as they are. The default, lenient, keeps",
+        "  # columns that are dropped.",
+        "  schema.change.behavior: evolve",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _findings(draft: Draft) -> Iterator[str]:
+    for level, title in ((Level.ERROR, "To be done before the first run:"), (Level.WARNING, "Worth knowing:")):
+        found = [finding for finding in draft.findings if finding.level is level]
+        if found:
+            yield "#"
+            yield f"# {title}"
+        for finding in found:
+            yield _comment(f"  {finding.subject}: {finding.message}")
+            if finding.fix:
+                yield _comment(f"    {finding.fix}")
+
+
+def _sink_keys(sink: str, options: type[Options], draft: Draft) -> Iterator[Key]:
+    """The keys that the sink requires, with descriptions: a value that works on this machine, else one to be given."""
+    drafted: Mapping[str, str] = dict(options.drafted) if issubclass(options, SinkOptions) else {}
+    for field in options.model_fields.values():
+        name = field.alias or ""
+        name = name or next(key for key, each in options.model_fields.items() if each is field)
+        if name == "type" or (not field.is_required() and name not in drafted):
+            continue
+        database = _as_is(draft.databases[0]) if draft.databases else "tables"
+        value = drafted.get(name, "").replace("{database}", database)
+        if field.annotation is SecretStr or not value:
+            value = f"${{{re.sub(r'[^A-Z0-9]+', '_', f'{sink}_{name}'.upper())}}}"
+        yield Key(name, value, (_first_sentence(field),))
+
+
+def _first_sentence(field: Any) -> str:
+    """The first sentence of an option's description."""
+    return str(field.description or "").split(". ")[0].rstrip(".")
+
+
+def _block(keys: tuple[Key, ...]) -> Iterator[str]:
+    for key in keys:
+        yield from (f"  {_comment(text)}" for text in key.comments if text)
+        yield f"  {key.name}: {scalar(key.value)}"
+
+
+def _comment(text: str) -> str:
+    """One line, whatever a server's names and messages hold."""
+    return f"# {printed(text.replace(chr(10), ' '), longest=_LONGEST)}".rstrip()
+
+
+def scalar(text: str) -> str:
+    """A YAML scalar that is read as this text."""
+    read = typed(text)
+    whole = isinstance(read, int) and str(read) == text
+    plain = _PLAIN.fullmatch(text) is not None and text.lower() not in _WORDS and isinstance(read, str)
+    return text if plain or whole else _UNSEEN.sub(_escape, json.dumps(text, ensure_ascii=False))
+
+
+def _as_is(text: str) -> str:
+    """A name from elsewhere: nothing in it is to be replaced from the environment or a file."""
+    return text.replace("${", "$${")
+
+
+def _escape(found: re.Match[str]) -> str:
+    """YAML folds some of these, such as U+0085 and U+2028, into a space, and refuses others."""
+    return f"\\U{ord(found[0]):08x}"

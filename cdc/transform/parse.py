@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from cdc.errors import Problem, SpecError
-from cdc.transform import split
 from cdc.transform.convert import Arity, Converter
 from cdc.transform.dialect import DIALECT
 from cdc.transform.sqltext import SqlText
@@ -18,6 +17,8 @@ from cdc.transform.syntax import ExpressionError, Item, Mistake, Name, Node, Spa
 
 _SELECT = "SELECT "
 _MISSING = re.compile(r"Expect(?:ing|ed) (\S+)")
+_CLOSES = {")": "(", "]": "["}
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def parse_projection(text: SqlText, functions: Callable[[str], Arity | None], kn
     mistakes: list[Mistake] = []
     found: list[Item | Star] = []
     try:
-        spans = split.items(text.text)
+        spans = items(text.text)
     except ExpressionError as error:
         raise _spec_error(text, error.mistakes) from error
     for span in spans:
@@ -66,7 +67,7 @@ def parse_projection(text: SqlText, functions: Callable[[str], Arity | None], kn
 def parse_filter(text: SqlText, functions: Callable[[str], Arity | None], known: Collection[str]) -> Condition:
     """Parse a WHERE condition; arguments as for `parse_projection`. Raises SpecError with every problem of the text."""
     try:
-        split.check(text.text)
+        check(text.text)
         tree, offset = _parse(text.text, Span(0, len(text.text)))
         if isinstance(tree, exp.Alias):
             raise ExpressionError(Mistake(Span(0, 1), "a filter is a condition, it has no name", "remove the alias"))
@@ -146,3 +147,94 @@ def _repeated(found: Sequence[Item | Star]) -> list[Mistake]:
 def _spec_error(text: SqlText, mistakes: Sequence[Mistake]) -> SpecError:
     problems: list[Problem] = [text.problem(mistake) for mistake in mistakes]
     return SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+
+
+def items(text: str) -> list[Span]:
+    """The text between top-level commas, blanks trimmed; one comma at the end is allowed. Raises ExpressionError."""
+    spans: list[Span] = []
+    mistakes: list[Mistake] = []
+    start = 0
+    for offset in [*_commas(text), len(text)]:
+        span = _trimmed(text, start, offset)
+        if span.start < span.end:
+            spans.append(span)
+        elif offset < len(text):
+            mistakes.append(Mistake(Span(offset, offset + 1), "nothing stands before this comma", "remove it"))
+        start = offset + 1
+    if mistakes:
+        raise ExpressionError(*mistakes)
+    return spans
+
+
+def check(text: str) -> None:
+    """Raise ExpressionError for quotes and brackets that do not close, and for `;`."""
+    for _ in _commas(text):
+        pass
+
+
+def _trimmed(text: str, start: int, end: int) -> Span:
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return Span(start, end)
+
+
+def _commas(text: str) -> Iterator[int]:
+    opened: list[tuple[str, int]] = []
+    position, cases = 0, 0
+    held: list[int] = []  # commas between CASE and END; where END is missing they count, for the messages' sake
+    while position < len(text):
+        char = text[position]
+        if not opened and (word := _WORD.match(text, position)):
+            name, position = word[0].upper(), word.end()
+            cases = cases + 1 if name == "CASE" else max(cases - 1, 0) if name == "END" else cases
+            held = held if cases else []
+            continue
+        if char in "'\"`":
+            position = _quoted(text, position)
+            continue
+        if text.startswith(("--", "/*"), position):
+            position = _comment(text, position)
+            continue
+        if char in "([":
+            opened.append((char, position))
+        elif char in _CLOSES:
+            if not opened or opened[-1][0] != _CLOSES[char]:
+                raise _error(position, f"`{char}` closes nothing", "remove it, or open it before")
+            opened.pop()
+        elif char == ";":
+            raise _error(position, "`;` cannot stand in an expression", "remove it")
+        elif char == "," and not opened and cases:
+            held.append(position)
+        elif char == "," and not opened:
+            yield position
+        position += 1
+    if opened:
+        char, position = opened[-1]
+        raise _error(position, f"`{char}` is never closed", f"add `{')' if char == '(' else ']'}`")
+    yield from held
+
+
+def _quoted(text: str, start: int) -> int:
+    """The offset behind the closing quote; a doubled quote is part of the text."""
+    quote, position = text[start], start + 1
+    while True:
+        end = text.find(quote, position)
+        if end < 0:
+            raise _error(start, f"the quote {quote} is never closed", f"add {quote} at the end")
+        if not text.startswith(quote, end + 1):
+            return end + 1
+        position = end + 2
+
+
+def _comment(text: str, start: int) -> int:
+    end_mark = "\n" if text.startswith("--", start) else "*/"
+    end = text.find(end_mark, start + 2)
+    if end < 0 and end_mark == "*/":
+        raise _error(start, "the comment is never closed", "add */")
+    return len(text) if end < 0 else end + len(end_mark)
+
+
+def _error(offset: int, message: str, hint: str) -> ExpressionError:
+    return ExpressionError(Mistake(Span(offset, offset + 1), message, hint))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from cdc.block import arrow_schema
@@ -19,10 +20,9 @@ from cdc.source import TablesNow
 from cdc.tables.pauses import PausedTables
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.position import Committed
-from cdc.verify.recheck import Log
-from cdc.verify.report import DifferenceKind, TableReport, Verdict
+from cdc.verify.recheck import Log, Verdicts
+from cdc.verify.report import DifferenceKind, RowReport, TableReport, Verdict
 from cdc.verify.rows import Expected, Feed, sink_rows
-from cdc.verify.shown import kinds, shown_rows
 from cdc.verify.tables import Pair, keys_in_source, pairs
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ SHOWN, SHOWN_DEEP = 5, 1000
 """Rows that are named for each table."""
 _LONGEST_S = 30.0
 """How long rows that are written to all the time are looked at again."""
+LONGEST = 80
+"""Characters of a value."""
+MASKED = "(masked)"
 
 
 @dataclass(frozen=True)
@@ -178,3 +181,67 @@ def _keeps_key_values(stored: pa.DataType, source: pa.DataType) -> bool:
 def _place(offset: dict[str, object]) -> str:
     """An offset for people: what a source's offsets name first."""
     return ", ".join(f"{name} {value}" for name, value in list(offset.items())[:3] if name != "version")
+
+
+def kinds(verdicts: Verdicts, *, keyed: bool) -> dict[DifferenceKind, int]:
+    """How many rows differ in which way. Of a table without a key a row counts as often as one side has it more."""
+    here, there = verdicts.source.counts, verdicts.sink.counts
+    different = verdicts.different
+    more = np.abs(here - there)
+    missing = different & ((there == 0) if keyed else (here > there))
+    extra = different & ((here == 0) if keyed else (there > here))
+    other = different & ~missing & ~extra
+    return {
+        DifferenceKind.MISSING: int(more[missing].sum()),
+        DifferenceKind.EXTRA: int(more[extra].sum()),
+        DifferenceKind.OTHER: int(np.maximum(more[other], 1).sum()),
+    }
+
+
+def shown_rows(
+    verdicts: Verdicts, columns: Sequence[str], key: Sequence[str], masked: Collection[str], *, most: int, values: bool
+) -> Iterator[RowReport]:
+    """The first rows that differ. `values`: with the values of both sides, but for `masked` columns."""
+    for place in np.flatnonzero(verdicts.different)[:most].tolist():
+        here, there = verdicts.source.shown.get(place), verdicts.sink.shown.get(place)
+        one = here if here is not None else there
+        if one is None:  # it is not among those whose rows were kept
+            continue
+        names = key or (columns if values else ())
+        texts = {name: _text(one.column(name)[0], name in masked) for name in names}
+        kind = (
+            DifferenceKind.MISSING if there is None else DifferenceKind.EXTRA if here is None else DifferenceKind.OTHER
+        )
+        if not key:
+            kind = (
+                DifferenceKind.MISSING
+                if verdicts.source.counts[place] > verdicts.sink.counts[place]
+                else DifferenceKind.EXTRA
+            )
+        found: dict[str, tuple[str, str]] = {}
+        if here is not None and there is not None:
+            found = {name: _both(here, there, name, name in masked, values) for name in _unequal(here, there)}
+        yield RowReport(kind, texts, found)
+
+
+def _unequal(here: pa.RecordBatch, there: pa.RecordBatch) -> list[str]:
+    return [name for name in here.schema.names if not here.column(name)[0].equals(there.column(name)[0])]
+
+
+def _both(here: pa.RecordBatch, there: pa.RecordBatch, name: str, masked: bool, values: bool) -> tuple[str, str]:
+    if not values:
+        return "", ""
+    return _text(here.column(name)[0], masked), _text(there.column(name)[0], masked)
+
+
+def _text(value: Any, masked: bool) -> str:
+    if not value.is_valid:
+        return "NULL"
+    if masked:
+        return MASKED
+    plain = value.as_py() if not pa.types.is_temporal(value.type) else value.cast(pa.string()).as_py()
+    text = plain.hex() if isinstance(plain, bytes) else str(plain)
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST - 1]}…"
+    plainly = text == text.strip() and text not in ("", "NULL", MASKED)
+    return text if plainly else f"'{text}'"  # else it would be read as nothing, or as what it is not

@@ -1,18 +1,48 @@
-"""Schema changes carried out in a cluster, each from the indexes as they are. Driver."""
+"""Schema changes as requests, planned and carried out, each from the indexes as they are. Driver.
+
+What cannot be changed of a field (its type, its name, the key that ids are made of) is refused as curable: the engine
+reads the table again into a shadow index, and one alias update puts that in the place of the old one.
+A plan starts from what is there, so of a change that a crash cut off only the rest is planned again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from cdc.errors import ChangeRefused
+from cdc.evolution.apply import apply_change
 from cdc.evolution.journal import Journal
 from cdc.process.faults import crash_point
-from cdc.schema import RenameTable, SchemaChange, shadow_of
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    AlterPrimaryKey,
+    AlterTableComment,
+    Column,
+    CreateShadow,
+    CreateTable,
+    DataType,
+    DropColumn,
+    DropShadow,
+    DropTable,
+    RenameColumn,
+    RenameColumns,
+    RenameTable,
+    SchemaChange,
+    SwapShadow,
+    TableId,
+    TableSchema,
+    TruncateTable,
+    shadow_of,
+)
 from cdc.state.store import Store
-from connectors.elasticsearch.client import ErrorAnswer
+from cdc.types.certain import uncertain
+from connectors.elasticsearch.client import ErrorAnswer, name_of
 from connectors.elasticsearch.cluster import HINTS, SearchCluster
-from connectors.elasticsearch.indexes import IndexPlanner
+from connectors.elasticsearch.index import Index, IndexRequest, is_of, move_aliases
+from connectors.elasticsearch.mapping import FieldRules, IndexNames, check_field, same_field, same_text, same_value
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.elasticsearch.settings import rules_of
 
@@ -59,3 +89,234 @@ class IndexChanges:
         highest, behind = cluster.highest(tables), cluster.indexes_behind(wanted)
         rules = rules_of(options, cluster.product()[0])
         return IndexPlanner(cluster.names, rules, cluster.pipeline, behind, highest, options.settings())
+
+
+class IndexPlanner:
+    """Plans changes one after another.
+
+    Args:
+        behind: the indexes behind the aliases of the tables concerned, and of their shadows, by alias.
+        highest: the highest number of an index of each alias, as far as there is any.
+        settings: of new indexes.
+    """
+
+    def __init__(
+        self,
+        names: IndexNames,
+        rules: FieldRules,
+        pipeline: str,
+        behind: Mapping[str, Index],
+        highest: Mapping[str, int],
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._names, self._rules, self._pipeline, self._settings = names, rules, pipeline, settings
+        self._behind, self._highest = dict(behind), dict(highest)
+
+    def plan(self, change: SchemaChange) -> list[IndexRequest]:
+        """The requests that are missing for a change. Raises ChangeRefused."""
+        return list(self._requests(change))
+
+    def _requests(self, change: SchemaChange) -> Iterator[IndexRequest]:
+        match change:
+            case CreateTable(table=table, schema=schema):
+                yield from self._create(table, schema)
+            case CreateShadow(table=table, schema=schema):
+                yield from self._drop_shadow(table)
+                found = schema or self._index(table).schema
+                yield from self._new(shadow_of(table), self._names.alias(table), found, table)
+            case SwapShadow(table=table):
+                yield from self._swap(table)
+            case DropShadow(table=table):
+                yield from self._drop_shadow(table)
+            case TruncateTable(table=table):
+                yield from self._drop_shadow(table)
+                yield from self._truncate(table)
+            case DropTable(table=table):
+                yield from self._drop_shadow(table)
+                yield from self._drop(table)
+            case RenameTable(table=table, new_table=new_table):
+                yield from self._drop_shadow(table)
+                yield from self._rename(table, new_table)
+            case _:
+                yield from self._alter(change)
+
+    def _create(self, table: TableId, schema: TableSchema) -> Iterator[IndexRequest]:
+        alias = self._alias(table)
+        actual = self._behind.get(alias)
+        if actual is None:
+            yield from self._new(table, alias, schema, table)
+            return
+        if actual.table != table:
+            reason = f"the index {actual.name} is that of {actual.table}: names are in lower case"
+            raise ChangeRefused(reason, where=str(table), hint="give one of them another name with a route")
+        if tuple(actual.schema.primary_key) != tuple(schema.primary_key):
+            reason = f"the index {actual.name} is by the key ({', '.join(actual.schema.primary_key)})"
+            raise ChangeRefused(reason, where=str(table), hint="delete the index, or set index.prefix", curable=True)
+        new = self._rules.fields(table, schema)
+        for name, field in new.items():
+            if name in actual.fields and not same_field(actual.fields[name], field):
+                raise self._cannot(table, name, f"is {actual.fields[name].get('type')} there", field)
+        taken = replace(actual, schema=schema)
+        if actual.pipeline != self._pipeline:
+            taken = replace(taken, pipeline=self._pipeline, epoch=actual.epoch + 1)
+        missing = {name: field for name, field in new.items() if name not in actual.fields}
+        if missing or taken != actual:
+            yield self._mapping(table, replace(taken, fields={**actual.fields, **missing}), missing)
+
+    def _new(self, table: TableId, alias: str, schema: TableSchema, named: TableId) -> Iterator[IndexRequest]:
+        """A new index, named by `alias`; the alias of `table` leads to it, its mapping says that it is `named`'s."""
+        self._highest[alias] = self._highest.get(alias, 0) + 1
+        before = self._get(named)
+        epoch = before.epoch if before is not None and before.pipeline == self._pipeline else 1
+        fields = self._rules.fields(named, schema)
+        name = self._names.index(alias, self._highest[alias])
+        routing = self._rules.routing_column(named, schema)
+        column = self._rules.sharding_column(named, schema)
+        sharding = (column, self._rules.separator if column else "")
+        index = Index(name, named, schema, self._pipeline, epoch, fields, routing, sharding)
+        self._behind[self._alias(table)] = index
+        aliases = {self._alias(table): {"is_write_index": True} if column else {}}
+        body = {"settings": dict(self._settings), "mappings": index.mappings(), "aliases": aliases}
+        yield IndexRequest("PUT", f"/{name_of(name)}", body)
+
+    def _swap(self, table: TableId) -> Iterator[IndexRequest]:
+        shadow = self._behind.pop(self._alias(shadow_of(table)), None)
+        if shadow is None:  # it has taken the table's place before a crash
+            return
+        actions = move_aliases(shadow, self._alias(shadow_of(table)), self._alias(table))
+        old = self._get(table)
+        if old is not None:
+            actions += [{"remove_index": {"index": name}} for name in old.parts]
+        yield IndexRequest("POST", "/_aliases", {"actions": actions})
+        self._behind[self._alias(table)] = shadow
+
+    def _truncate(self, table: TableId) -> Iterator[IndexRequest]:
+        old = self._get(table)
+        if old is None:
+            return
+        between = shadow_of(table)
+        yield from self._new(between, self._names.alias(table), old.schema, table)
+        yield from self._swap(table)
+
+    def _drop(self, table: TableId) -> Iterator[IndexRequest]:
+        old = self._get(table)
+        if old is not None:
+            del self._behind[self._alias(table)]
+            for name in old.parts:
+                yield IndexRequest("DELETE", f"/{name_of(name)}")
+
+    def _drop_shadow(self, table: TableId) -> Iterator[IndexRequest]:
+        yield from self._drop(shadow_of(table))
+
+    def _rename(self, table: TableId, new_table: TableId) -> Iterator[IndexRequest]:
+        old, taken = self._get(table), self._behind.get(self._alias(new_table))
+        if old is None and self._get(new_table) is not None:
+            return
+        old = self._index(table)
+        if taken is not None and taken.name != old.name:
+            reason = f"cannot be renamed to {new_table}: the index {taken.name} exists"
+            raise ChangeRefused(reason, where=str(table), hint="delete that index, or route one of them elsewhere")
+        renamed = replace(old, table=new_table)
+        yield self._mapping(table, renamed, {})
+        if self._alias(table) != self._alias(new_table):
+            actions = move_aliases(old, self._alias(table), self._alias(new_table))
+            yield IndexRequest("POST", "/_aliases", {"actions": actions})
+        del self._behind[self._alias(table)]
+        self._behind[self._alias(new_table)] = renamed
+
+    def _alter(self, change: SchemaChange) -> Iterator[IndexRequest]:
+        """Changes of columns and comments."""
+        table = change.table
+        actual = self._index(table)
+        match change:
+            case AddColumn(column=column):
+                if column.name in actual.schema.names:
+                    return
+                check_field(table, column.name)
+                field = self._rules.field(table, column)
+                there = actual.fields.get(column.name)
+                if there is not None:
+                    reason = "was dropped before, and older documents still have its values"
+                    raise self._cannot(table, column.name, reason, field)
+                if column.default is not None:
+                    reason = f"comes with the default {column.default!r}, which documents that are there do not have"
+                    raise self._cannot(table, column.name, reason, field)
+                after = self._after(actual, change)
+                yield self._mapping(
+                    table, replace(after, fields={**actual.fields, column.name: field}), {column.name: field}
+                )
+                return
+            case AlterColumnType(column=column):
+                field = self._rules.field(table, column)
+                if not same_field(actual.fields.get(column.name, {}), field):
+                    raise self._cannot(table, column.name, f"is {actual.fields[column.name].get('type')} there", field)
+                old = next((one.type for one in actual.schema.columns if one.name == column.name), column.type)
+                if column.name in (*actual.schema.primary_key, *actual.placing) and not same_text(old, column.type):
+                    reason = f"is {old} there, and ids or routing of documents are made of its text"
+                    raise self._cannot(table, column.name, reason, {})
+                if not (change.copied or change.keeps):
+                    self._check_values(table, column, old)
+            case RenameColumn(old_name=name, new_name=new_name):
+                if name not in actual.schema.names and new_name in actual.schema.names:
+                    return
+                raise self._cannot(table, name, f"cannot be renamed to {new_name}", {})
+            case RenameColumns(names=names):
+                left = [(old, new) for old, new in names if old != new]
+                renames = ", ".join(f"{old} to {new}" for old, new in left)
+                raise self._cannot(table, left[0][0], f"cannot be renamed ({renames})", {})
+            case AlterPrimaryKey(primary_key=key):
+                if tuple(key) == tuple(actual.schema.primary_key):
+                    return
+                reason = "ids of documents are made of the key, which changes"
+                raise ChangeRefused(reason, where=str(table), hint="the table is read again", curable=True)
+            case DropColumn(name=name):
+                if name not in actual.schema.names:
+                    return
+                if name in (*actual.schema.primary_key, *actual.placing):
+                    reason = f"ids or routing of documents are made of the column {name}, which is dropped"
+                    raise ChangeRefused(reason, where=str(table), hint="the table is read again", curable=True)
+            case AlterTableComment():
+                pass
+            case _:
+                raise ChangeRefused(f"{type(change).__name__} is not known here", where=str(table))
+        after = self._after(actual, change)
+        if after != actual:
+            yield self._mapping(table, after, {})
+
+    def _check_values(self, table: TableId, column: Column, old: DataType) -> None:
+        """Raise ChangeRefused where documents that are there may have another value than their row now."""
+        found = uncertain(column.type, old)
+        if found is not None:
+            raise self._cannot(table, column.name, f"was {old}: {found.reason}", {})
+        if not same_value(old, column.type):
+            raise self._cannot(table, column.name, f"was {old}, which documents spell otherwise than {column.type}", {})
+
+    def _after(self, actual: Index, change: SchemaChange) -> Index:
+        schema = apply_change(actual.schema, change)
+        return actual if schema is None else replace(actual, schema=schema)
+
+    def _mapping(self, table: TableId, index: Index, fields: Mapping[str, Any]) -> IndexRequest:
+        alias = self._alias(table)
+        self._behind[alias] = index
+        body = {"_meta": index.meta(), "properties": dict(fields)}
+        return IndexRequest("PUT", f"/{name_of(alias if index.shards else index.name)}/_mapping", body)
+
+    def _index(self, table: TableId) -> Index:
+        found = self._get(table)
+        if found is None:
+            hint = "it was deleted or renamed in the cluster; `cdc resync` re-snapshots the table"
+            raise ChangeRefused("there is no index", where=str(table), hint=hint)
+        return found
+
+    def _get(self, table: TableId) -> Index | None:
+        """The table's own index; one that a table of another spelling has is none of its."""
+        found = self._behind.get(self._alias(table))
+        return found if found is not None and is_of(found, table) else None
+
+    def _alias(self, table: TableId) -> str:
+        return self._names.alias(table)
+
+    def _cannot(self, table: TableId, name: str, reason: str, field: Mapping[str, Any]) -> ChangeRefused:
+        wanted = f", {field['type']} is wanted" if field else ""
+        hint = "the table is read again into a new index"
+        return ChangeRefused(f"column {name} {reason}{wanted}", where=str(table), hint=hint, curable=True)

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
-from cdc.finding import Finding
+from cdc.finding import Finding, error, ok, warning
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.sink import Delivery, KeylessRows, Prepared, Sink, StoredTable, TaskAttempt
 from cdc.source import Context
+from connectors.elasticsearch.client import ErrorAnswer
 from connectors.elasticsearch.cluster import SearchCluster
-from connectors.elasticsearch.examination import examine, examine_deletes
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.elasticsearch.read_back import Documents
 from connectors.elasticsearch.schema_changes import IndexChanges
@@ -103,3 +103,30 @@ class ElasticsearchSink(Sink):
     def examine(self) -> Iterator[Finding]:
         """The cluster's product, version and health."""
         return examine(self._cluster, self._options)
+
+
+def examine(cluster: SearchCluster, options: ElasticsearchSinkOptions) -> Iterator[Finding]:
+    """Findings about version and health, and about deletes in the indexes of all pipelines."""
+    product, number = cluster.product(wait=False)
+    yield ok("version", f"{product} {number}")
+    try:
+        health = cluster.client.request("GET", "/_cluster/health", wait=False)
+    except ErrorAnswer as refused:
+        yield error("health", str(refused), "grant the user the cluster privilege `monitor`")
+        return
+    status = str(health["status"])
+    if status == "red":
+        yield warning("health", "the cluster is red: some shards take no documents", "see _cluster/allocation/explain")
+    else:
+        yield ok("health", f"the cluster is {status}, {health['number_of_nodes']} nodes")
+    yield from examine_deletes(cluster, options, own=False)
+
+
+def examine_deletes(cluster: SearchCluster, options: ElasticsearchSinkOptions, *, own: bool) -> Iterator[Finding]:
+    """Indexes whose deletes are forgotten before a request has surely ended; `own`: of this pipeline only."""
+    least = options.request_timeout_s
+    for index, gc_deletes in sorted(cluster.deletes_kept_s(own=own).items()):
+        if gc_deletes <= least:
+            text = f"{index} forgets deletes after {gc_deletes:g} s, a request may take {least:g} s: a late one "
+            hint = f'PUT /{index}/_settings {{"index.gc_deletes": "{options.gc_deletes}"}}'
+            yield warning("gc_deletes", f"{text}brings a deleted document back", hint)

@@ -20,9 +20,9 @@ from cdc.schema import AlterColumnType, Column, DataType, TableId, TableSchema
 from connectors.elasticsearch.bulk import Sender
 from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines
 from connectors.elasticsearch.index import Index
-from connectors.elasticsearch.indexes import IndexPlanner
 from connectors.elasticsearch.mapping import FieldRules, IndexNames, shard_suffix
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
+from connectors.elasticsearch.schema_changes import IndexPlanner
 
 COLUMNS = (
     ("id", "BIGINT"), ("s", "VARCHAR(40)"), ("n", "INT"), ("big", "BIGINT UNSIGNED"), ("d", "DECIMAL(10, 2)"),

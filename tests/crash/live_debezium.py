@@ -327,7 +327,7 @@ def _differences(server: MySqlServer, pipeline: Pipeline, databases: list[str]) 
 
 def declared(server: MySqlServer, databases: list[str]) -> dict[str, dict[str, str]]:
     """Every column's type as the MySQL source would have it."""
-    from connectors.kafka.formats.mysql_text import field_of
+    from connectors.kafka.formats.canal import field_of
 
     names = ", ".join(f"'{database}'" for database in databases)
     found: dict[str, dict[str, str]] = {}

@@ -22,8 +22,8 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from cdc.transform.changes import rule_changes
 from cdc.transform.rule_types import typing_of
+from cdc.transform.rules import rule_changes
 
 
 def column(name: str, kind: str, *, nullable: bool = True) -> Column:

@@ -14,7 +14,7 @@ from cdc.verify.compare import BITS, Buckets, Compared, Comparison, differing
 from cdc.verify.hashing import RowHasher
 from cdc.verify.recheck import Log
 from cdc.verify.report import DifferenceKind
-from cdc.verify.shown import kinds, shown_rows
+from cdc.verify.table_verifier import kinds, shown_rows
 
 Row = tuple[Any, ...]
 _SCHEMA = pa.schema([("id", pa.int64()), ("a", pa.string())])

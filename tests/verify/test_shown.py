@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from cdc.verify.shown import _text
+from cdc.verify.table_verifier import _text
 
 
 @pytest.mark.parametrize(

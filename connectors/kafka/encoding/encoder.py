@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from cdc.block import ChangeBlock
+from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.kafka.encoding.changes import DELETE, INSERT, ChangeMessages, changes
 from connectors.kafka.encoding.layout import MessageLayout
-from connectors.kafka.encoding.origin import Origin
 from connectors.kafka.encoding.records import Record, RecordTemplate
 from connectors.kafka.encoding.template import AFTER, BEFORE, names_beside
 
 _ROWS = 16_384
 """Row images that are encoded in one go: what is written of them stays in the processor's cache for the most part."""
-
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
-
 Headers = Sequence[tuple[str, bytes]]
+_OPS = np.frombuffer(b"cud", np.uint8)
+_READ = ord("r")
+_TYPES = ("INSERT", "UPDATE", "DELETE")
+_MAXWELL_TYPES = ("insert", "update", "delete", "bootstrap-insert")
+_COPIED = 3
+Column: TypeAlias = Any
+"""An Arrow array, or bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +132,129 @@ def _moved(moved: np.ndarray, picks: np.ndarray, key: RecordTemplate, rows: pa.R
         index: [(_NEW_KEY if moved[index] == 1 else _OLD_KEY, record["key"])]
         for index, record in zip(chosen.tolist(), records, strict=True)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The events of messages: those that stand together with one sequence and one time.
+
+    Attributes:
+        of: int64[m], the number of each message's event.
+        sequence, ts_ms: int64[e].
+    """
+
+    of: np.ndarray
+    sequence: np.ndarray
+    ts_ms: np.ndarray
+
+
+class Origin:
+    """The origin of a block's changes in messages; each column is made when it is asked for."""
+
+    def __init__(self, block: ChangeBlock, changes: ChangeMessages, now_ms: int) -> None:
+        self._block, self._changes, self._now_ms = block, changes, now_ms
+        self.events = _events(_numbers(block.sequence)[changes.row], _numbers(block.timestamps_ms)[changes.row])
+        self._made: dict[str, Column] = {}
+
+    def column(self, name: str) -> Column:
+        """The column of that name: a value per message, or the text that all of them have.
+
+        Names are `op` and `change` (one ASCII byte), `type`, `maxwell_type`, `snapshot`, `ts_*`, `now_*`, `file`,
+        `begin`, `pos`, `row`, `server_id`, `gtid`, `thread`.
+        """
+        if name not in self._made:
+            self._made[name] = _COLUMNS[name](self)
+        return self._made[name]
+
+    def _each(self, per_event: pa.Array) -> pa.Array:
+        return per_event.take(pa.array(self.events.of))
+
+    def _kinds(self, kinds: np.ndarray, texts: tuple[str, ...]) -> Column:
+        if len(kinds) and (kinds == kinds[0]).all():
+            return f'"{texts[kinds[0]]}"'.encode()
+        return pa.array(texts).take(pa.array(kinds))
+
+    def _maxwell_kinds(self) -> np.ndarray:
+        kind = self._changes.kind
+        return np.where((kind == INSERT) & self._block.snapshot, _COPIED, kind).astype(np.uint8)
+
+    def _ops(self, *, copied: bool) -> Column:
+        kind = self._changes.kind
+        found = np.where((kind == INSERT) & copied, _READ, _OPS[kind]).astype(np.uint8)
+        if len(found) and (found == found[0]).all():
+            return f'"{chr(found[0])}"'.encode()
+        return pa.array(found)
+
+    def _times(self, factor: int) -> Column:
+        return pa.array((self.events.ts_ms * factor)[self.events.of])
+
+    def _now_column(self, factor: int) -> Column:
+        return str(self._now_ms * factor).encode()
+
+    def _places(self) -> None:
+        """The log file and position, from the source's own words for a sequence: `file:position`."""
+        files, positions = [], []
+        for each in self.events.sequence.tolist():
+            file, _, position = self._block.position_text(each).rpartition(":")
+            files.append(file)
+            positions.append(int(position) if position.isdigit() else 0)
+        self._made["place"] = self._each(pa.array(files, pa.string()))
+        self._made["pos"] = self._each(pa.array(positions, pa.int64()))
+
+    def _placed(self, name: str) -> Column:
+        self._places()
+        return self._made[name]
+
+    def _file(self) -> Column:
+        """The file's own name where the source gives rows this metadata, else what its positions begin with."""
+        if self._block.metadata is None:
+            return self.column("place")
+        return self._metadata_column("binlog_file", b"")
+
+    def _begin(self) -> Column:
+        """Where the row's event begins, where the source knows it, else where it ends."""
+        return self.column("pos") if self._block.metadata is None else self._metadata_column("binlog_begin", b"")
+
+    def _metadata_column(self, name: str, otherwise: bytes) -> Column:
+        if self._block.metadata is None:
+            return otherwise
+        return self._each(self._block.metadata(name, pa.array(self.events.sequence)))
+
+    def _rows(self) -> Column:
+        """Number of the row inside its event, in which an update's two images are one row."""
+        row = _numbers(self._block.row)[self._changes.row]
+        kinds = np.asarray(self._block.kinds.to_numpy(zero_copy_only=False), np.uint8)[self._changes.row]
+        return pa.array(np.asarray(np.where(kinds == RowKind.UPDATE_AFTER, row // 2, row), np.int32))
+
+
+_COLUMNS: dict[str, Callable[[Origin], Column]] = {
+    "op": lambda origin: origin._ops(copied=origin._block.snapshot),
+    "change": lambda origin: origin._ops(copied=False),
+    "type": lambda origin: origin._kinds(origin._changes.kind, _TYPES),
+    "maxwell_type": lambda origin: origin._kinds(origin._maxwell_kinds(), _MAXWELL_TYPES),
+    "snapshot": lambda origin: b'"true"' if origin._block.snapshot else b'"false"',
+    "ts_ms": lambda origin: origin._times(1),
+    "ts_us": lambda origin: origin._times(1000),
+    "ts_ns": lambda origin: origin._times(1_000_000),
+    "now_ms": lambda origin: origin._now_column(1),
+    "now_us": lambda origin: origin._now_column(1000),
+    "now_ns": lambda origin: origin._now_column(1_000_000),
+    "place": lambda origin: origin._placed("place"),
+    "pos": lambda origin: origin._placed("pos"),
+    "begin": Origin._begin,
+    "file": Origin._file,
+    "server_id": lambda origin: origin._metadata_column("server_id", b"0"),
+    "gtid": lambda origin: origin._metadata_column("gtid", b"null"),
+    "row": Origin._rows,
+    "thread": lambda _: b"null",
+}
+
+
+def _events(sequence: np.ndarray, ts_ms: np.ndarray) -> Events:
+    first = np.ones(len(sequence), bool)
+    first[1:] = (sequence[1:] != sequence[:-1]) | (ts_ms[1:] != ts_ms[:-1])
+    return Events(np.cumsum(first) - 1, sequence[first], ts_ms[first])
+
+
+def _numbers(array: pa.Array) -> np.ndarray:
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)

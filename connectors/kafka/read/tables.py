@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +15,12 @@ from connectors.kafka.formats import infer
 from connectors.kafka.formats.blocks import Columns, Judge
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import Format, MessageImages, Messages, TableGroup
-from connectors.kafka.read import schemas
+from connectors.kafka.formats.widen import widened
 from connectors.kafka.read.history import HistoryState
 from connectors.kafka.source_options import KafkaSourceOptions
+
+DeclaredKey = Callable[[TableId], tuple[str, ...] | None]
+"""The key columns that the pipeline file gives a table; None when it gives none."""
 
 
 class TopicTables:
@@ -68,7 +71,7 @@ class TopicTables:
             if schema is None:
                 self.needed(group, None)
             else:
-                schemas.check_key(group.table, schema, schemas.key_of(group, self.declared_key))
+                check_key(group.table, schema, key_of(group, self.declared_key))
         except SchemaUnknown as error:
             return error
         return None
@@ -83,7 +86,7 @@ class TopicTables:
         if schema is None or topic not in known.topics.get(group.table, ()):
             return first
         if group.fields is not None:
-            return None if schemas.fits(schema, group.fields) else first
+            return None if fits(schema, group.fields) else first
         needs = self._judged(group.images, schema, group.table).needs
         return int(group.images.messages[np.argmax(needs)]) if needs.any() else None
 
@@ -110,7 +113,7 @@ class TopicTables:
             fields = tuple(Field(item.name, types.get(item.name, item.type)) for item in found)
             names = {item.name for item in fields}
             fields += tuple(Field(name, data_type) for name, data_type in types.items() if name not in names)
-        return schemas.merge_fields(group.table, schema, fields, schemas.key_of(group, self.declared_key))
+        return merge_fields(group.table, schema, fields, key_of(group, self.declared_key))
 
     def unread_keys(self, group: TableGroup, messages: Messages) -> list[str]:
         """A notice, once, of a table without a key whose first message has one that names no columns."""
@@ -136,3 +139,70 @@ def _declared(field: Field, declared: DataType | None, found: Format) -> Field:
     if field.says_how_written:
         return replace(field, becomes=declared)
     return found.natural(Column(field.name, declared))
+
+
+def fits(schema: TableSchema, fields: Iterable[Field]) -> bool:
+    """Whether rows with these fields can be rows of the table as it is."""
+    columns = {column.name: column.type for column in schema.columns}
+    return all(
+        item.name in columns and (not item.typed or widened(columns[item.name], item.column_type) == columns[item.name])
+        for item in fields
+    )
+
+
+def merge_fields(
+    table: TableId, schema: TableSchema | None, fields: tuple[Field, ...], key: tuple[str, ...] | None
+) -> TableSchema:
+    """The table's schema with what these fields need besides; `key` is that of the messages or the declared one.
+
+    Columns are never taken away and never become narrower because of a message: another partition, or an older
+    message, may still have them. Columns outside the key take NULL, as a message of another age may lack them.
+
+    Raises SchemaUnknown when the key is another than the table has.
+    """
+    if schema is None:
+        return _new(table, fields, key or ())
+    check_key(table, schema, key)
+    columns = list(schema.columns)
+    place = 0
+    for item in fields:
+        found = next((number for number, column in enumerate(columns) if column.name == item.name), None)
+        if found is None:
+            columns.insert(place, Column(item.name, item.column_type, comment=item.comment))
+        else:
+            column = columns[found]
+            wider = widened(column.type, item.column_type) if item.typed else column.type
+            columns[found] = Column(column.name, wider, column.nullable, column.default, column.comment)
+            place = found
+        place += 1
+    return TableSchema(tuple(columns), schema.primary_key, schema.comment)
+
+
+def check_key(table: TableId, schema: TableSchema, key: tuple[str, ...] | None) -> None:
+    """Raises SchemaUnknown when messages have other key columns than their table; None is what they do not tell."""
+    if key is not None and key != schema.primary_key:
+        raise SchemaUnknown(
+            f"the key columns of the messages are ({', '.join(key)}), the table's are "
+            f"({', '.join(schema.primary_key)})",
+            where=str(table),
+            hint="say which in primary-keys, or start over with an empty state directory and an empty sink table",
+        )
+
+
+def _new(table: TableId, fields: tuple[Field, ...], key: tuple[str, ...]) -> TableSchema:
+    names = {item.name for item in fields}
+    missing = [name for name in key if name not in names]
+    if missing:
+        raise SchemaUnknown(
+            f"the key column {missing[0]} is not among the columns ({', '.join(sorted(names))})",
+            where=str(table),
+            hint="say which columns are the key in primary-keys",
+        )
+    columns = tuple(Column(item.name, item.column_type, item.name not in key, comment=item.comment) for item in fields)
+    return TableSchema(columns, key)
+
+
+def key_of(group: TableGroup, declared: DeclaredKey) -> tuple[str, ...] | None:
+    """The key columns of a group: declared, else as its messages tell; None when neither does."""
+    own = declared(group.table)
+    return group.key if own is None else own

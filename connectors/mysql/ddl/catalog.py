@@ -19,13 +19,13 @@ from typing import TypeVar
 from cdc.errors import SchemaUnknown
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
-from connectors.mysql.ddl.calls import called
 from connectors.mysql.ddl.cascades import Link, cascade_notices, declared_links
 from connectors.mysql.ddl.delta import NO_TABLES, Delta, Mark
-from connectors.mysql.ddl.names import known_name, names_in
+from connectors.mysql.ddl.names import has_name, known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlTable
+from connectors.shared.ddl.cursor import Cursor
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
 from connectors.shared.ddl.statements import (
@@ -36,6 +36,7 @@ from connectors.shared.ddl.statements import (
     Unparsed,
     renamed,
 )
+from connectors.shared.ddl.tokens import Unreadable
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -261,3 +262,22 @@ def _fold(into: dict[_K, _V], new: Mapping[_K, _V | None]) -> None:
             into.pop(name, None)
         else:
             into[name] = value
+
+
+def called(sql: str, dialect: DdlDialect, databases: Iterable[str]) -> frozenset[str]:
+    """The databases among these, folded, of which a statement calls a function, as `shop.f()`.
+
+    A long statement is taken apart only where it has such a name somewhere. All that it names count where it cannot be
+    read.
+    """
+    text, found = sql.casefold(), set[str]()
+    near = frozenset(name for name in {database.casefold() for database in databases} if has_name(text, name))
+    cursor = Cursor(sql, dialect, "")
+    try:
+        while near and not cursor.at_end():
+            named = cursor.at_name() and cursor.at_symbol(".", 1) and cursor.at_symbol("(", 3)
+            name = cursor.next().text.casefold()
+            found |= {name} & near if named else set()
+    except Unreadable:
+        return near
+    return frozenset(found)

@@ -19,14 +19,15 @@ re-snapshotted. On it is, besides what `cdc.types.certain` has for types alone:
 
 from __future__ import annotations
 
+import math
 import re
 import struct
+from decimal import Decimal, InvalidOperation
 
 from cdc.schema import DataType, Kind
 from cdc.types.certain import LongerBytes, LongerText, OutsideOf, uncertain
 from cdc.types.kinds import RANGES, REALS, TEXTS
 from connectors.mysql.ddl.defaults import is_bytes
-from connectors.mysql.ddl.fits import is_value
 from connectors.mysql.ddl.resolve import LOB_BYTES
 from connectors.mysql.ddl.rewritten import cuts_blanks, rewritten_text
 from connectors.mysql.table import MySqlColumn, data_type
@@ -54,6 +55,8 @@ _EXACT = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
 _FRACTION = re.compile(r"\.(\d+)$")
 _DAYS = re.compile(r"-?\d+\s+\d+")
 """Days and hours without a colon, which MySQL takes for seconds."""
+_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_YEARS = ("1901", "2155")
 
 
 def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint1_as_boolean: bool = False) -> str:
@@ -235,3 +238,44 @@ def _same_single(written: str, shown: str) -> bool:
         return struct.pack("<f", float(written)) == struct.pack("<f", float(shown))
     except (ValueError, OverflowError):
         return False
+
+
+def is_value(fill: str | None, default: Default, column: MySqlColumn) -> bool:
+    """Whether the value that a default comes to, None for NULL, is one that the column keeps as it is.
+
+    A server that is not strict makes another value of one that is none, as it does in any session of a number for a
+    label, which it takes as the label's place.
+    """
+    kind = column.type
+    if fill is None:
+        return column.nullable or default.kind is not DefaultKind.NULL
+    if kind in ("enum", "set"):
+        return _is_label(fill, default, column)
+    if kind in ("char", "varchar"):
+        return len(fill) <= (column.length or 0)
+    if kind == "year":
+        return fill == "0000" or (fill.isdigit() and _YEARS[0] <= fill <= _YEARS[1])
+    if kind in _BITS or kind in ("decimal", "float", "double"):
+        return _is_in_range(fill, column)
+    return True
+
+
+def _is_label(fill: str, default: Default, column: MySqlColumn) -> bool:
+    if default.bracketed and default.kind is not DefaultKind.STRING:
+        return False
+    if column.type == "enum":
+        return fill in column.labels
+    return len(fill.split(",")) == len({label.lower().rstrip(" ") for label in default.text.split(",")})
+
+
+def _is_in_range(fill: str, column: MySqlColumn) -> bool:
+    try:
+        number = Decimal(fill)
+    except InvalidOperation:
+        return False
+    if not math.isfinite(number) or (column.unsigned and number < 0):
+        return False
+    if column.type in _BITS:
+        top = 1 << (_BITS[column.type] - (not column.unsigned))
+        return -top <= number < top
+    return column.scale is None or abs(number) < 10 ** ((column.length or 0) - column.scale)

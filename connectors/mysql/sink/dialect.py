@@ -7,6 +7,7 @@ does not fit refuses the change. OceanBase carries the same statements out, some
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,8 +15,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
-from connectors.mysql.sink.defaults import default_clause
-from connectors.mysql.sink.row_length import shortened, stays_outside
+from connectors.mysql.server.column_type import parse_column_type
 from connectors.mysql.sink.types import (
     Flavor,
     ServerType,
@@ -34,8 +34,21 @@ _KEY_COLLATION: dict[str, str] = {
     "oceanbase": "utf8mb4_bin",
 }
 """Compares code by code, and trailing spaces too where the server can: keys that differ in the source differ here."""
-
 _LONGEST_NAME = 64
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_BITS = re.compile(r"[bB]'([01]*)'")
+_HEX = re.compile(r"0[xX]((?:[0-9A-Fa-f]{2})*)")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d{1,6})?)?")
+_SPAN = re.compile(r"-?\d{1,3}:\d\d(?::\d\d(?:\.\d{1,6})?)?")
+_NUMERIC = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"})
+_PLAIN_TEXT = frozenset({"char", "varchar", "enum", "set", "uuid", "inet4", "inet6"})
+_NO_DEFAULT = frozenset(
+    {"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json", "geometry"}
+)
+_MOST = 65_535
+_OF_TEXT = 12
+"""What a text or a blob takes of a row, at most; numbers and times take no more, but for a DECIMAL."""
+_OUTSIDE = {"varchar": "text", "varbinary": "blob"}
 
 
 @dataclass(frozen=True)
@@ -257,3 +270,63 @@ class ServerDialect(Dialect[ServerType]):
         if column.comment:
             parts.append(f"COMMENT {text_literal(column.comment)}")
         return " ".join(parts)
+
+
+def default_clause(column: ActualColumn[ServerType]) -> str:
+    """`DEFAULT 7`, or nothing where the text is no constant of the type or the type takes no default.
+
+    Every row comes whole from the source, so a default matters only for rows that are there when a column is added.
+    """
+    text = column.default
+    name = column.type.name
+    if text is None or name in _NO_DEFAULT:
+        return ""
+    if name == "bit":
+        if bits := _BITS.fullmatch(text):
+            return f"DEFAULT b'{bits[1]}'"
+        return f"DEFAULT {text}" if text.isdigit() else ""
+    if name in _NUMERIC:
+        return f"DEFAULT {text}" if _NUMBER.fullmatch(text) else ""
+    if name in ("binary", "varbinary"):
+        value = bytes.fromhex(found[1]) if (found := _HEX.fullmatch(text)) else text.encode()
+        return f"DEFAULT x'{value.hex()}'"
+    if name in ("date", "datetime", "timestamp"):
+        return f"DEFAULT {text_literal(text)}" if _MOMENT.fullmatch(text) and text[:4] != "0000" else ""
+    if name == "time":
+        return f"DEFAULT {text_literal(text)}" if _SPAN.fullmatch(text) else ""
+    return f"DEFAULT {text_literal(text)}" if name in _PLAIN_TEXT else ""
+
+
+def shortened(
+    columns: Sequence[ActualColumn[ServerType]], changeable: Sequence[ActualColumn[ServerType]]
+) -> tuple[ActualColumn[ServerType], ...]:
+    """The columns, the longest `changeable` ones as TEXT or BLOB where a row of all would be too long for a server.
+
+    A VARCHAR of another character set takes up to four times as many bytes in utf8mb4, so a table that the source has
+    may be too long here; a TEXT takes next to nothing of the row.
+    """
+    found = list(columns)
+    lengths = [_length(column.type) for column in found]
+    places = [place for place, column in enumerate(found) if column in changeable and column.type.name in _OUTSIDE]
+    for place in sorted(places, key=lambda place: -lengths[place]):
+        if sum(lengths) <= _MOST:
+            break
+        own = ServerType(_OUTSIDE[found[place].type.name], found[place].type.collation)
+        found[place], lengths[place] = replace(found[place], type=own, default=None), _OF_TEXT
+    return tuple(found)
+
+
+def stays_outside(actual: ServerType, kinds: tuple[Kind, Kind]) -> bool:
+    """Whether a column that was made a text stays one, when its type in the source was and is a VARCHAR."""
+    texts = {"text": Kind.VARCHAR, "blob": Kind.VARBINARY}
+    return kinds == (texts.get(actual.text), texts.get(actual.text))
+
+
+def _length(kind: ServerType) -> int:
+    parsed = parse_column_type(kind.text)
+    length = parsed.length or 1
+    if parsed.type in ("varchar", "char"):
+        return 4 * length + 2
+    if parsed.type in ("varbinary", "binary"):
+        return length + 2
+    return 30 if parsed.type == "decimal" else _OF_TEXT

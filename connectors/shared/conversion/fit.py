@@ -7,7 +7,7 @@ a line of a request that is gone. Here the error names the table, the column, th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,16 +19,20 @@ from cdc.dead_letters import DeadLetter, Rejected, cell
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
 from connectors.shared.conversion.checks import ValueCheck, checks, nulls
-from connectors.shared.conversion.convert import converter
+from connectors.shared.conversion.convert import converter, plain_text
 from connectors.shared.conversion.field_limits import FieldLimits
-from connectors.shared.conversion.key_size import long_keys
-from connectors.shared.conversion.plan import ColumnPlan, plan_columns
+from connectors.shared.conversion.plan import ColumnPlan, plan_columns, text_bytes
 from connectors.shared.conversion.policy import Reason, RejectedValue, RejectedValuePolicy, counter_name
-from connectors.shared.conversion.target import TargetTable
-from connectors.shared.kernels.buffers import too_long
+from connectors.shared.conversion.target import TargetKind, TargetTable
+from connectors.shared.kernels.buffers import string_offsets, too_long
 from connectors.shared.last_image.last_image import LastImages
 
 _NULLS = ValueCheck(Reason.IS_NULL, nulls)
+_WIDTHS = {
+    TargetKind.BOOLEAN: 1, TargetKind.TINYINT: 1, TargetKind.SMALLINT: 2, TargetKind.INT: 4, TargetKind.BIGINT: 8,
+    TargetKind.LARGEINT: 16, TargetKind.FLOAT: 4, TargetKind.DOUBLE: 8, TargetKind.DECIMAL: 16, TargetKind.DATE: 4,
+    TargetKind.DATETIME: 8,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -310,3 +314,44 @@ def _sentence(column: _Column, reason: Reason, row: pa.RecordBatch, max_key_byte
         Reason.NOT_CONVERTIBLE: f"{what} is no {kind}",
         Reason.KEY_TOO_LONG: f"the key is longer than the server's {max_key_bytes} bytes",
     }[reason]
+
+
+def long_keys(plans: Sequence[ColumnPlan], arrays: Sequence[pa.Array], limit: int) -> np.ndarray | None:
+    """bool[n] keys of more than `limit` bytes, None when there are none. `arrays`: the key columns in key order."""
+    sizes = _sizes(plans, arrays, exact=False)
+    if len(sizes) == 0 or sizes.max() <= limit:
+        return None
+    sizes = _sizes(plans, arrays, exact=True)
+    return np.asarray(sizes > limit, bool) if sizes.max() > limit else None
+
+
+def _sizes(plans: Sequence[ColumnPlan], arrays: Sequence[pa.Array], *, exact: bool) -> np.ndarray:
+    """int64[n] bytes of encoded keys, as StarRocks counts them against its limit of 128.
+
+    Numbers take their own width. Text takes its bytes; where more columns follow, a zero byte in it takes two and its
+    end takes two. Not exact: with the longest text of values that are sent as text but are no strings.
+    """
+    total = np.zeros(len(arrays[0]), np.int64)
+    for at, (plan, array) in enumerate(zip(plans, arrays, strict=True)):
+        width = _WIDTHS.get(plan.target.kind)
+        if width is not None:
+            total += width
+            continue
+        if at < len(plans) - 1:
+            total += 2
+        if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+            total += np.diff(string_offsets(array))
+            if at < len(plans) - 1:
+                total += _zero_bytes(array)
+        elif exact:
+            total += [
+                len(plain_text(value, plan.source.type)) if value is not None else 0 for value in array.to_pylist()
+            ]
+        else:
+            total += text_bytes(plan.source.type) or 0
+    return total
+
+
+def _zero_bytes(array: pa.Array) -> np.ndarray:
+    counts = pc.count_substring(array.view(pa.binary()), b"\0").fill_null(0)
+    return np.asarray(counts.to_numpy(zero_copy_only=False), np.int64)

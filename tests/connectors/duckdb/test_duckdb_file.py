@@ -17,7 +17,6 @@ from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import block
 from connectors.duckdb import load as load_module
-from connectors.duckdb import pieces
 from connectors.duckdb.database import Database
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
@@ -204,7 +203,7 @@ def test_staged_rows_that_are_not_whole_are_never_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, shared: int
 ) -> None:
     monkeypatch.setattr(load_module, "_SHARED_ROWS", shared)
-    monkeypatch.setattr(pieces, "ROW_GROUP", 1)
+    monkeypatch.setattr(load_module, "ROW_GROUP", 1)
     monkeypatch.setattr(stage_module, "_TABLE_BYTES", 1)
     sink = sink_at(tmp_path)
     sink.apply(0, [CreateTable(ORDERS, SCHEMA)])

@@ -22,7 +22,6 @@ from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, ListSource, block, run_in_memory
 from connectors.duckdb import load as load_module
-from connectors.duckdb import pieces
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 from connectors.shared.staging import stage as stage_module
@@ -192,8 +191,8 @@ def test_many_inserts_are_streamed_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: TableSchema, rows: int, size: int
 ) -> None:
     monkeypatch.setattr(load_module, "_SHARED_ROWS", 10)
-    monkeypatch.setattr(pieces, "ROW_GROUP", rows)
-    monkeypatch.setattr(pieces, "PIECE_BYTES", size)
+    monkeypatch.setattr(load_module, "ROW_GROUP", rows)
+    monkeypatch.setattr(load_module, "PIECE_BYTES", size)
     monkeypatch.setattr(stage_module, "_TABLE_BYTES", 100)
     table, sink = TABLES[0], sink_at(tmp_path)
     sink.apply(0, [CreateTable(table, schema)])

@@ -10,7 +10,7 @@ from cdc.errors import SourceUnavailable
 from cdc.retry import RetryPolicy
 from connectors.kafka.client import KafkaCluster
 from connectors.kafka.formats.groups import Messages
-from connectors.kafka.read.dead_letters import DeadLetterTopic
+from connectors.kafka.read.decoding import DeadLetterTopic
 
 
 class FakeProducer:

@@ -29,7 +29,7 @@ from cdc.schema import (
     TableSchema,
 )
 from connectors.mysql.ddl.defaults import fill_text
-from connectors.mysql.ddl.diff import diff
+from connectors.mysql.ddl.work import diff
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 T, U = TableId("shop", "t"), TableId("shop", "u")

@@ -9,7 +9,7 @@ import pytest
 from cdc.errors import ChangeRefused
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
-from connectors.shared.streamload.alter_jobs import AlterJobs
+from connectors.shared.streamload.schema_session import AlterJobs
 
 
 class Session:
