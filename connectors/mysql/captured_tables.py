@@ -12,9 +12,10 @@ from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.engines import no_view, without_transactions
 from connectors.mysql.server.foreign_keys import describe_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
-from connectors.mysql.server.not_logged import FIX_GENERATED, describe_filter, describe_generated
+from connectors.mysql.server.not_logged import describe_filter, describe_generated
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import where_of
+from connectors.mysql.table import FIX_GENERATED
 
 log = logging.getLogger(__name__)
 

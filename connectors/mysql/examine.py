@@ -15,7 +15,6 @@ from connectors.mysql.server.engines import to_innodb, without_transactions
 from connectors.mysql.server.foreign_keys import examine_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.not_logged import (
-    FIX_GENERATED,
     describe_filter,
     describe_generated,
     first_names,
@@ -30,7 +29,7 @@ from connectors.mysql.server.server_check import (
     settings_problems,
 )
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, server_settings
-from connectors.mysql.table import MySqlTable
+from connectors.mysql.table import FIX_GENERATED, MySqlTable
 
 _SKEW_S = 2.0
 _SHORT_S = 86_400

@@ -9,14 +9,11 @@ from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.rows_event import UPDATE, row_kind
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.column_plan import OTHER_DEFINITION, RowPlan
+from connectors.mysql.table import FIX_GENERATED
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"
 _COPY = "leave the table out with tables.exclude until the log is read to its end, and take it in again: it is copied"
 _BODY, _VERSION_2 = 19 + 6 + 2, 30
-_COMPUTED = (
-    "newer versions of MariaDB log updated and deleted rows without them: leave the table out with tables.exclude, or "
-    "make them plain columns that a trigger fills"
-)
 _ROW_IMAGE = f"on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions; then {_COPY}"
 
 
@@ -56,9 +53,8 @@ def _partial_image(event: bytes, plan: RowPlan, where: str) -> UnsupportedChange
     missing = [column for index, column in enumerate(plan.table.columns) if index in absent]
     if missing and all(column.generated for column in missing):
         names = ", ".join(column.name for column in missing)
-        return UnsupportedChange(
-            f"rows were logged without their generated columns {names}", where=where, hint=_COMPUTED
-        )
+        message = f"rows were logged without their generated columns {names}, as newer versions of MariaDB do"
+        return UnsupportedChange(message, where=where, hint=FIX_GENERATED)
     return UnsupportedChange("rows were logged without all of their columns", where=where, hint=_ROW_IMAGE)
 
 

@@ -14,9 +14,8 @@ from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import table_ids
 from connectors.mysql.server.server_info import ServerInfo, query
-from connectors.mysql.table import MySqlTable
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
-FIX_GENERATED = "leave the tables out with tables.exclude, or make the columns plain ones that a trigger fills"
 _WITHOUT_GENERATED = (11, 8, 0)
 """The first series of MariaDB in which this was seen (11.8.9); 11.4.5 logs them."""
 _NAMED = 5
@@ -67,13 +66,18 @@ def describe_filter(info: ServerInfo) -> str:
 
 def describe_generated(info: ServerInfo, found: Mapping[TableId, MySqlTable]) -> str:
     """The tables whose updated and deleted rows the server logs without some of their values; empty for none."""
-    names = [str(table) for table, definition in found.items() if any(each.generated for each in definition.columns)]
+    names = [str(table) for table, definition in found.items() if any(map(_may_be_left_out, definition.columns))]
     if not names or not info.mariadb or info.version_number < _WITHOUT_GENERATED:
         return ""
     return (
         f"{first_names(names)} have generated columns, which this version of MariaDB leaves out of updated and "
         "deleted rows: the first such row stops the run"
     )
+
+
+def _may_be_left_out(column: MySqlColumn) -> bool:
+    """Whether it is computed. Times of system versioning are in every row; MariaDB has only those as NOT NULL."""
+    return column.generated and column.nullable
 
 
 def first_names(names: Sequence[str]) -> str:

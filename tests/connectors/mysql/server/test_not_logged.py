@@ -96,7 +96,11 @@ def test_databases_that_the_log_leaves_out_are_refused_and_others_told(
 def test_tables_with_generated_columns_are_named_where_rows_lack_them(server_factory: ServerFactory) -> None:
     server = server_factory("mariadb")
     server.execute(
-        "CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b INT AS (a + 1))", "CREATE TABLE d.u (a INT)"
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY, b INT AS (a + 1))",
+        "CREATE TABLE d.u (a INT)",
+        "CREATE TABLE d.v (a INT, s TIMESTAMP(6) GENERATED ALWAYS AS ROW START, e TIMESTAMP(6) GENERATED ALWAYS AS "
+        "ROW END, PERIOD FOR SYSTEM_TIME (s, e)) WITH SYSTEM VERSIONING",
     )
     with session(server) as made:
         info, found = check_server(made), read_tables(made, lambda table: table.database == "d")
