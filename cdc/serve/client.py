@@ -8,7 +8,8 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,16 @@ def find_server(state_root: Path) -> Served | None:
             f"cannot be read: {error}", where=where, hint="remove it, and start the server over"
         ) from error
     return found if _is_alive(found) else None
+
+
+@contextmanager
+def announced(url: str, token: str, state_root: Path) -> Iterator[None]:
+    """While the block runs, the commands find this process's server. Raises StateError."""
+    Served(url, os.getpid(), token, start_time(os.getpid())).write(state_root)
+    try:
+        yield
+    finally:
+        forget(state_root)
 
 
 def forget(state_root: Path) -> None:

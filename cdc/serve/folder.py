@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import SpecError, StateError
+from cdc.serve.attention import Waiting, reason
+from cdc.serve.control import PipelineView
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
@@ -35,6 +37,18 @@ class FileVersion:
     def key(self) -> Path:
         """A path of its own: the file, and the sink below it."""
         return self.file / self.sink if self.sink else self.file
+
+    @property
+    def shown_name(self) -> str:
+        """The name of a file that is wrong, and has none that can be trusted."""
+        return f"{self.file.stem}/{self.sink}" if self.sink else self.file.stem
+
+    def invalid(self) -> PipelineView:
+        """The pipeline of a file that is wrong."""
+        return PipelineView(
+            name=self.shown_name, file=str(self.file), source="", sink="", state="invalid", state_dir="",
+            file_errors=self.problems, attention=reason("invalid", (), Waiting(), 0.0),
+        )  # fmt: skip
 
     @property
     def refused(self) -> bool:

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, NotNow, PipelineUnknown
 from cdc.printed import printed
-from cdc.process.pids import start_time
-from cdc.serve.attention import Waiting, reason
+from cdc.serve import requests
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.folder import FileVersion, Folder, folder_of
 from cdc.serve.notifying import Notifying
+from cdc.serve.places import StateRoot
 from cdc.serve.supervisor import Supervisor
 from cdc.serve.turns import RunTurns
 from cdc.spec.model import PipelineSpec
-from cdc.status.file import last_status
 
 if TYPE_CHECKING:
     from cdc.job.spark.shared import SharedSpark
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 LOOK_S = 2.0
 """How often the folder is looked at, and whether Spark is up."""
-SAVEPOINT_S = 60.0
-"""How long a savepoint waits for the end of the running batch."""
 _SPARK_AGAIN_S = 5.0
 _WAITING_S = 60.0
 """How often it is said what runs wait for."""
@@ -61,7 +58,8 @@ class Server:
     """Keeps the pipelines of a folder. It is the `Control` of the REST API, and the `Host` of its supervisors."""
 
     def __init__(self, settings: ServerSettings, line: Callable[[str], None] | None = None) -> None:
-        self._settings, self._folder = settings, Folder(settings.folder, self._ran_last)
+        self._settings, self._places = settings, StateRoot(settings.state_root, settings.state_store)
+        self._folder = Folder(settings.folder, self._places.ran_last)
         self._print = line or _to_stderr
         self._supervisors: dict[str, Supervisor] = {}
         self._wrong: dict[Path, FileVersion] = {}
@@ -112,17 +110,16 @@ class Server:
         stack.callback(lock.release)
 
     def _serve_web(self, stack: ExitStack) -> None:
-        from cdc.serve.client import Served, forget
+        from cdc.serve.client import announced
         from cdc.web.server import WebServer
 
-        settings, root = self._settings.web, self._settings.state_root
+        settings = self._settings.web
         if settings is None:
             return
         web = WebServer(self, settings)
         url = web.start()
         stack.callback(web.stop)
-        Served(url, os.getpid(), settings.token, start_time(os.getpid())).write(root)
-        stack.callback(forget, root)
+        stack.enter_context(announced(url, settings.token, self._settings.state_root))
         self.say(f"web page and API: {url}")
 
     def _start_first(self) -> None:
@@ -208,25 +205,13 @@ class Server:
         supervisor.file_errors = ()
         supervisor.change(version.spec)
 
-    def _ran_last(self, folder: str) -> str:
-        """The file of the last run of the pipeline with this folder; empty when that is not known."""
-        seen = last_status(self._settings.state_root / folder)
-        return "" if seen is None else seen.file
-
-    def _folder_of(self, name: str) -> Path:
-        """Where a pipeline's files are; with a store, those of this machine. Raises StateError."""
-        from cdc.job.state_location import working_copy
-
-        root = self._settings.state_root / name
-        return working_copy(root, f"{self._settings.state_store}/{name}") if self._settings.state_store else root
-
     def _add(self, version: FileVersion) -> None:
         spec = version.spec
         if spec is None:
             return
         try:
-            self._check_progress(spec)
-            supervisor = Supervisor(spec, self._folder_of(folder_of(spec)), self)
+            self._places.check(spec)
+            supervisor = Supervisor(spec, self._places.folder(spec), self)
             supervisor.begin(self._ending.pop(supervisor.root, None))
         except (CdcError, OSError) as error:
             self.say(f"{version.file}: {error}", "error")
@@ -236,13 +221,6 @@ class Server:
             self._supervisors[spec.label] = supervisor
             self._of_file[version.key] = spec.label
         self.say(f"{version.file}: pipeline {spec.label}")
-
-    def _check_progress(self, spec: PipelineSpec) -> None:
-        """Raise StateError for a list whose pipeline has run with one sink here, and for one sink after a list."""
-        from cdc.job.state_location import check_one_sink, check_progress, folder_name
-
-        root = self._settings.state_root / folder_name(spec.name)
-        (check_progress if spec.sink_name else check_one_sink)(spec, root)
 
     def siblings(self, spec: PipelineSpec) -> Siblings | None:
         """The runs into the other sinks of a pipeline's file; None where there is one sink. For supervisors."""
@@ -286,7 +264,7 @@ class Server:
     def pipelines(self) -> Sequence[PipelineView]:
         """All pipelines, by name, and files that are wrong and have none."""
         views = [supervisor.view() for supervisor in self._by_name()]
-        return sorted([*views, *(_invalid(version) for version in self._invalid())], key=lambda view: view.name)
+        return sorted([*views, *(version.invalid() for version in self._invalid())], key=lambda view: view.name)
 
     def _invalid(self) -> Sequence[FileVersion]:
         """Files that are wrong and have no version that runs."""
@@ -297,7 +275,7 @@ class Server:
         with self._turn:
             if name in self._supervisors:
                 return None
-        return next((version for version in self._invalid() if _shown_name(version) == name), None)
+        return next((version for version in self._invalid() if version.shown_name == name), None)
 
     def pipeline(self, name: str) -> PipelineView:
         """One of them. Raises PipelineUnknown."""
@@ -321,32 +299,19 @@ class Server:
 
     def savepoint(self, name: str) -> Path:
         """Keep a copy of its state between two runs; the copy's folder. Raises PipelineUnknown, NotNow, StateError."""
-        from cdc.job.savepoint import check_savepoint, make_savepoint
-
-        supervisor = self._supervisor(name)
-        check_savepoint(supervisor.spec, supervisor.root)
-        return supervisor.between_runs(lambda: make_savepoint(supervisor.spec, supervisor.root), SAVEPOINT_S)
+        return requests.savepoint(self._supervisor(name))
 
     def resync(self, name: str, table: str) -> None:
         """Re-snapshot a table. Raises PipelineUnknown, NotNow, StateError, SourceError."""
-        from cdc.job.resync import request_resync
-
-        supervisor = self._supervisor(name)
-        request_resync(supervisor.spec, table, supervisor.root)
+        requests.resync(self._supervisor(name), table)
 
     def pause(self, name: str, table: str) -> str:
         """Leave a table out; a sentence about it. Raises PipelineUnknown, NotNow, StateError, SourceError."""
-        from cdc.job.pausing import request_pause
-
-        supervisor = self._supervisor(name)
-        return request_pause(supervisor.spec, table, supervisor.root)
+        return requests.pause(self._supervisor(name), table)
 
     def resume(self, name: str, table: str) -> str:
         """Go on with a table; a sentence about it. Raises PipelineUnknown, NotNow, StateError, SourceError."""
-        from cdc.job.pausing import request_resume
-
-        supervisor = self._supervisor(name)
-        return request_resume(supervisor.spec, table, supervisor.root)
+        return requests.resume(self._supervisor(name), table)
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         """The last lines of its log; none for an invalid file. Raises PipelineUnknown."""
@@ -378,18 +343,6 @@ class Server:
         """A line of the server's own log."""
         mark = "" if level == "info" else f"{level}: "
         self._print(f"{datetime.now(UTC).strftime('%H:%M:%S')} {mark}{printed(text, longest=2_000)}")
-
-
-def _shown_name(version: FileVersion) -> str:
-    """The name of a file that is wrong, and has none that can be trusted."""
-    return f"{version.file.stem}/{version.sink}" if version.sink else version.file.stem
-
-
-def _invalid(version: FileVersion) -> PipelineView:
-    return PipelineView(
-        name=_shown_name(version), file=str(version.file), source="", sink="", state="invalid", state_dir="",
-        file_errors=version.problems, attention=reason("invalid", (), Waiting(), 0.0),
-    )  # fmt: skip
 
 
 def _to_stderr(text: str) -> None:

@@ -1,0 +1,39 @@
+"""Requests about the state and the tables of a pipeline that a server runs. Any thread; each raises StateError."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cdc.serve.supervisor import Supervisor
+
+SAVEPOINT_S = 60.0
+"""How long a savepoint waits for the end of the running batch."""
+
+
+def savepoint(pipeline: Supervisor) -> Path:
+    """Keep a copy of its state between two runs; the copy's folder. Raises NotNow."""
+    from cdc.job.savepoint import check_savepoint, make_savepoint
+
+    check_savepoint(pipeline.spec, pipeline.root)
+    return pipeline.between_runs(lambda: make_savepoint(pipeline.spec, pipeline.root), SAVEPOINT_S)
+
+
+def resync(pipeline: Supervisor, table: str) -> None:
+    """Re-snapshot a table. Raises SourceError."""
+    from cdc.job.resync import request_resync
+
+    request_resync(pipeline.spec, table, pipeline.root)
+
+
+def pause(pipeline: Supervisor, table: str) -> str:
+    """Leave a table out; a sentence about it. Raises SourceError."""
+    from cdc.job.pausing import request_pause
+
+    return request_pause(pipeline.spec, table, pipeline.root)
+
+
+def resume(pipeline: Supervisor, table: str) -> str:
+    """Go on with a table; a sentence about it. Raises SourceError."""
+    from cdc.job.pausing import request_resume
+
+    return request_resume(pipeline.spec, table, pipeline.root)
