@@ -5,7 +5,9 @@
 Each life is a fork that does what a run does: it checks the sink, commits what was decided, carries out and announces
 schema changes, prepares rows and commits them. It dies before, while or after the n-th call that it makes
 (`killed_calls`). The next life may die as well; the one after it has to come through at its first try, with a sink that
-waits for `call_places.WAIT` only, and then the sink has what the source has. `--all` takes each call in turn.
+waits for `call_places.WAIT` only, and then the sink has what the source has. `--all` takes each call in turn. With
+`--faults` no process is killed, and calls fail (`failed_calls`): a life gets over that, or ends with an error after
+which the next one, or the same process, goes on.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from random import Random
 from typing import Any
 
 from call_places import GIVEN, PLACES, Make, Place
+from failed_calls import Fault, is_tolerated
 from killed_calls import MOMENTS, Doom
 from load_engine import Item, LoadEngine
 
@@ -153,13 +156,15 @@ class Work:
 class Try:
     """One seed: a pipeline whose process is killed again and again."""
 
-    def __init__(self, make: Make, folder: Path, seed: int) -> None:
+    def __init__(self, make: Make, folder: Path, seed: int, *, kind: type[Doom] = Doom) -> None:
+        self._kind = kind
         self._chance, self._folder = Random(seed), folder
         self._place: Place = make(folder)
         sink = self._place.sink(folder / "state/sink")
         sink.warm()
         self._work = Work(Random(seed), sink.keyless is not KeylessRows.REFUSED)
         self._engine = LoadEngine(folder / "state", lambda store: sink, lambda: None, middle=_EVOLVE)
+        self._engine.in_order = self._place.messages is not None
         self._calls = 40
         self.deaths: Counter[str] = Counter()
 
@@ -169,7 +174,7 @@ class Try:
         for _ in range(batches):
             deaths: list[str] = []
             for at in self._moments():
-                self._life(Doom(*at, while_s=self._chance.uniform(0, 0.004)), deaths)
+                self._life(self._kind(*at, while_s=self._chance.uniform(0, self._kind.longest_s)), deaths)
             self._through(deaths)
             self._engine.add(self._work.batch())
         self._through([])
@@ -190,15 +195,16 @@ class Try:
     def _moments(self) -> list[tuple[int, str]]:
         """Which calls kill."""
         number = self._chance.choice((1, 1, 2))
-        return [(self._chance.randint(1, self._calls), self._chance.choice(MOMENTS)) for _ in range(number)]
+        return [(self._chance.randint(1, self._calls), self._chance.choice(self._kind.moments)) for _ in range(number)]
 
     def _life(self, doom: Doom, deaths: list[str]) -> None:
         note = self._folder / "death"
         note.unlink(missing_ok=True)
         doom.report = note.write_text
-        ended = forked(lambda: self._live(doom), self._folder)
+        self._engine.rng, again = Random(self._chance.random()), self._chance.random() < 0.5
+        ended = forked(lambda: self._tried(doom, note, again=again), self._folder)
         if note.exists():
-            assert ended is None, "it died and went on"
+            assert ended is None or self._kind is not Doom, "it died and went on"
             deaths.append(note.read_text())
             self.deaths[note.read_text().split(", ")[1]] += 1
         else:
@@ -218,17 +224,28 @@ class Try:
         if found := forked(self._difference, self._folder):
             raise AssertionError(f"{where}: {found}")
 
-    def _live(self, doom: Doom) -> int:
+    def _tried(self, doom: Doom, note: Path, *, again: bool) -> int:
+        """A life that may fail after a fault, and is begun again in the same process, or not."""
+        try:
+            return self._live(doom)
+        except Exception as error:
+            if not note.exists() or not is_tolerated(error):
+                raise
+            note.write_text(f"{note.read_text()}, {error}")
+            return self._live(None) if again else 0
+
+    def _live(self, doom: Doom | None) -> int:
         """What a run does, and how many calls it made."""
         engine, place, keyless = self._engine, self._place, (KEYLESS,) * self._work.keyless
         sink: Sink = place.sink(self._folder / "state/sink")
-        doom.settle(place.owners())
+        if doom is not None:
+            doom.settle(place.owners())
         engine.make_sink = lambda store: sink
         sink.check()
         sink.last_committed_batch()
         sink.missing_tables([KEYED, *keyless])
         engine.live()
-        return len(doom.names)
+        return len(doom.names) if doom is not None else 0
 
     def _difference(self) -> str:
         place, work = self._place, self._work
@@ -271,12 +288,20 @@ def forked(call: Callable[[], Any], folder: Path) -> Any:
     return pickle.loads(answer.read_bytes())
 
 
-def run(kind: str, seeds: Sequence[int], *, batches: int = BATCHES, every: bool = False, server: str = "") -> None:
+def run(
+    kind: str,
+    seeds: Sequence[int],
+    *,
+    batches: int = BATCHES,
+    every: bool = False,
+    server: str = "",
+    faults: bool = False,
+) -> None:
     """Each seed into a sink of a kind, on a server of its own if none is given. Raises AssertionError."""
     with nullcontext(GIVEN[kind](json.loads(server))) if server else PLACES[kind]() as make:
         for seed in seeds:
             with tempfile.TemporaryDirectory(prefix="cdc-calls-") as folder:
-                tried = Try(make, Path(folder), seed)
+                tried = Try(make, Path(folder), seed, kind=Fault if faults else Doom)
                 if every:
                     for moment in MOMENTS[:2]:
                         tried.run_all(moment)
@@ -292,11 +317,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="the first (1)")
     parser.add_argument("--seeds", type=int, default=1, help="how many (1)")
     parser.add_argument("--all", action="store_true", help="each call in turn, before and after it")
+    parser.add_argument("--faults", action="store_true", help="calls fail, and no process is killed")
     parser.add_argument("--batches", type=int, default=BATCHES, help=f"how many a seed has ({BATCHES})")
     parser.add_argument("--server", default="", help="fields of a server that is there, as JSON")
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.seeds)
-    run(options.kind, seeds, batches=options.batches, every=options.all, server=options.server)
+    run(options.kind, seeds, batches=options.batches, every=options.all, server=options.server, faults=options.faults)
 
 
 def run_apart(kind: str, *arguments: str) -> None:

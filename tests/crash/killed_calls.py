@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 from confluent_kafka import Consumer, Producer
@@ -23,9 +23,9 @@ from confluent_kafka.admin import AdminClient
 from connectors.kafka import client as kafka_client
 
 MOMENTS = ("before", "after", "while")
-_FILES = ("open", "fsync", "replace", "rename", "unlink", "remove", "mkdir", "rmdir", "link")
+FILES = ("open", "fsync", "replace", "rename", "unlink", "remove", "mkdir", "rmdir", "link")
 _SOCKETS = ("connect", "sendall", "send", "sendmsg")
-_KAFKA: dict[type, tuple[str, ...]] = {
+KAFKA: dict[type, tuple[str, ...]] = {
     Producer: (
         "init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction",
         "abort_transaction", "produce_batch", "produce", "list_topics",
@@ -44,6 +44,8 @@ def die() -> None:
 class Doom:
     """Counts calls; the one with the number `at`, from 1, kills. `names` are those that were counted."""
 
+    moments: ClassVar[tuple[str, ...]] = MOMENTS
+    longest_s: ClassVar[float] = 0.004
     at: int = 0
     moment: str = "before"
     while_s: float = 0.001
@@ -53,11 +55,11 @@ class Doom:
 
     def settle(self, owners: list[tuple[Any, str]]) -> None:
         """Watch files, sockets, DuckDB, Kafka's clients, and functions of a connector's library besides."""
-        watched = [(os, name) for name in _FILES] + [(socket.socket, name) for name in _SOCKETS]
+        watched = [(os, name) for name in FILES] + [(socket.socket, name) for name in _SOCKETS]
         for owner, name in [*watched, *owners]:
             setattr(owner, name, self._watched(getattr(owner, name)))
         duckdb.connect = self._connected(duckdb.connect)
-        for kind, names in _KAFKA.items():
+        for kind, names in KAFKA.items():
             methods = {name: self._watched(getattr(kind, name)) for name in names}
             setattr(kafka_client, kind.__name__, type(kind.__name__, (kind,), methods))
 
@@ -65,8 +67,10 @@ class Doom:
         with self._lock:
             self.names.append(getattr(real, "__name__", str(real)))
             is_last = len(self.names) == self.at
-        if not is_last:
-            return real(*given, **named)
+        return self.last(real, *given, **named) if is_last else real(*given, **named)
+
+    def last(self, real: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """The call with the number `at`."""
         self.report(f"{self.moment} call {self.at}, {self.names[-1]}")
         if self.moment == "before":
             die()

@@ -102,7 +102,8 @@ class _Frame:
         splits = list(
             SplitLog(engine.state.splits).splits(source, start, end, engine.rng.randint(1, engine.parallelism + 1))
         )
-        engine.rng.shuffle(splits)
+        if not engine.in_order:
+            engine.rng.shuffle(splits)
         task = PrepareTask.of(source, pickle.loads(pickle.dumps(self._sink)), engine.middle, engine.state)
         return [self._run(lambda split=split: task(self._batch, split)).to_row() for split in splits]
 
@@ -123,6 +124,7 @@ class LoadEngine:
 
     `make_sink` makes the sink as a new process does. `between` is called when a process has ended badly, before the
     next one starts. What lives ended with is in `errors`: only what a further try may mend is allowed there.
+    With `in_order` each task comes behind those before it, for a sink where one waits for the other.
     `source` is the type that the state directory is made for.
     """
 
@@ -131,6 +133,7 @@ class LoadEngine:
     between: Callable[[], None]
     rng: Random = field(default_factory=lambda: Random(0))
     parallelism: int = 2
+    in_order: bool = False
     source: str = "list"
     items: list[Item] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)

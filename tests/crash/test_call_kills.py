@@ -31,3 +31,9 @@ def test_the_next_process_goes_on_beside_connections_of_one_that_was_killed(mysq
     names = ("host", "port", "user", "password", "flavor", "version")
     fields: dict[str, Any] = {name: getattr(mysql_sink_server, name) for name in names}
     run_apart("mysql", "--seed", "2", "--batches", "2", "--server", json.dumps(fields))
+
+
+@EXHAUSTIVE
+@pytest.mark.parametrize("kind", ["starrocks", "duckdb", "paimon", "iceberg", "doris"])
+def test_a_process_goes_on_where_a_call_failed(kind: str) -> None:
+    run_apart(kind, "--seed", "2", "--batches", "4", "--faults")
