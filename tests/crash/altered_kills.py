@@ -1,7 +1,8 @@
 """`make chaos`: tables that are altered in every way while they are copied, by a process that is killed again.
 
 Each seed is a pipeline of its own into DuckDB, without Spark (`one_life`): half a dozen lives end with SIGKILL at
-random moments or calls to the server and to files, then two go to the end of the log, and source and sink are compared.
+random moments or calls to the server and to files, or such a call fails; then two go to the end of the log, and source
+and sink are compared.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from random import Random
 
 from cdc_process import Pipeline, mysql_pipeline
 from comparison import differences
+from failed_calls import FAULTS
 from killed_calls import MOMENTS
+from one_life import FAILED
 from servers import FLAVORS, own_servers
 from wild_workload import WildWorkload
 
@@ -52,20 +55,24 @@ def differing_seed(server: MySqlServer, seed: int, folder: Path) -> str:
     )  # fmt: skip
     pipeline.write()
     try:
-        for life in range(LIVES):
-            begin = work.start if life == 0 else lambda: None
-            call = f"{random.randrange(1, MOST_CALLS)} {random.choice(MOMENTS)}" if random.random() < 0.5 else ""
-            if wrong := _life(pipeline, life, random.uniform(0.0, LIFE_S) + LIFE_S * bool(call), begin, call):
-                return wrong
-        work.stop()
-        for life in range(LIVES, LIVES + 2):
-            if wrong := _life(pipeline, life, None, lambda: None):
-                return wrong
+        if wrong := lives(pipeline, random, work.start, work.stop):
+            return wrong
         return "\n".join(differences(server, pipeline, [work.database]))
     finally:
         (folder / "workload.sql").write_text(";\n".join(work.log), encoding="utf-8")
         work.stop()
         server.execute(f"DROP DATABASE `{work.database}`")
+
+
+def lives(pipeline: Pipeline, random: Random, start: Callable[[], None], stop: Callable[[], None]) -> str:
+    """So many lives that end in the middle, while somebody writes, and two behind; what one said that ended badly."""
+    for life in range(LIVES):
+        call = f"{random.randrange(1, MOST_CALLS)} {random.choice(MOMENTS + FAULTS)}" * (random.random() < 0.5)
+        moment = random.uniform(0.0, LIFE_S) + LIFE_S * bool(call)
+        if wrong := _life(pipeline, life, moment, start if life == 0 else lambda: None, call):
+            return wrong
+    stop()
+    return _life(pipeline, LIVES, None, lambda: None) or _life(pipeline, LIVES + 1, None, lambda: None)
 
 
 def _life(pipeline: Pipeline, number: int, moment: float | None, ready: Callable[[], None], call: str = "") -> str:
@@ -87,6 +94,6 @@ def _life(pipeline: Pipeline, number: int, moment: float | None, ready: Callable
             process.kill()
             process.wait()
             return ""
-    if process.returncode == 0 or (call and process.returncode == -signal.SIGKILL):
+    if process.returncode == 0 or (call and process.returncode in (-signal.SIGKILL, FAILED)):
         return ""
     return f"life {number} ended with {process.returncode}:\n{log.read_text()[-3000:]}"

@@ -32,6 +32,7 @@ import lake_kills
 import live_debezium
 import message_fuzz
 import server_lives
+import shard_kills
 import topic_rounds
 from call_places import PLACES
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
@@ -54,7 +55,7 @@ WORLDS = 60
 """Random pipelines between a live server and a sink, in this process (`rule_runs`)."""
 
 ALTERED = 6
-"""Tables altered while they are copied, and killed processes, without Spark (`altered_kills`)."""
+"""Tables altered while they are copied, and killed processes, without Spark (`altered_kills`, `shard_kills`)."""
 
 BROKERS = 4
 """Kafka brokers killed at random steps of the sink, six a seed, without Spark (`broker_kills`)."""
@@ -63,7 +64,8 @@ MUTATIONS = 1_000_000
 """Recorded messages with something wrong in them, through the Kafka source, in this process (`message_fuzz`)."""
 
 CALLS = 3
-"""Processes killed at their calls to servers and files, so many seeds for each sink, without Spark (`call_kills`)."""
+"""Processes killed at their calls to servers and files, and calls that fail, so many seeds for each sink, without Spark
+(`call_kills`)."""
 
 TOPICS = 2
 """Two pipelines at once, through Kafka, with processes and the broker killed (`topic_rounds`)."""
@@ -170,7 +172,8 @@ def _operated(first: int, count: int) -> None:
 def _altered(first: int, count: int) -> None:
     """Tables that are altered while they are copied, by processes that are killed. Exit code 1 at a difference."""
     print(f"definitions that change under copies, seeds {first} to {first + count - 1}", flush=True)
-    if found := altered_kills.run(range(first, first + count)):
+    seeds = range(first, first + count)
+    if found := [*altered_kills.run(seeds), *shard_kills.run(seeds)]:
         raise SystemExit("\n".join(found))
 
 
@@ -181,10 +184,11 @@ def _brokers(first: int, count: int) -> None:
 
 
 def _calls(first: int, count: int) -> None:
-    """Processes that die at a call to a server or a file, into each sink. Raises AssertionError at a difference."""
+    """Processes that die at a call to a server or a file, or where one fails. Raises AssertionError at a difference."""
     print(f"processes killed at their calls, seeds {first} to {first + count - 1}", flush=True)
     for kind in PLACES:
-        call_kills.run_apart(kind, "--seed", str(first), "--seeds", str(count))
+        for more in ([], ["--faults"]):
+            call_kills.run_apart(kind, "--seed", str(first), "--seeds", str(count), *more)
 
 
 def _topics(first: int, count: int) -> None:

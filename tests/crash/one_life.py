@@ -1,7 +1,8 @@
 """A pipeline's process without Spark, to be killed: `python one_life.py FOLDER` reads to the present end of the log.
 
 Batches are written down before they begin, as Spark's offset log has them, and one that was not decided is run again
-with the same offsets, in a process that never planned it. `DIE_AT="7 after"` is its last call (`killed_calls`).
+with the same offsets, in a process that never planned it. `DIE_AT="7 after"` is its last call (`killed_calls`),
+`DIE_AT="7 lost"` is one that fails (`failed_calls`): a run that ends with that has the exit code `FAILED`.
 """
 
 from __future__ import annotations
@@ -12,26 +13,40 @@ import sys
 from pathlib import Path
 from random import Random
 
+from failed_calls import FAULTS, Fault, is_tolerated
 from killed_calls import Doom
 
 from cdc.offsets import numbered, source_offset
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check_file
+from cdc.spec.compiled import compile_spec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.durable import write_file
 from cdc.state.store import LocalStore
 from cdc.testing.local_pipeline import LocalPipeline
 
+FAILED = 75
 _LIMITS = Limits(1 << 20, 300)
 
 
 def main() -> None:
     """One life. Exit code 0 at the end of the log."""
+    told: list[str] = []
     if at := os.environ.get("DIE_AT"):
         number, moment = at.split()
-        Doom(int(number), moment).settle([])
+        (Fault if moment in FAULTS else Doom)(int(number), moment, report=told.append).settle([])
+    try:
+        _live()
+    except Exception as error:
+        if not told or not is_tolerated(error):
+            raise
+        print(told, error, file=sys.stderr)
+        raise SystemExit(FAILED) from error
+
+
+def _live() -> None:
     folder = Path(sys.argv[1])
     spec = check_file(str(folder / "pipeline.yaml")).spec
     assert isinstance(spec.source, SourceOptions)
@@ -55,7 +70,9 @@ def main() -> None:
     if planned.exists():
         number, begin, end = json.loads(planned.read_text())
         again = (begin, end) if number == batch else None
-    pipeline = LocalPipeline(source, build(context), engine, numbered(at, batch), lambda: build(context))
+    pipeline = LocalPipeline(
+        source, build(context), engine, numbered(at, batch), lambda: build(context), compile_spec(spec)
+    )  # fmt: skip
     if decision is not None:
         for each in (*log.uncommitted(), decision):  # a crash may have come before the commit of two
             pipeline.plan(each.start, each.end)
