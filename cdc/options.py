@@ -273,9 +273,11 @@ class Options(Block):
         implementation: `module:Class` of the Source or Sink, imported when the pipeline starts, not before.
         prefixes: key prefixes passed through as they are (such as `table.properties.`), each with its meaning; what
             was given is in `passed`, but for keys that are options of their own.
+        fixed_reason: what would become of the rows that are there if a value of `fixed` changed.
     """
 
     implementation: ClassVar[str] = ""
+    fixed_reason: ClassVar[str] = ""
     prefixes: ClassVar[dict[str, str]] = {}
 
     type: str = Field(description="Connector name.")
@@ -298,6 +300,10 @@ class Options(Block):
     def build(self, context: Any) -> Any:
         """Import the implementation and make it: `Class(options, context)`. Raises ImportError with an install hint."""
         return resolve_name(self.implementation)(self, context)
+
+    def fixed(self) -> Mapping[str, str] | None:
+        """The values that must stay while a pipeline lives, by keys of the pipeline file; None for none."""
+        return None
 
 
 class SourceOptions(Options):
@@ -339,14 +345,12 @@ class SinkOptions(Options):
         takes_partition_keys: they can have partitions, such as a rule's `partition-keys` give.
         instead_of_partitions: what to do where they cannot; follows the warning of such a rule.
         drafted: values that `cdc init` writes for options, by their names; `{database}` is the source's.
-        fixed_reason: what would become of the rows that are there if a value of `fixed` changed.
     """
 
     takes_table_options: ClassVar[bool] = False
     takes_partition_keys: ClassVar[bool] = False
     instead_of_partitions: ClassVar[str] = "a table that you create yourself may have some, the sink fills it"
     drafted: ClassVar[dict[str, str]] = {}
-    fixed_reason: ClassVar[str] = ""
 
     include_schema_changes: list[str] | None = Field(
         None,
@@ -375,10 +379,6 @@ class SinkOptions(Options):
         A pipeline whose places have nothing in common with those of its runs before is not started.
         """
         return ()
-
-    def fixed(self) -> Mapping[str, str] | None:
-        """The values that must stay while a pipeline lives, by keys of the pipeline file; None for none."""
-        return None
 
     def naming(self) -> Mapping[str, str] | None:
         """The values that `container` goes by, by keys of the pipeline file; None where there are no containers."""

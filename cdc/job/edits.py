@@ -8,7 +8,7 @@
 | a pattern of table names, and it matches none | refused, unless the file lets it be |
 | `shard-column`, of rows that are there | refused |
 | what names the sink's topics, and rows of a table were in another one | refused |
-| what the sink finds again by which batches it has | refused |
+| what the sink finds again by which batches it has, or what gives columns of the source another type | refused |
 | anything else | the part that it belongs to looks after it |
 
 The sink is looked at as well: it has to have the batches of the state, and the tables (`cdc.job.sink_tables`).
@@ -23,7 +23,7 @@ from cdc.errors import EditRefused, SinkError
 from cdc.flow.middle import Middle
 from cdc.job.edited_routes import filled_tables, routes_of
 from cdc.job.sink_tables import SinkTables
-from cdc.options import SinkOptions
+from cdc.options import Options, SinkOptions, SourceOptions
 from cdc.planning.differences import moved_rows
 from cdc.planning.table_checks import check_patterns
 from cdc.schema import TableId
@@ -78,16 +78,21 @@ class Edits:
             )
 
     def _check_fixed(self, before: Fingerprint | None) -> None:
-        fixed, now = (before and before.fixed) or {}, self._now.fixed or {}
-        sink = self._spec.sink
-        reason = sink.fixed_reason if isinstance(sink, SinkOptions) else ""
-        for key, text in fixed.items():
-            if now.get(key, text) != text:
-                raise EditRefused(
-                    f"is {now[key]} now, the runs before had {text}: {reason}",
-                    where=f"{self._spec.file}: sink.{key}",
-                    hint="take the edit back, or start over with another --state-dir",
-                )
+        if before is None:
+            return
+        source, sink = self._spec.source, self._spec.sink
+        for part, options, fixed, now in (
+            ("source", source, before.source, self._now.source),
+            ("sink", sink, before.fixed or {}, self._now.fixed or {}),
+        ):
+            reason = options.fixed_reason if isinstance(options, Options) else ""
+            for key, text in fixed.items():
+                if now.get(key, text) != text:
+                    raise EditRefused(
+                        f"is {now[key]} now, the runs before had {text}: {reason}",
+                        where=f"{self._spec.file}: {part}.{key}",
+                        hint="take the edit back, or start over with another --state-dir",
+                    )
 
     def _check_named(self, before: Fingerprint, filled: Iterable[TableId]) -> None:
         """Raise EditRefused when rows of tables that are filled already would go to other topics."""
@@ -146,4 +151,5 @@ def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     places = sink.places() if isinstance(sink, SinkOptions) else ()
     naming, fixed = (sink.naming(), sink.fixed()) if isinstance(sink, SinkOptions) else (None, None)
     patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
-    return Fingerprint(sink.type, places, naming, fixed, patterns)
+    source = (spec.source.fixed() or {}) if isinstance(spec.source, SourceOptions) else {}
+    return Fingerprint(sink.type, places, naming, fixed, patterns, source)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, PrivateAttr
 
@@ -29,6 +29,8 @@ def _null_is_a_word(value: object) -> object:
 
 class LogOptions(SourceOptions):
     """Options of everything that reads a MySQL or MariaDB binlog."""
+
+    fixed_reason: ClassVar[str] = "rows that are there have values of the other type"
 
     tables: Tables = Field(
         description=r"Tables to capture: `shop.orders, shop.item_[0-9]+`, all of shop: `shop.\.*`. An unescaped `.` "
@@ -60,7 +62,7 @@ class LogOptions(SourceOptions):
         False,
         alias="treat-tinyint1-as-boolean.enabled",
         description="Read TINYINT(1) as BOOLEAN, which turns every value but 0 into true. Default false, so that no "
-        "value is lost (Flink CDC's default is true).",
+        "value is lost (Flink CDC's default is true). Stays as it is while a pipeline lives.",
     )
     invalid_dates: Annotated[InvalidDates, AnyCase, BeforeValidator(_null_is_a_word)] = Field(
         "null",
@@ -97,6 +99,10 @@ class LogOptions(SourceOptions):
     def captures(self) -> TablePattern:
         """The pattern of the tables to capture, in any case."""
         return TablePattern(self.tables, self.excluded)
+
+    def fixed(self) -> Mapping[str, str]:
+        """The option that gives columns another type."""
+        return {"treat-tinyint1-as-boolean.enabled": str(self.tinyint1_as_boolean).lower()}
 
     @property
     def value_rules(self) -> ValueRules:
