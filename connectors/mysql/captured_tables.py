@@ -12,10 +12,9 @@ from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.engines import no_view, without_transactions
 from connectors.mysql.server.foreign_keys import describe_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
-from connectors.mysql.server.not_logged import describe_filter, describe_generated
+from connectors.mysql.server.not_logged import badly_logged, describe_filter
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import where_of
-from connectors.mysql.table import FIX_GENERATED
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +36,8 @@ def captured_tables(connection: MySqlConnection, options: MySqlSourceOptions) ->
         log.warning("%s", no_view(engines, where_of(connection)))
     if filtered := describe_filter(info):
         log.warning("%s", filtered)
-    if computed := describe_generated(info, found):
-        log.warning("%s (%s)", computed, FIX_GENERATED)
+    for problem, fix in badly_logged(info, found):
+        log.warning("%s (%s)", problem, fix)
     for notice in describe_cascades(connection, info, found.keys(), copied=options.cascades == "copy"):
         if options.cascades != "ignore":
             log.warning("%s", notice)

@@ -15,8 +15,8 @@ from connectors.mysql.server.engines import to_innodb, without_transactions
 from connectors.mysql.server.foreign_keys import examine_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.not_logged import (
+    badly_logged,
     describe_filter,
-    describe_generated,
     first_names,
     not_logged_problems,
 )
@@ -29,7 +29,7 @@ from connectors.mysql.server.server_check import (
     settings_problems,
 )
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, server_settings
-from connectors.mysql.table import FIX_GENERATED, MySqlTable
+from connectors.mysql.table import MySqlTable
 
 _SKEW_S = 2.0
 _SHORT_S = 86_400
@@ -174,8 +174,8 @@ def _tables(connection: MySqlConnection, info: ServerInfo, options: MySqlSourceO
     except SourceError as failed:
         yield _failed("tables", failed)
     yield from _keyless(found)
-    if computed := describe_generated(info, found):
-        yield warning("tables", computed, FIX_GENERATED)
+    for problem, fix in badly_logged(info, found):
+        yield warning("tables", problem, fix)
     yield from _engines(connection, found)
     yield from examine_cascades(connection, info, found.keys(), options.cascades)
 

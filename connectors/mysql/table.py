@@ -17,6 +17,9 @@ SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema
 FIX_GENERATED = "leave the table out with tables.exclude, or make the columns plain ones that a trigger fills"
 """The way out where MariaDB logs rows without generated columns."""
 
+FIX_TRANSACTION_IDS = "declare the columns of its versions as TIMESTAMP(6)"
+"""The way out where MariaDB logs changes of a table as statements."""
+
 
 @dataclass(frozen=True, slots=True)
 class MySqlColumn:

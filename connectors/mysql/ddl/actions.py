@@ -9,6 +9,7 @@ from cdc.schema import DropTable, TableId, TruncateTable
 from connectors.mysql.ddl.definition import altered, created
 from connectors.mysql.ddl.delta import NO_TABLES
 from connectors.mysql.ddl.renames import rename_tables
+from connectors.mysql.ddl.versions import with_own_versions
 from connectors.mysql.ddl.work import COPY_IT, StatementWork
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.statements import (
@@ -127,6 +128,8 @@ def _alter_table(statement: AlterTableStatement, work: StatementWork) -> None:
     elif old is None:
         _alter_unknown(table, statement, work)
     else:
+        if work.dialect.mariadb:
+            statement = with_own_versions(old, statement, captured=work.captures(table))
         _check_versioning(table, statement, work)
         outcome = altered(
             old,
@@ -154,7 +157,8 @@ def _check_versioning(table: TableId, statement: AlterTableStatement, work: Stat
     turned = any(isinstance(clause, VersioningClause) for clause in statement.clauses)
     if turned and work.captures(table) and not work.known.copied_when_uncertain(table):
         raise UnsupportedChange(
-            "turning system versioning on or off adds or removes rows that the log does not hold",
+            "turning system versioning on or off, or dropping its columns, changes rows in a way that the log does not "
+            "hold",
             where=str(table),
             hint=COPY_IT,
         )

@@ -23,6 +23,7 @@ from connectors.mysql.ddl.cascades import Link, cascade_notices, declared_links
 from connectors.mysql.ddl.delta import NO_TABLES, Delta, Mark
 from connectors.mysql.ddl.names import has_name, known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
+from connectors.mysql.ddl.versions import by_transaction
 from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.cursor import Cursor
@@ -109,6 +110,11 @@ class TableDefinitions:
     def captured(self) -> dict[TableId, MySqlTable]:
         """The captured tables."""
         return {table: definition for table, definition in self.tables.items() if self.captures(table)}
+
+    @property
+    def has_transaction_versions(self) -> bool:
+        """Whether a table is known whose changes MariaDB logs as statements."""
+        return any(map(by_transaction, self.tables.values()))
 
     @property
     def sequences(self) -> frozenset[TableId]:

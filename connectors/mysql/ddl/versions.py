@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cdc.errors import UnsupportedChange
 from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.shared.ddl.statements import AlterTableStatement, DropColumnClause, VersioningClause
 
 ROW_VERSIONS = tuple(
     MySqlColumn(name, "timestamp", 6, nullable=False, generated=True) for name in ("row_start", "row_end")
@@ -15,6 +17,36 @@ ROW_VERSIONS = tuple(
 """The columns of a system-versioned table that declares none."""
 NEVER = "2038-01-19 03:14:07.999999"
 """The end of a version that holds still; rows that are there when the server begins to keep versions get it."""
+
+
+def declared_versions(table: MySqlTable) -> tuple[MySqlColumn, ...]:
+    """The columns that a table of MariaDB declares for its versions: all else that is computed may be NULL there."""
+    return tuple(column for column in table.columns if column.generated and not column.nullable)
+
+
+def by_transaction(table: MySqlTable) -> bool:
+    """Whether versions are told apart by ids of transactions, not by time; MariaDB logs such changes as statements."""
+    return any(column.type == "bigint" for column in declared_versions(table))
+
+
+def with_own_versions(table: MySqlTable, statement: AlterTableStatement, *, captured: bool) -> AlterTableStatement:
+    """The statement, turning versioning on where it drops declared columns only: the server goes on with its own.
+
+    Raises UnsupportedChange where those of a captured table are ids of transactions.
+    """
+    dropped = {clause.name.lower() for clause in statement.clauses if isinstance(clause, DropColumnClause)}
+    gone = any(column.name.lower() in dropped for column in declared_versions(table))
+    if not gone or any(isinstance(clause, VersioningClause) for clause in statement.clauses):
+        return statement
+    if captured and by_transaction(table):
+        raise UnsupportedChange(
+            "the columns of its versions were dropped, and the server goes on with hidden ids of transactions, which "
+            "are not read",
+            where=str(table.id),
+            hint="on the source: ALTER TABLE ... DROP SYSTEM VERSIONING; and leave it out with tables.exclude until "
+            "the log is read to its end",
+        )
+    return replace(statement, clauses=(*statement.clauses, VersioningClause(True)))
 
 
 def with_versions(table: MySqlTable, row_end: str | None) -> MySqlTable:

@@ -20,7 +20,7 @@ from connectors.mysql.log.sieve import begin_of, transaction_begins
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.table import MySqlTable, doubtful_labels
+from connectors.mysql.table import FIX_TRANSACTION_IDS, MySqlTable, doubtful_labels
 
 Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTable]]
 """Those of the tables that the server has, with definitions that hold from a position of its log on."""
@@ -35,6 +35,7 @@ _FROM_METADATA = "-- from the metadata of its rows"
 _LABELS = "-- labels from the metadata of its rows"
 _UNLOGGED = "-- altered without a statement in the log"
 _ROLLED_BACK = "-- rows that were rolled back"
+_AND_BY_TRANSACTION = f"; and those on tables versioned by transaction ids, in any format: {FIX_TRANSACTION_IDS}"
 _CHECKSUM_BYTES = 4
 _SERVER_ID = 5  # of an event's header
 _TABLE_ID = 6  # bytes
@@ -264,7 +265,8 @@ class Tracker:
                 f"{query.sql[:200]}",
                 where=where,
                 hint="set binlog_format=ROW for every session; then start over after this position. Statements on "
-                "other tables of the database count, as views, triggers and functions may write to captured ones",
+                "other tables of the database count, as views, triggers and functions may write to captured ones"
+                f"{_AND_BY_TRANSACTION if self._catalog.has_transaction_versions else ''}",
             )
         if result.unparsed:
             raise UnsupportedChange(

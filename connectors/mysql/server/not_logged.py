@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
+from connectors.mysql.ddl.versions import by_transaction, declared_versions
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import table_ids
 from connectors.mysql.server.server_info import ServerInfo, query
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import FIX_GENERATED, FIX_TRANSACTION_IDS, MySqlTable
 
 _WITHOUT_GENERATED = (11, 8, 0)
 """The first series of MariaDB in which this was seen (11.8.9); 11.4.5 logs them."""
@@ -64,20 +65,32 @@ def describe_filter(info: ServerInfo) -> str:
     )
 
 
-def describe_generated(info: ServerInfo, found: Mapping[TableId, MySqlTable]) -> str:
-    """The tables whose updated and deleted rows the server logs without some of their values; empty for none."""
-    names = [str(table) for table, definition in found.items() if any(map(_may_be_left_out, definition.columns))]
-    if not names or not info.mariadb or info.version_number < _WITHOUT_GENERATED:
-        return ""
-    return (
-        f"{first_names(names)} have generated columns, which this version of MariaDB leaves out of updated and "
-        "deleted rows: the first such row stops the run"
-    )
+def badly_logged(info: ServerInfo, found: Mapping[TableId, MySqlTable]) -> Iterator[tuple[str, str]]:
+    """(what is wrong, what to do) for tables whose changes MariaDB does not log as rows with all of their values."""
+    if not info.mariadb:
+        return
+    if info.version_number >= _WITHOUT_GENERATED and (names := _names_of(found, _has_computed)):
+        yield (
+            f"{names} have generated columns, which this version of MariaDB leaves out of updated and deleted rows: "
+            "the first such row stops the run",
+            FIX_GENERATED,
+        )
+    if names := _names_of(found, by_transaction):
+        yield (
+            f"{names} are versioned by transaction ids, so MariaDB logs their changes as statements, whatever "
+            "binlog_format is: all captured tables are re-snapshotted behind each, or the run stops",
+            FIX_TRANSACTION_IDS,
+        )
 
 
-def _may_be_left_out(column: MySqlColumn) -> bool:
-    """Whether it is computed. Times of system versioning are in every row; MariaDB has only those as NOT NULL."""
-    return column.generated and column.nullable
+def _names_of(found: Mapping[TableId, MySqlTable], concerned: Callable[[MySqlTable], bool]) -> str:
+    return first_names([str(table) for table, definition in found.items() if concerned(definition)])
+
+
+def _has_computed(table: MySqlTable) -> bool:
+    """Whether it has computed columns; those of its versions are in every row."""
+    versions = declared_versions(table)
+    return any(column.generated and column not in versions for column in table.columns)
 
 
 def first_names(names: Sequence[str]) -> str:

@@ -18,8 +18,9 @@ from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.server.information_schema import read_tables
-from connectors.mysql.server.not_logged import describe_filter, describe_generated
+from connectors.mysql.server.not_logged import badly_logged, describe_filter
 from connectors.mysql.server.server_check import check_server
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 pytestmark = pytest.mark.mysql
 OFF = {"mysql": "--log-replica-updates=OFF", "mariadb": "--log-slave-updates=OFF"}
@@ -104,6 +105,9 @@ def test_tables_with_generated_columns_are_named_where_rows_lack_them(server_fac
     )
     with session(server) as made:
         info, found = check_server(made), read_tables(made, lambda table: table.database == "d")
-    assert "generated" not in describe_generated(replace(info, version_number=(11, 4, 5)), found)
-    newer = describe_generated(replace(info, version_number=(11, 8, 9)), found)
+    ids = MySqlColumn("s", "bigint", unsigned=True, nullable=False, generated=True)
+    found[TableId("d", "w")] = MySqlTable(TableId("d", "w"), (ids,))
+    by_ids = badly_logged(replace(info, version_number=(11, 4, 5)), found)
+    assert [problem.partition(",")[0] for problem, _ in by_ids] == ["d.w are versioned by transaction ids"]
+    (newer, _), _ = badly_logged(replace(info, version_number=(11, 8, 9)), found)
     assert newer.startswith("d.t have generated columns")
