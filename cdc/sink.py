@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -309,6 +309,21 @@ class Sink(ABC):
         """
         self.check()
         yield ok("connection", "can be reached")
+
+
+T = TypeVar("T")
+
+
+def stored_columns(table: TableId, schema: TableSchema, there: Mapping[str, T]) -> list[T]:
+    """The columns of a sink table for those of the schema; `there` has them by their names in lower case.
+
+    Raises SinkError when the table lacks one.
+    """
+    missing = [name for name in schema.names if name.casefold() not in there]
+    if missing:
+        hint = "was it changed by somebody else? `cdc resync` re-snapshots the table"
+        raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
+    return [there[name.casefold()] for name in schema.names]
 
 
 class StoredTable(Protocol):

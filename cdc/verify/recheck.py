@@ -68,7 +68,6 @@ class Verdicts:
     """The verdicts on suspects. `different` and `open` are bool[n]; the others are equal. `source` and `sink` are from
     the last look. `waited`: the pipeline did not commit in time what was read in the source."""
 
-    suspects: Suspects
     different: Mask
     open: Mask
     source: SideView
@@ -124,12 +123,12 @@ def recheck(
         equal = before.same(there) | after.same(there)
         still = ~equal & before.same(after)
         if not committed:
-            return Verdicts(suspects, different, ~equal, after, there, True)
+            return Verdicts(different, ~equal, after, there, True)
         quiet = bool(still.any()) and log.quiet(start, log.mark())
         strikes = np.where(still, np.where(quiet, STRIKES, strikes + 1), 0)
         different = strikes >= STRIKES
         left = ~equal & ~different
         if not left.any() or not pauses.pause("rows are being written to"):
-            return Verdicts(suspects, different, left, after, there, False)
+            return Verdicts(different, left, after, there, False)
         keep = ~equal
         suspects, strikes, different = suspects.only(keep), strikes[keep], different[keep]

@@ -8,8 +8,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
+from cdc.sink import stored_columns
 from connectors.duckdb.database import Database, DuckDbSession, quoted
 
 _PIECE_ROWS = 1_000_000
@@ -32,18 +32,13 @@ class DuckDbRows:
     ) -> None:
         """`actual`: the table's columns in the session. Raises SinkError when it lacks a column of the schema."""
         self._database, self._table, self._schema = database, table, schema
-        missing = [name for name in schema.names if name.casefold() not in actual]
-        if missing:
-            raise SinkError(
-                f"the table has no column {', '.join(missing)}",
-                where=str(table),
-                hint="was it changed by somebody else? `cdc resync` re-snapshots the table",
-            )
+        columns = stored_columns(table, schema, actual)
         # Under other names for the columns, as `rowid` has to be the row's number and may be the name of one.
         aliases = {name: f"__cdc_{place}" for place, name in enumerate(actual)}
         self._aliases = ", ".join(aliases.values())
         self._select = ", ".join(
-            f"{_read(aliases[name.casefold()], actual[name.casefold()][1])} AS {quoted(name)}" for name in schema.names
+            f"{_read(aliases[name.casefold()], kind)} AS {quoted(name)}"
+            for name, (_, kind) in zip(schema.names, columns, strict=True)
         )
         self.arrow: pa.Schema = self._query(session, "WHERE false").to_arrow_table().schema
 

@@ -135,7 +135,7 @@ class BodyWriter:
 
     def _ids(self, table: _TableDocuments, found: LastImages) -> pa.Array:
         if table.key:
-            return document_ids(found.rows, found.schema, table.key)
+            return document_ids(found.rows, table.key)
         first = table.numbered
         table.numbered += found.rows.num_rows
         return pa.array([f"{self._unique}-{number}" for number in range(first, table.numbered)], pa.string())

@@ -65,7 +65,7 @@ class DocumentPlace:
         return placing_columns(self.routing, self.sharding)
 
 
-def document_ids(rows: pa.RecordBatch, schema: TableSchema, key: Sequence[str]) -> pa.Array:
+def document_ids(rows: pa.RecordBatch, key: Sequence[str]) -> pa.Array:
     """The id of each row's document, a string array."""
     names = [name.lower() for name in rows.schema.names]
     columns = [rows.column(names.index(name.lower())) for name in key]

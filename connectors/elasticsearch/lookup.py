@@ -34,7 +34,7 @@ def looked_for(block: ChangeBlock, key: Sequence[str], of: DocumentPlace) -> tup
     unknown = _unknown(block, kinds, key)
     if not unknown.any():
         return None, block
-    ids = document_ids(block.rows, block.schema, key).dictionary_encode()
+    ids = document_ids(block.rows, key).dictionary_encode()
     number, place = ids.indices.to_numpy(zero_copy_only=False), np.arange(len(kinds))
     last = np.full(len(ids.dictionary), -1)
     np.maximum.at(last, number[unknown], place[unknown])

@@ -68,7 +68,7 @@ class Documents:
     def _looked_up(self, keys: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
         for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
             some = keys.slice(start, _KEYS_AT_ONCE)
-            ids = document_ids(some, self._schema, self._schema.primary_key).to_pylist()
+            ids = document_ids(some, self._schema.primary_key).to_pylist()
             if self._index.placing:  # their key does not tell it: they are searched for in all shards
                 yield self._find_by_ids(ids)
                 continue

@@ -47,7 +47,7 @@ def examine(
         return
     try:
         settings = server_settings(connection)
-        info, refused = _with_log(connection, settings)
+        info, refused = _with_log(connection)
         yield from refused
         for subject, findings in (
             ("server settings", lambda: _settings(info or settings)),
@@ -72,7 +72,7 @@ def _all_of(subject: str, findings: Callable[[], Iterable[Finding]]) -> Iterator
         yield _failed(subject, failed)
 
 
-def _with_log(connection: MySqlConnection, settings: ServerInfo) -> tuple[ServerInfo | None, Sequence[Finding]]:
+def _with_log(connection: MySqlConnection) -> tuple[ServerInfo | None, Sequence[Finding]]:
     """The server with where its log stands, or None and why the account may not see that."""
     try:
         return server_info(connection), ()

@@ -51,7 +51,7 @@ def main() -> None:
     rows, gone, place = orders(), np.zeros(ROWS, np.bool_), DocumentPlace(TableId("bench", "orders"), "orders", 1)
     columns = [WrittenColumn(name, ServerType(_SERVER_TYPES.get(kind, "varchar"))) for name, kind in COLUMNS]
     ways: dict[str, Callable[[], object]] = {
-        "bulk requests": lambda: lines(rows, SCHEMA, document_ids(rows, SCHEMA, ("id",)), gone, place),
+        "bulk requests": lambda: lines(rows, SCHEMA, document_ids(rows, ("id",)), gone, place),
         "LOAD DATA": lambda: load_body(rows, columns),
         "literals": lambda: literals(rows, columns),
     }

@@ -47,7 +47,7 @@ def written(*rows: dict[str, Any], gone: tuple[int, ...] = ()) -> list[list[Any]
     """The lines of each row, as a JSON reader has them."""
     batch = pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(SCHEMA))
     deleted = np.array([number in gone for number in range(len(rows))])
-    found = lines(batch, SCHEMA, document_ids(batch, SCHEMA, ("id",)), deleted, PLACE).to_pylist()
+    found = lines(batch, SCHEMA, document_ids(batch, ("id",)), deleted, PLACE).to_pylist()
     return [[json.loads(line) for line in text.splitlines()] for text in found]
 
 
@@ -83,7 +83,7 @@ def test_a_part_of_a_larger_batch_is_written_as_it_is() -> None:
     """Arrays of slices begin somewhere in their buffers."""
     rows = [{**ROW, "id": number, "s": '"' if number == 0 else f"row {number}"} for number in range(9)]
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(SCHEMA)).slice(3, 4)
-    found = lines(batch, SCHEMA, document_ids(batch, SCHEMA, ("id",)), np.zeros(4, np.bool_), PLACE)
+    found = lines(batch, SCHEMA, document_ids(batch, ("id",)), np.zeros(4, np.bool_), PLACE)
     assert [json.loads(text.splitlines()[1])["s"] for text in found.to_pylist()] == [f"row {n}" for n in range(3, 7)]
 
 

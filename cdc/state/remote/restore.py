@@ -69,7 +69,7 @@ def restore_bulk(bucket: Bucket, folder: Path) -> None:
         raise state_error(folder, error) from error
 
 
-def extend(bucket: Bucket, folder: Path, found: Restored, entry: Entry) -> None:
+def extend(folder: Path, found: Restored, entry: Entry) -> None:
     """Take in a step that came after `restore`."""
     _carry_out(entry, folder)
     found.apply(entry)

@@ -141,7 +141,7 @@ class _RemoteRun:
             return True  # of a try whose answer was lost
         if entry.kind == OPEN:
             raise taken_over_error(self._url, entry.opened_by)
-        extend(self._bucket, self._copy, found, entry)
+        extend(self._copy, found, entry)
         return False
 
     def _live(self) -> None:

@@ -205,7 +205,7 @@ class ReadOrder:
     def waits_for_rows(self, statement: DdlMessage, at: tuple[str, int], known: HistoryState, parts: Parts) -> bool:
         """Whether partitions with rows of its table may still have some from before a statement."""
         waiting = self._waiting.get(at)
-        if waiting is None or not statement.changes or self.refusal_reason(statement, at, known, parts):
+        if waiting is None or not statement.changes or self.refusal_reason(at, known, parts):
             return False
         return not all(self._is_past(waiting, part) for part in self._with_rows(waiting, known, parts))
 
@@ -220,7 +220,7 @@ class ReadOrder:
         topics = waiting.topics(known, [change.table for change in waiting.statement.changes])
         return [part for part in parts.values() if part.topic in topics]
 
-    def refusal_reason(self, statement: DdlMessage, at: tuple[str, int], known: HistoryState, parts: Parts) -> str:
+    def refusal_reason(self, at: tuple[str, int], known: HistoryState, parts: Parts) -> str:
         """Why the places give no order; empty when they do."""
         waiting = self._waiting.get(at)
         if waiting is None:

@@ -180,7 +180,7 @@ def _refused_tables(statement: DdlMessage, known: HistoryState) -> str:
 
 def _refused_place(messages: Messages, statement: DdlMessage, around: Around) -> str:
     if statement.place is not None:
-        return around.order.refusal_reason(statement, place_of(messages, statement), around.known, around.parts)
+        return around.order.refusal_reason(place_of(messages, statement), around.known, around.parts)
     partitions = around.partitions(messages.topic)
     if partitions > 1:
         return f"the topic has {partitions} partitions, so it has no order with the rows"

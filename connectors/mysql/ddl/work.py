@@ -15,8 +15,6 @@ from connectors.mysql.ddl.delta import Mark
 from connectors.mysql.table import MySqlTable, table_schema
 from connectors.shared.ddl.dialect import DdlDialect
 
-__all__ = ["Origins", "diff"]
-
 
 class DefinitionsBefore(Protocol):
     """The catalog as it is before the statement."""

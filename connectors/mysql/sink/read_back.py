@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.block import arrow_type
-from cdc.errors import SinkError
 from cdc.schema import DataType, Kind, TableId, TableSchema
+from cdc.sink import stored_columns
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.sink.session import SinkServer
 from connectors.mysql.sink.text import WrittenColumn, literals
@@ -50,13 +50,9 @@ class ServerRows:
             vectors_as_text = session.flavor == "oceanbase"
         if found is None:
             return None
-        columns = {column.name.casefold(): column for column in found.columns}
-        missing = [name for name in schema.names if name.casefold() not in columns]
-        if missing:
-            hint = "was it changed by somebody else? `cdc resync` re-snapshots the table"
-            raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
-        chosen = tuple(replace(columns[name.casefold()], name=name) for name in schema.names)
-        return cls(server, replace(found, columns=chosen), vectors_as_text=vectors_as_text)
+        columns = stored_columns(table, schema, {column.name.casefold(): column for column in found.columns})
+        chosen = (replace(column, name=name) for name, column in zip(schema.names, columns, strict=True))
+        return cls(server, replace(found, columns=tuple(chosen)), vectors_as_text=vectors_as_text)
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         """One SELECT, or one for each few hundred keys."""

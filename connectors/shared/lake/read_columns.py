@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
+from cdc.sink import stored_columns
 from connectors.shared.lake.columns import LakeColumn, converted
 
 
@@ -16,12 +16,7 @@ class ReadColumns:
 
     def __init__(self, table: TableId, schema: TableSchema, columns: Sequence[LakeColumn]) -> None:
         """Raises SinkError when the table lacks a column of the schema."""
-        there = {column.name.casefold(): column for column in columns}
-        missing = [name for name in schema.names if name.casefold() not in there]
-        if missing:
-            hint = "was it changed by somebody else? `cdc resync` recreates the table"
-            raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
-        found = [there[name.casefold()] for name in schema.names]
+        found = stored_columns(table, schema, {column.name.casefold(): column for column in columns})
         self.names = [column.name for column in found]
         fields = zip(schema.names, found, strict=True)
         self.arrow = pa.schema([pa.field(name, column.arrow or pa.string()) for name, column in fields])
