@@ -27,6 +27,7 @@ from cdc.schema import (
     CreateShadow,
     CreateTable,
     DropTable,
+    RenameColumn,
     RenameColumns,
     RenameTable,
     SchemaChange,
@@ -42,8 +43,9 @@ log = logging.getLogger(__name__)
 
 _LOG = "attempted.jsonl"
 
-_NOT_TWICE = (RenameColumns, RenameTable, SwapShadow)
-"""Changes that do not show in the tables: whether they are through is known where they are carried out one by one."""
+_NOT_TWICE = (RenameColumn, RenameColumns, RenameTable, SwapShadow)
+"""Changes that must not be tried again with those before them: a column or a table has its old name no more, or another
+one has it now. Whether they are through is known where they are carried out one by one."""
 
 Renames = Sequence[tuple[TableId, TableId]]
 """Sink tables that get another name, each with that, in order."""

@@ -9,7 +9,19 @@ import pytest
 
 from cdc.errors import ChangeRefused, StateError
 from cdc.flow.attempt import Attempts
-from cdc.schema import Column, CreateTable, DataType, RenameColumns, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.schema import (
+    AddColumn,
+    Column,
+    CreateTable,
+    DataType,
+    DropColumn,
+    RenameColumn,
+    RenameColumns,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TableSchema,
+)
 from cdc.state.store import LocalStore
 
 SCHEMA = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
@@ -129,6 +141,27 @@ def test_columns_that_exchange_names_twice_have_their_own_again(tmp_path: Path, 
     assert calls == ([[swap, swap]] if dies_at == 0 else []) + [[swap, swap], [CreateTable(B, SCHEMA)]] + (
         [[CreateTable(B, SCHEMA)]] if dies_at == 1 else []
     )
+
+
+def test_a_column_is_not_dropped_again_once_another_one_has_its_name(tmp_path: Path) -> None:
+    """A server refuses the last change as it carries it out, behind the others."""
+    kind = DataType.parse("INT")
+    columns = ["a", "b"]
+
+    def apply(changes: Sequence[SchemaChange]) -> None:
+        for change in changes:
+            match change:
+                case DropColumn(name=name):
+                    columns.remove(name)
+                case RenameColumn(old_name=old, new_name=new):
+                    columns[columns.index(old)] = new
+                case _:
+                    raise ChangeRefused("invalid default value")
+
+    before = {A: TableSchema((Column("id", kind, False), Column("a", kind), Column("b", kind)), ("id",))}
+    changes = [DropColumn(A, "a"), RenameColumn(A, "b", "a"), AddColumn(A, Column("c", kind))]
+    done, refused = Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, before, changes, apply)
+    assert (columns, done, refused) == (["a"], changes[:2], changes[2:])
 
 
 def test_a_rename_is_not_repeated_where_other_changes_came_before_it_meanwhile(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from cdc.schema import Column, DataType, Kind
 from cdc.units import tzinfo_of
@@ -90,7 +90,7 @@ _DIGITS = {
     Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19,
     Kind.TINYINT_UNSIGNED: 3, Kind.SMALLINT_UNSIGNED: 5, Kind.INT_UNSIGNED: 10, Kind.BIGINT_UNSIGNED: 20,
 }  # fmt: skip
-_DATE = r"(?!0000-00-00)\d{4}-(?!00)\d\d-(?!00)\d\d"
+_DATE = r"\d{4}-\d\d-\d\d"
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)"
 _CONSTANTS = {
     **dict.fromkeys(WHOLE, r"[+-]?\d+"),
@@ -138,7 +138,16 @@ def constant(text: str, wanted: SqlType, *, date_is_time: bool = False) -> str |
         return {"0": "0", "1": "1", "false": "0", "true": "1"}.get(text.lower())
     names = (wanted.name, "DATE") if date_is_time and wanted.name == "DATETIME" else (wanted.name,)
     fits = any(name in _CONSTANTS and re.fullmatch(_CONSTANTS[name], text) for name in names)
-    return text if fits else None
+    return text if fits and (wanted.name not in ("DATE", "DATETIME") or _is_day(text[:10])) else None
+
+
+def _is_day(text: str) -> bool:
+    """Whether the calendar has the day: MySQL's default may be `2026-02-31`, and rows have NULL for it."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def clock_constant(text: str | None, source: DataType, zone: str) -> str | None:

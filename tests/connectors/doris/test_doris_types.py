@@ -118,6 +118,7 @@ def test_which_columns_hold_which_values(actual: str, source: str, expected: boo
         ("DOUBLE", "1e-5", "1e-5"),
         ("DATE", "2024-02-29", "2024-02-29"),
         ("DATE", "0000-00-00", None),
+        ("TIMESTAMP(3)", "2026-02-31 10:11:12.000", None),
         ("TIMESTAMP(3)", "2024-02-29 10:00:00.123", "2024-02-29 10:00:00.123"),
         ("TIMESTAMP", "CURRENT_TIMESTAMP", None),
         ("TIMESTAMP_LTZ", "2024-02-29 23:00:00", "2024-03-01 07:00:00"),

@@ -133,6 +133,7 @@ def test_types_that_are_never_written_show_as_text_and_cannot_be_loaded() -> Non
         ("VARCHAR(1)", "12345", None),
         ("DATE", "2020-02-01", "2020-02-01"),
         ("DATE", "0000-00-00", None),
+        ("TIMESTAMP(3)", "2026-02-31 10:11:12.000", None),
         ("TIMESTAMP", "2020-02-01 00:00:00", "2020-02-01 00:00:00"),
         ("TIMESTAMP", "CURRENT_TIMESTAMP", None),
         ("TIMESTAMP_LTZ", "2020-02-01 23:00:00", "2020-02-02 07:00:00"),
