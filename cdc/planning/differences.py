@@ -52,6 +52,12 @@ def _columns(schema: TableSchema) -> list[tuple[str, DataType]]:
     return [(column.name, column.type) for column in schema.columns]
 
 
+def ruled_tables(state: StateDir) -> Schemas:
+    """The source tables behind the rules at the end of the last decided batch. Raises StateError."""
+    last = CommitLog(state.commits).last()
+    return TableLog(state.store).at(last).rules if last >= 0 else {}
+
+
 def changed_note(changed: Sequence[TableId]) -> str:
     """A line about such tables."""
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, EngineError
@@ -39,13 +40,14 @@ def make_plan(
     paused: Collection[TableId] = (),
     keyless: KeylessRows = KeylessRows.EQUAL,
     changed: Collection[TableId] = (),
+    ruled: Mapping[TableId, TableSchema] = MappingProxyType({}),
 ) -> Plan:
     """Plan for the tables the source has now; asks the sink what is there, and marks tables that a run would stop at.
 
     `middle` is the pipeline file, compiled. `known` are sink tables of the runs before: they may differ, as changes of
-    theirs were held back. What a run does to those that source tables go to which have `changed` since is in the log.
-    Source tables that are `paused` are left out where their rule does not fit them, with a note,
-    as a run does.
+    theirs were held back. What a run does to those that source tables go to which have `changed` since is in the log,
+    and a key that edited rules change is changed; `ruled` are the source tables behind the rules of those runs.
+    Source tables that are `paused` are left out where their rule does not fit them, with a note, as a run does.
 
     Raises SpecError on collisions, and with every mistake of the rules.
     """
@@ -62,7 +64,9 @@ def make_plan(
     plans = [replace(plan, gone=_rows_of_gone(plan, middle)) if plan.others else plan for plan in plans]
     plans = [_with_rules(plan, rules, tables) for plan in plans]
     plans = [plan if plan.sink in known else _with_stop(plan, middle.policy, found.expected, sink) for plan in plans]
-    plans = [plan if plan.sink not in known else _without_changes(plan, changed) for plan in plans]
+    rekeyed = {table for table, old in ruled.items() if table in made and old.primary_key != made[table].primary_key}
+    ahead = rekeyed.union(changed)
+    plans = [plan if plan.sink not in known else _without_changes(plan, ahead) for plan in plans]
     plans = _each_statement_once(sorted(plans, key=lambda plan: (plan.source, plan.sink)))
     notes = tuple(
         f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
@@ -76,7 +80,14 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
 
     Raises SourceError, SinkError, SpecError, StateError; EngineError without a driver.
     """
-    from cdc.planning.differences import changed_note, changed_tables, known_tables, notes_since, unfit_notes
+    from cdc.planning.differences import (
+        changed_note,
+        changed_tables,
+        known_tables,
+        notes_since,
+        ruled_tables,
+        unfit_notes,
+    )
     from cdc.state.fingerprint import Fingerprints
     from cdc.state.store import LocalStore
 
@@ -95,7 +106,8 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             paused = () if state is None else PauseReader(state).tables().paused
             known_sinks = () if state is None else known_tables(state)
             changed = [] if state is None else changed_tables(state, tables)
-            plan = make_plan(spec, middle, tables, sink, known_sinks, paused, sink.keyless, changed)
+            ruled = {} if state is None else ruled_tables(state)
+            plan = make_plan(spec, middle, tables, sink, known_sinks, paused, sink.keyless, changed, ruled)
             plan = with_existing_rows(plan, middle.existing_rows, source, sink, known_sinks)
             since = () if state is None else notes_since(state, middle.rules, sink, spec.sink, paused)
             unfit = () if state is None else unfit_notes(state, middle, source)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from cdc.errors import SpecError
 from cdc.evolution.diff import Table, diff
@@ -78,7 +78,7 @@ def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]
         made.setdefault(change.table, []).append(change)
     for table in dict.fromkeys((*made, *before.rule_texts, *now)):
         own = made.get(table, [])
-        new = [change.column.name for change in own if isinstance(change, AddColumn | AlterColumnType)]
+        new = [change.column.name for change in own if isinstance(change, AddColumn) or _is_retyped(change)]
         gone = [change.name for change in own if isinstance(change, DropColumn)]
         renamed = [name for each in own if isinstance(each, RenameColumn) for name in (each.old_name, each.new_name)]
         renamed += [name for each in own if isinstance(each, RenameColumns) for pair in each.names for name in pair]
@@ -88,6 +88,11 @@ def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]
         if new or gone or others or "" in other:
             sentence = _sentence(table, new, gone, others, filtered="" in other)
             yield RuleEdit(table, sentence, (*new, *others, *(("",) if "" in other else ())))
+
+
+def _is_retyped(change: SchemaChange) -> TypeGuard[AlterColumnType]:
+    """Whether the change is one of the type, not of NULL alone."""
+    return isinstance(change, AlterColumnType) and (change.old is None or change.old.type != change.column.type)
 
 
 def _differ(old: str | None, new: str | None) -> bool:

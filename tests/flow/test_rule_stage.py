@@ -289,6 +289,8 @@ def test_settings_that_rules_go_by_are_compared_too() -> None:
     for more, names in ({"code": "2"}, "a"), ({"key": b"l" * 16}, "b"), ({"zone": "Asia/Tokyo"}, "ce"), ({}, ""):
         edits = rule_changes(TableViews(rule_texts={T: texts()}), {T: texts(**more)}, [])
         assert [each.stale for each in edits] == ([tuple(names)] if names else [])
+    nullable = AlterColumnType(T, replace(NAME, nullable=False), NAME)
+    assert not [*rule_changes(TableViews(), {}, [nullable])], "the values are the same"
     earlier = {name: each.partition(SETTINGS)[0] for name, each in texts().items()}
     assert not [*rule_changes(TableViews(rule_texts={T: earlier}), {T: texts()}, [])], "an earlier version kept none"
 
