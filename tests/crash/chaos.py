@@ -1,7 +1,8 @@
 """`make chaos`: faults and signals at moments nobody chose, seed after seed, and a comparison at the end of each.
 
-A seed is one pipeline from a real server into DuckDB, while somebody keeps writing and altering. It has a number of
-lives; each is ended in a random way at a random moment of its start, of its run or of its stop:
+A seed is one pipeline from a real server into one DuckDB file or two, while somebody keeps writing and altering. It has
+a number of lives, before which a sink may be added or taken out; each is ended in a random way at a random moment of
+its start, of its run or of its stop:
 
 - SIGINT to the process group (Ctrl-C), SIGTERM to the driver, SIGTERM to the group: has to end with exit code 0,
 - the same and a second signal a moment later: 0 or 130,
@@ -35,7 +36,7 @@ import server_lives
 import shard_kills
 import topic_rounds
 from call_places import PLACES
-from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
+from cdc_process import CdcRun, ended
 from function_model import differing as functions_differing
 from lake_lives import live
 from middle_model import differing
@@ -43,6 +44,7 @@ from operated_lives import differing_life
 from random_pairs import SINKS, differing_pairs
 from rule_runs import differing_world
 from servers import FLAVORS, own_servers
+from several_pipeline import Several, assert_equal, several
 from small_workload import SmallWorkload
 
 from cdc.process.faults import POINTS
@@ -87,6 +89,9 @@ OPERATED = 12
 
 PAIRS = 8
 """Columns made into other types, 120 a seed (`random_pairs`)."""
+
+_FILES = (("one",), ("two",), ("one", "two"))
+"""DuckDB files that are a pipeline's sinks. They are other ones from time to time."""
 
 START_S = 20.0
 """About as long as a start takes on a busy machine: moments of the start are drawn from it."""
@@ -255,15 +260,15 @@ class Chaos:
             work = SmallWorkload.on(server)
             mode = self._rng.choice(("initial", "earliest-offset"))
             work.round(200)
-            pipeline = mysql_pipeline(self._folder, server, work.pattern, scan__startup__mode=mode)
+            pipeline = several(self._folder, server, work, *self._rng.choice(_FILES), scan__startup__mode=mode)
             print(f"  {server.flavor} {server.version}, scan.startup.mode {mode}", flush=True)
             with ended(pipeline):
                 self._live(pipeline, work)
                 pipeline.catch_up()
-                work.assert_equal(pipeline)
+                assert_equal(pipeline, work, *pipeline.files)
                 assert "0 changes in 0 batches" in pipeline.catch_up().output
 
-    def _live(self, pipeline: Pipeline, work: SmallWorkload) -> None:
+    def _live(self, pipeline: Several, work: SmallWorkload) -> None:
         enough = threading.Event()
         writer = threading.Thread(target=self._write, args=(work, Random(self._rng.random()), enough))
         writer.start()
@@ -280,8 +285,11 @@ class Chaos:
             if rng.random() < 0.02:
                 work.change_columns()
 
-    def _life(self, pipeline: Pipeline, work: SmallWorkload, life: int) -> None:
+    def _life(self, pipeline: Several, work: SmallWorkload, life: int) -> None:
         rng = self._rng
+        if rng.random() < 0.3:
+            pipeline.files = [*rng.choice(_FILES)]
+            print(f"  life {life}: the sinks are {' and '.join(pipeline.files)}", flush=True)
         if rng.random() < 0.25:
             point = rng.choice(POINTS)
             print(f"  life {life}: crash point {point}", flush=True)
