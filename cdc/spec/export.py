@@ -165,10 +165,6 @@ def _json(schema: dict[str, Any]) -> str:
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 def option_reference(connectors: Iterable[tuple[str, str, type[Options]]]) -> str:
     """The whole page as Markdown."""
     parts = [_HEAD]
@@ -225,3 +221,7 @@ def _format_default(default: Any) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ").strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
