@@ -172,6 +172,7 @@ class TableDefinitions:
                 try:
                     carry_out(statement, work)
                     follow_copies(statement, sql, work)
+                    unparsed += [Unparsed(reason, (table,)) for table, reason in work.unknown.items()]
                     continue
                 except SchemaUnknown as error:
                     statement = self._unexplained(statement, error)

@@ -44,8 +44,9 @@ def rename_tables(pairs: Sequence[Pair], work: StatementWork) -> None:
     for origin, target in finals.items():
         if marks[origin] not in NO_TABLES and target not in swapped and _comes_in(origin, target, work):
             work.free_name(target)
-            work.emit(None, work.table(target))
-            work.put_mark(target, "arrived")
+            if target not in work.unknown:
+                work.emit(None, work.table(target))
+                work.put_mark(target, "arrived")
 
 
 def _without_temporary(pairs: Sequence[Pair], work: StatementWork) -> list[Pair]:
@@ -100,7 +101,7 @@ def _comes_in(origin: TableId, target: TableId, work: StatementWork) -> bool:
 
 
 def _check_known(origin: TableId, target: TableId, work: StatementWork) -> None:
-    """Raises UnsupportedChange for a table that comes in and cannot be copied."""
+    """Raises UnsupportedChange for a table that comes in and cannot be copied; notes one to be asked for."""
     what = f"{origin}, which is not captured, was renamed to this captured table"
     if not work.known.copied(target):
         raise UnsupportedChange(
@@ -111,8 +112,12 @@ def _check_known(origin: TableId, target: TableId, work: StatementWork) -> None:
             "`cdc run --until-caught-up`, then take it in again: it is copied then",
         )
     if work.table(target) is None:
+        unknown = f"{what}, and it was created before the pipeline's log begins, so its definition here is not known"
+        if work.known.copied_when_uncertain(target):
+            work.unknown[target] = unknown
+            return
         raise UnsupportedChange(
-            f"{what}, and it was created before the pipeline's log begins, so its definition here is not known",
+            unknown,
             where=str(target),
             hint="leave it out with tables.exclude and run `cdc run --until-caught-up`, then take it in again: it is "
             "copied then",

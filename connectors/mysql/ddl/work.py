@@ -43,7 +43,8 @@ COPY_IT = (
 class StatementWork:
     """The catalog as the statement has left it so far: `known` below, changed names on top.
 
-    `charset` is the server's default character set; `changes` are for the sink, `notices` for the user.
+    `charset` is the server's default character set; `changes` are for the sink, `notices` for the user; `unknown` are
+    captured tables whose definition the server has to tell, with the reason.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class StatementWork:
         self.changes: list[SchemaChange] = []
         self.notices: list[str] = []
         self.uncertain: dict[TableId, Uncertain] = {}
+        self.unknown: dict[TableId, str] = {}
 
     def leave_uncertain(self, table: TableId, reason: str, *, same_rows: bool = True) -> bool:
         """The log does not tell what rows of the table are; False when it is not re-snapshotted for that."""

@@ -246,10 +246,18 @@ class Tracker:
         defined = self._catalog.define(found.values())
         uncertain = dict.fromkeys(sorted(tables), Uncertain(reason, same_rows=False))
         delta = replace(
-            defined.delta, tables={**result.delta.tables, **defined.delta.tables}, uncertain=uncertain,
-            links=result.delta.links,
-        )  # fmt: skip
-        return replace(defined, delta=delta)
+            result.delta,
+            tables={**result.delta.tables, **defined.delta.tables},
+            marks={**result.delta.marks, **defined.delta.marks},
+            uncertain=uncertain,
+        )
+        return replace(
+            result,
+            changes=(*result.changes, *defined.changes),
+            touched=result.touched | defined.touched,
+            delta=delta,
+            unparsed=(),
+        )
 
     def _meant(self, result: DdlResult, query: QueryEvent) -> frozenset[TableId]:
         """The captured tables that a statement names, or whose names are in its text; all where it names none."""

@@ -230,6 +230,9 @@ def test_renamed_in_is_a_new_table_where_its_rows_are_copied() -> None:
         one.apply("RENAME TABLE unknown TO t", "shop")
     with pytest.raises(UnsupportedChange, match="so its rows are not known"):
         one.apply("RENAME TABLE backup TO v", "shop")
+    one.copied_when_uncertain = T.__eq__
+    asked = one.apply("RENAME TABLE u TO v, unknown TO t", "shop")
+    assert (names(asked.changes), [each.tables for each in asked.unparsed]) == (["RenameTable"], [(T,)])
 
 
 @pytest.mark.parametrize("clause", ["EXCHANGE PARTITION p WITH TABLE u", "IMPORT TABLESPACE"])
