@@ -53,6 +53,7 @@ class DorisDialect(TableDialect):
 
     def check_column(self, table: TableId, name: str) -> None:
         """Names of hidden columns."""
+        super().check_column(table, name)
         if name.casefold().startswith(_RESERVED):
             reason = f"column {name}: names that start with __DORIS_ are Doris' own"
             raise ChangeRefused(reason, where=str(table), hint="rename the column in the source")

@@ -66,6 +66,7 @@ class StarRocksDialect(TableDialect):
 
     def check_column(self, table: TableId, name: str) -> None:
         """Names of hidden columns."""
+        super().check_column(table, name)
         if name.casefold() in _RESERVED:
             reason = f"column {name}: the name is reserved by StarRocks"
             raise ChangeRefused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualTable, same
 from cdc.schema import DataType, TableId, TableSchema
@@ -25,6 +26,12 @@ class TableDialect(Dialect[SqlType]):
     def literal(self, text: str) -> str:
         """With backslash escapes."""
         return text_literal(text)
+
+    def check_column(self, table: TableId, name: str) -> None:
+        """Names of which no load could tell: they are in a header of HTTP."""
+        if not {"\r", "\n"}.isdisjoint(name):
+            reason = f"column {name!r}: a load cannot name a column with a line end in its name"
+            raise ChangeRefused(reason, where=str(table), hint="name the column otherwise with a projection")
 
     def is_text(self, actual: SqlType) -> bool:
         """CHAR, VARCHAR and STRING."""

@@ -113,6 +113,7 @@ def test_a_table_that_is_there_gets_the_columns_it_lacks() -> None:
         (TableSchema((col("id BIGINT"), col("a VARCHAR(10)")), ("a",)), "unique key"),
         (TableSchema((col("id BIGINT"),)), "unique key"),
         (TableSchema((col("id BIGINT"), col("__DORIS_x INT")), ("id",)), "Doris' own"),
+        (TableSchema((col("id BIGINT"), replace(col("x INT"), name="a\nb")), ("id",)), "with a line end in its name"),
     ],
 )
 def test_tables_that_cannot_be_used(schema: TableSchema, reason: str) -> None:
