@@ -15,7 +15,7 @@ from pathlib import Path as FilePath
 from cdc.errors import Problem, SpecError
 from cdc.options import Block, Options, Remark, SinkOptions, SourceOptions
 from cdc.spec import models, patterns, reader, schemas, sinks, tree
-from cdc.spec.blocks import BlockReader
+from cdc.spec.blocks import BlockReader, broken
 from cdc.spec.files import read_regular
 from cdc.spec.model import Checked, PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.patterns import PlacedPattern
@@ -23,7 +23,6 @@ from cdc.spec.schema_check import SchemaCheck
 from cdc.spec.secret_variables import secret_variables
 from cdc.spec.tree import Path
 from cdc.spec.written_rules import WrittenRules
-from cdc.spec.wrong import broken
 
 LARGEST_FILE = 1 << 20
 """Bytes of a pipeline file: PyYAML reads about 100 kB in a second."""

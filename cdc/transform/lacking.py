@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from cdc.transform.patterns import similar_to_regex
+_SPECIAL = "|*+?(){}[]^-"
 
 
 def groups(regex: str) -> int:
@@ -74,3 +74,28 @@ LACKING: dict[str, _Lacking] = {
     "cdc_similar": _Lacking(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _cached(_similar)),
     "cdc_find": _Lacking(("BLOB", "BLOB", "BIGINT"), pa.int64(), "BIGINT", _find),
 }
+
+
+def similar_to_regex(pattern: str, escape: str | None) -> str:
+    """The regular expression that matches the same whole texts. Raises ValueError with the reason."""
+    result, position, inside = "(?s:", 0, False
+    while position < len(pattern):
+        char = pattern[position]
+        if char == escape:
+            if position + 1 == len(pattern):
+                raise ValueError("ends with its escape character")
+            result += re.escape(pattern[position + 1])
+            position += 2
+            continue
+        if inside:
+            inside = char != "]"
+            result += "\\\\" if char == "\\" else char
+        elif char in "%_":
+            result += ".*" if char == "%" else "."
+        else:
+            inside = char == "["
+            result += char if char in _SPECIAL and char not in "^-" else re.escape(char)
+        position += 1
+    if inside:
+        raise ValueError("has a [ that is never closed")
+    return result + ")"

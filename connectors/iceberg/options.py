@@ -10,8 +10,7 @@ from pydantic import AfterValidator, ValidationInfo
 from cdc.options import AnyCase, Duration, Field, Line, OptionError, Remark, SecretStr, Size
 from cdc.schema import TableId
 from connectors.iceberg.partitions import parsed
-from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder
-from connectors.shared.partitions.partition_key import partition_keys
+from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder, partition_keys
 
 _DECIDED = {
     "format-version": "version 2 is written",

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from connectors.iceberg.known import PATH_ID
 from connectors.shared.lake.columns import has_nan, repeating_columns
-from connectors.shared.lake.durable import sync_to_disk
 from connectors.shared.lake.keys import key_names
+from connectors.shared.lake.rewrite import sync_to_disk
 
 POS_ID = 2147483545
 """Field id that the format reserves for the positions of deletes ("Reserved Field IDs")."""

@@ -24,8 +24,7 @@ from connectors.iceberg.rules import IcebergRules
 from connectors.iceberg.snapshots import SnapshotChange, describing_files, live_entries, publish
 from connectors.iceberg.tables import BATCH, KEY, CatalogTables, LakeTable
 from connectors.iceberg.types import VECTOR, arrow_type, can_identify
-from connectors.shared.lake.defaults import literal
-from connectors.shared.lake.rules import PartitionedTable
+from connectors.shared.lake.rules import PartitionedTable, literal
 from connectors.shared.lake.session import LakeSession
 
 COMMENT = "comment"

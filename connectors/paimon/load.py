@@ -23,7 +23,7 @@ from connectors.paimon.file_writer import sequence_number, write_files
 from connectors.paimon.handles import Files
 from connectors.paimon.tables import CatalogTables, LakeTable
 from connectors.shared.lake.columns import as_stored
-from connectors.shared.lake.durable import sync_to_disk
+from connectors.shared.lake.rewrite import sync_to_disk
 from connectors.shared.lake.two_phase import check_source, last_images
 from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import FlushResult

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, ValidationInfo
 from cdc.options import AnyCase, Field, Line, OptionError, Remark, Size
 from cdc.schema import TableId
 from connectors.paimon.object_store import PATH_STYLE, nameless_host
-from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder, shown_address
-from connectors.shared.partitions.partition_key import partition_keys
+from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder, partition_keys, shown_address
 
 _DECIDED = {
     "sequence.field": "rows are ordered by their place in the source's log",

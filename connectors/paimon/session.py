@@ -35,8 +35,7 @@ from connectors.paimon.rows import has_rows, read_rows
 from connectors.paimon.rules import PaimonRules, same_layout
 from connectors.paimon.tables import FILL, SEQUENCE_BASE, SWAP, TABLE_ID, CatalogTables, LakeTable, greatest_sequence
 from connectors.paimon.types import arrow_type
-from connectors.shared.lake.defaults import literal
-from connectors.shared.lake.rules import PartitionedTable
+from connectors.shared.lake.rules import PartitionedTable, literal
 from connectors.shared.lake.session import LakeSession
 
 

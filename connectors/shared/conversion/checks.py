@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.shared.conversion.field_limits import FieldLimits
 from connectors.shared.conversion.plan import TEXT, WHOLE, ColumnPlan
 from connectors.shared.conversion.policy import Reason
 from connectors.shared.conversion.target import TargetKind
@@ -231,3 +230,22 @@ def _fraction_check(plan: ColumnPlan) -> tuple[ValueCheck, ...]:
         return pa.array(values - values % unit, pa.int64(), mask=mask).view(array.type)
 
     return (ValueCheck(Reason.DIGITS_LOST, lossy, chop),)
+
+
+def _never(_: pa.Array) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class FieldLimits:
+    """One sink's limits besides those of its columns: changes of fields on the way into it. The default has none.
+
+    Attributes:
+        field_bytes: the longest field that the server reads, None without limit.
+        keeps_digits: whether bytes in a character column are kept as hex digits, twice their length.
+        sent_as_hex: whether this text column is sent as hex digits, which are twice as long.
+    """
+
+    field_bytes: int | None = None
+    keeps_digits: bool = False
+    sent_as_hex: Callable[[pa.Array], bool] = _never

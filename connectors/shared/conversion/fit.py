@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 from cdc.dead_letters import DeadLetter, Rejected, cell
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
-from connectors.shared.conversion.checks import ValueCheck, checks, nulls
+from connectors.shared.conversion.checks import FieldLimits, ValueCheck, checks, nulls
 from connectors.shared.conversion.convert import converter, plain_text
-from connectors.shared.conversion.field_limits import FieldLimits
 from connectors.shared.conversion.plan import ColumnPlan, plan_columns, text_bytes
 from connectors.shared.conversion.policy import Reason, RejectedValue, RejectedValuePolicy, counter_name
 from connectors.shared.conversion.target import TargetKind, TargetTable

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os.path
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ValidationInfo, model_validator
 
 from cdc.options import AnyCase, Duration, Field, SecretStr, SinkOptions
+from cdc.schema import TableId
 
 CATALOG, TABLE = "catalog.properties.", "table.properties."
 _SECRET = ("secret", "password", "token", "access-key", "accesskey", "credential")
+_FIELDS = re.compile(r",(?![^(\[]*[)\]])")
+"""A comma that stands in no brackets."""
 
 
 def is_secret(name: str) -> bool:
@@ -91,3 +95,25 @@ class LakeSinkOptions(SinkOptions):
     def shown_secrets(self) -> dict[str, str]:
         """The secret properties in clear: for the library, never for a message."""
         return {name: text.get_secret_value() for name, text in self.secrets.items()}
+
+
+def partition_keys(text: str) -> Mapping[TableId, tuple[str, ...]]:
+    """The partition fields of each table in `db.t:day,region;db.u:bucket[16](id)`, as Flink CDC writes it, in order.
+
+    Empty text is no table.
+
+    Raises ValueError that says what is wrong.
+    """
+    found: dict[TableId, tuple[str, ...]] = {}
+    for part in filter(None, (item.strip() for item in text.split(";"))):
+        name, colon, fields = part.partition(":")
+        table = TableId.parse(name.strip())
+        names = tuple(field.strip() for field in _FIELDS.split(fields))
+        if not colon or not table.database or not table.table or not all(names):
+            raise ValueError(f"{part!r} is not `database.table:column,column`")
+        if table in found:
+            raise ValueError(f"{table} is named twice")
+        if len({field.casefold() for field in names}) < len(names):
+            raise ValueError(f"{table} has a partition field twice")
+        found[table] = names
+    return found

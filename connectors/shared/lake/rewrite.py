@@ -1,7 +1,8 @@
-"""Rows of a lake on their way into new files: batches of a file's worth, columns filled."""
+"""Rows of a lake on their way into files: batches of a file's worth, columns filled, files on the disk."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
@@ -30,3 +31,16 @@ def fill_nulls(rows: pa.RecordBatch, fill: Mapping[str, pa.Scalar]) -> pa.Record
         for name, array in zip(rows.schema.names, rows.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
+
+
+def sync_to_disk(path: str) -> None:
+    """Bring a lake's file of a local folder, and its name, to the disk; an object store has it already."""
+    path = path.removeprefix("file://")
+    if "://" in path:
+        return
+    for place in (path, os.path.dirname(path)):
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from connectors.shared.conversion.field_limits import FieldLimits
+from connectors.shared.conversion.checks import FieldLimits
 from connectors.shared.conversion.target import TargetKind
 from connectors.shared.kernels.buffers import buffers
 from connectors.shared.streamload.kernels.strings import needs_hex

@@ -1,1 +1,0 @@
-"""How tables of a lake are partitioned, as users write it."""
