@@ -17,6 +17,8 @@ from cdc.transform.computation import Computation
 from cdc.transform.typed import columns
 
 Numbers = npt.NDArray[np.int64]
+_ADDED = "__"
+"""How columns begin that Debezium adds to rows: `__deleted` and others are told of a row that is its key alone, too."""
 
 
 def unjudged(compiled: Computation, block: ChangeBlock, kept: Numbers) -> tuple[Numbers, Numbers]:
@@ -37,6 +39,8 @@ def unjudged(compiled: Computation, block: ChangeBlock, kept: Numbers) -> tuple[
     old = held & ((kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE))
     if old.any() and "__data_event_type__" not in read:
         for name in others:
+            if name.startswith(_ADDED):
+                continue
             old &= block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
         return np.flatnonzero(old), np.flatnonzero(new)
     return none, np.flatnonzero(new)

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from transform_rules import NOW, changes, compiled
+from transform_rules import NOW, SCHEMA, changes, compiled
 
+from cdc.block import RowKind
 from cdc.errors import TransformError
+from cdc.schema import Column, DataType, TableSchema
 from cdc.testing.blocks import images
 
 OLD = ("-D", {"id": 1})
@@ -38,6 +40,13 @@ def test_a_filter_that_can_judge_it_does() -> None:
     assert passed(OLD, filter="s = 'a'", converter="SOFT_DELETE", projection=r"\*, __data_event_type__ AS q") == [
         ("+I", 1, "-D")
     ]
+
+
+def test_what_debezium_adds_to_a_deleted_row_is_none_of_its_values() -> None:
+    schema = TableSchema((*SCHEMA.columns, Column("__deleted", DataType.parse("STRING"))), SCHEMA.primary_key)
+    rows = replace(changes(("-D", {"id": 1, "__deleted": "true"}), schema=schema), whole=False)
+    made = compiled(schema, filter="s = 'a'").apply(rows, NOW)
+    assert made.kinds.to_pylist() == [RowKind.DELETE]
 
 
 def test_a_row_that_cannot_be_computed_goes() -> None:
