@@ -37,7 +37,7 @@ def _ignore(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long and how often something is tried. Frozen and picklable, as long as `stopping` is.
+    """The time and the pauses with which something is tried. Frozen and picklable, as long as `stopping` is.
 
     Attributes:
         timeout_s: from the first failure on; what fails after that is raised.

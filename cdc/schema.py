@@ -169,7 +169,7 @@ class TableSchema:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where an added or moved column goes: `FIRST`, `AFTER column`, or last (both empty)."""
+    """The place of an added or moved column: `FIRST`, `AFTER column`, or last (both empty)."""
 
     first: bool = False
     after: str | None = None

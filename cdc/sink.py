@@ -41,7 +41,7 @@ class Delivery(StrEnum):
 
 
 class KeylessRows(StrEnum):
-    """How a sink keeps the rows of a table without a primary key."""
+    """The changes of tables without a primary key that a sink carries out."""
 
     EQUAL = "equal"
     """As a multiset: equal rows are all kept, a delete or an update takes one of them."""

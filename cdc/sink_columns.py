@@ -33,7 +33,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class Coercion:
-    """From the columns of one schema to those of another.
+    """A conversion of blocks from the columns of one schema to those of another.
 
     Attributes:
         lost: what becomes of a value that does not fit: `fail` or `null`.

@@ -97,14 +97,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one batch may hold: soft limits, a single transaction may exceed them."""
+    """The size of one batch: soft limits, which a single transaction may exceed."""
 
     max_bytes: int
     max_rows: int
 
 
 class Snapshots(StrEnum):
-    """When a source snapshots a table of a running pipeline."""
+    """The times at which a source snapshots a table of a running pipeline."""
 
     NEVER = "never"
     """The source only reads a log, or does not follow the table."""
@@ -147,7 +147,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far the last planned batch is behind the end of the source's log, as the source knows it.
+    """The distance of the last planned batch from the end of the source's log, as the source knows it.
 
     Attributes:
         bytes: of the log. Spark tells it once the batch is committed.
@@ -173,7 +173,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class TableProgress:
-    """How far the copying of one table is.
+    """The progress of the copying of one table.
 
     Attributes:
         state: `waiting` (nothing of it is read yet), `copying` or `done`.

@@ -17,7 +17,7 @@ from cdc.types.kinds import PLAIN, TEXTS
 
 
 class NewColumn(Enum):
-    """How rows that are there get the default of a column that is added."""
+    """The way in which rows that are there get the default of a column that is added."""
 
     IN_PLACE = "in place"
     """Adding the column does it."""

@@ -14,7 +14,7 @@ from cdc.job.report import Reporter
 
 @dataclass(frozen=True, slots=True)
 class ConsoleLog:
-    """Where a run tells what it does. `is_guest`: the process has other runs, whose records are not its own."""
+    """The console log of a run. `is_guest`: the process has other runs, whose records are not its own."""
 
     reporter: Reporter
     json_log: JsonLog

@@ -23,7 +23,7 @@ from cdc.state.directory import StateDir
 
 
 class FirstChecks:
-    """Whether a pipeline file, its source, its sink and its state directory belong together."""
+    """Checks that a pipeline file, its source, its sink and its state directory belong together."""
 
     def __init__(
         self, spec: PipelineSpec, middle: Middle, state: StateDir, source: Source, sink: Sink, output: Output

@@ -46,7 +46,7 @@ def _collect_results(frame: DataFrame, functions: Store, batch: int) -> list[Tas
 
 
 class OffsetLog:
-    """Where the batches begin and end, from Spark's log of offsets and the stored start. Driver."""
+    """Begin and end of each batch, from Spark's log of offsets and the stored start. Driver."""
 
     def __init__(self, state: StateDir) -> None:
         self._state = state

@@ -20,7 +20,7 @@ _OURS: Final = ("connectors", "cdc")
 
 
 class Lines(Protocol):
-    """Where log lines go; `Reporter.line`."""
+    """A receiver of log lines; `Reporter.line`."""
 
     def __call__(self, message: str, level: str = "info") -> None:
         """One log line."""

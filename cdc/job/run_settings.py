@@ -19,7 +19,7 @@ from cdc.status.recording import Recording
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How this run was asked to go about it."""
+    """The mode of a run, as it was asked for."""
 
     master: str
     until_caught_up: bool
@@ -42,7 +42,7 @@ class LockedState:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a run tells what it does: log lines, what others print, and status documents."""
+    """The outputs of a run: log lines, what others print, and status documents."""
 
     reporter: Reporter
     json_log: JsonLog

@@ -71,7 +71,7 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class QueryStart:
-    """How the query of a run is started.
+    """The start of a run's query.
 
     Attributes:
         start: starts it.

@@ -25,7 +25,7 @@ _TIMEOUT_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where a server listens; `token` is empty where it asks for none."""
+    """The address of a server; `token` is empty where it asks for none."""
 
     url: str
     pid: int

@@ -38,7 +38,7 @@ _WAITING_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How a server is to run. `state_root` holds a folder per pipeline, of its name.
+    """The settings of a server. `state_root` holds a folder per pipeline, of its name.
 
     `web` is where the page and the API are served; None for nowhere. `state_store` is a URL below which each pipeline
     keeps its state: the folders then hold logs, histories and working copies. `notify` is told of all pipelines. At

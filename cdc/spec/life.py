@@ -12,7 +12,7 @@ from cdc.spec.schedule import check_schedule
 
 
 class LifeOptions(Block):
-    """When a pipeline runs, and when it runs again."""
+    """The schedule of a pipeline, and its restarts."""
 
     schedule: Annotated[str, AfterValidator(check_schedule)] | None = Field(
         None,

@@ -41,7 +41,7 @@ _LONGEST_NAME = 128
 
 
 class RouteRule(Block):
-    """Where the rows of some source tables go. Several tables may go to one, and one to several."""
+    """A route for rows of some source tables. Several tables may go to one, and one to several."""
 
     source_table: Tables = Field(
         alias="source-table", description=r"Table id patterns, such as `shop.orders` or `shop.\.*`."

@@ -30,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Schedule:
-    """When runs begin.
+    """The times at which runs begin.
 
     Args:
         text: `every 15 min`, counted from midnight UTC of 1970-01-01, so that restarts do not shift it; or five fields

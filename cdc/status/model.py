@@ -27,7 +27,7 @@ between the tasks of a batch and its slowest one; `read` to `prepare`: that task
 
 @dataclass(frozen=True)
 class Copy:
-    """How far the copy of a source table is; see `cdc.source.TableProgress`."""
+    """The progress of the copy of a source table; see `cdc.source.TableProgress`."""
 
     state: str
     rows: int = 0
@@ -122,7 +122,7 @@ class SourceNotice:
 
 @dataclass(frozen=True)
 class SinkLag:
-    """How far the sink is behind the source; None where nobody knows.
+    """The distance of the sink from the source; None where nobody knows.
 
     Attributes:
         seconds: age of the oldest change that is not in the sink as far as it is known; 0 when nothing waits.

@@ -43,7 +43,7 @@ _LATER = (408, 425, 429)
 
 @dataclass(frozen=True, slots=True)
 class NotificationTarget:
-    """Where notifications of a pipeline, or of all, go, and which."""
+    """The receiver of notifications of a pipeline, or of all, and the events that it wants."""
 
     webhook: str = field(default="", repr=False)
     command: str = ""

@@ -56,7 +56,7 @@ def first_status(
 
 @dataclass(frozen=True, slots=True)
 class Outlets:
-    """Where a run is told of, beside its status document.
+    """The receivers of news of a run, besides its status document.
 
     Attributes:
         events: file of events.

@@ -9,7 +9,7 @@ from cdc.tables.states import TableState
 
 
 class To(StrEnum):
-    """Where rows go in the sink."""
+    """The place of rows in the sink."""
 
     LIVE = "live"
     """The table that readers see."""

@@ -10,7 +10,7 @@ from cdc.testing.blocks import Row
 
 
 class SinkHarness(Protocol):
-    """How the suite meets a sink: one place that survives restarts."""
+    """A sink as the suite meets it: one place that survives restarts."""
 
     def sink(self) -> Sink:
         """A new sink object on the same place and the same state, as after a restart."""

@@ -19,7 +19,7 @@ from cdc.testing.blocks import Row, images
 
 
 class SourceHarness(Protocol):
-    """How the suite fills a source's log. Each call is one committed transaction on the table (id BIGINT key, name)."""
+    """A source's log for the suite. Each call is one committed transaction on the table (id BIGINT key, name)."""
 
     table: TableId
 

@@ -63,7 +63,7 @@ _WITH_FRACTION: dict[exp.DType, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Arity:
-    """How many arguments a function takes; `most` is None when there is no end."""
+    """The number of arguments that a function takes; `most` is None when there is no end."""
 
     least: int
     most: int | None

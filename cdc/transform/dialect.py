@@ -46,7 +46,7 @@ class ExpressionDialect(Dialect):
         }
 
     class Parser(parser.Parser):
-        """Nothing is a special function but what has special syntax."""
+        """Reads expressions. Nothing is a special function but what has special syntax."""
 
         IS_PREDICATE_PRECEDENCE = Spark2Parser.IS_PREDICATE_PRECEDENCE
         IS_PREDICATE_TOKENS = Spark2Parser.IS_PREDICATE_TOKENS

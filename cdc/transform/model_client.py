@@ -25,7 +25,7 @@ EMBEDDED = 64
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a client asks again, and how it waits."""
+    """The retries of a client, and its way to wait."""
 
     policy: RetryPolicy
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep

@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 
 class DifferenceKind(StrEnum):
-    """How a row differs."""
+    """The kind of a difference between rows."""
 
     MISSING = "missing in the sink"
     EXTRA = "only in the sink"

@@ -39,7 +39,7 @@ MASKED = "(masked)"
 
 @dataclass(frozen=True)
 class VerifySettings:
-    """How to compare.
+    """The settings of a comparison.
 
     Attributes:
         tables: only source tables that match; None for all.

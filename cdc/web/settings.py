@@ -14,7 +14,7 @@ LEAST_TOKEN = 16
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """Where to listen, who may come in, and whether he may do anything.
+    """The address of the page, who may come in, and whether he may do anything.
 
     Attributes:
         host, port: where to listen; port 0 is any that is free.

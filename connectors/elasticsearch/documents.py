@@ -36,7 +36,7 @@ _ESCAPES = (
 
 @dataclass(frozen=True, slots=True)
 class DocumentPlace:
-    """Where documents of a table go.
+    """The place of a table's documents.
 
     Attributes:
         alias: the alias that they are written through.

@@ -64,7 +64,7 @@ class IndexNames:
 
 @dataclass(frozen=True, slots=True)
 class FieldRules:
-    """How columns become fields; columns are named `db.table.column`."""
+    """The rules by which columns become fields; columns are named `db.table.column`."""
 
     text_as: str = "keyword"
     text_columns: frozenset[str] = frozenset()

@@ -40,7 +40,7 @@ def registry_urls(text: str) -> tuple[str, ...]:
 
 
 class RegistryOptions(Block):
-    """Where the schemas of messages in Avro are, for the options of source and sink to inherit beside their base."""
+    """The registry of schemas of messages in Avro, for the options of source and sink to inherit beside their base."""
 
     registry_url: Annotated[Line, AfterValidator(_check_urls)] | None = Field(
         None,

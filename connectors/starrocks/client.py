@@ -32,7 +32,7 @@ _ERROR_LINES, _ERROR_CHARACTERS = 3, 600
 
 
 class TransactionState(StrEnum):
-    """Where a label's latest transaction is. UNKNOWN: the server knows none, or has forgotten it."""
+    """The state of a label's latest transaction. UNKNOWN: the server knows none, or has forgotten it."""
 
     PREPARE = "PREPARE"
     PREPARED = "PREPARED"
@@ -55,7 +55,7 @@ class LabelState:
 
 @dataclass(frozen=True, slots=True)
 class TransactionLimits:
-    """How long the server keeps a transaction, seconds; None leaves it to the server.
+    """The time for which the server keeps a transaction, seconds; None leaves it to the server.
 
     Attributes:
         load_s: from begin to prepare.

@@ -32,7 +32,7 @@ _NOTE = "committed.json"
 
 @dataclass(frozen=True, slots=True)
 class _Committed:
-    """How far the output is good: `length` bytes, batch `batch`, and the schema changes applied after it."""
+    """The part of the output that is good: `length` bytes, batch `batch`, and the schema changes applied after it."""
 
     length: int
     batch: int = -1

@@ -37,7 +37,7 @@ def own_settings(spec: PipelineSpec) -> EngineError:
 
 @dataclass(frozen=True, slots=True)
 class OwnSpark:
-    """How the session is to be started. `guest` and `stop` are those of the run's `Control`; `modules` are loaded
+    """The start of a run's own session. `guest` and `stop` are those of the run's `Control`; `modules` are loaded
     before Spark's Python processes are forked on this machine."""
 
     spec: PipelineSpec

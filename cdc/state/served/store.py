@@ -200,7 +200,7 @@ class ServedLog(AppendLog):
 
 
 class ServedStop:
-    """Whether the run is asked to stop, for a task. Asks the driver a few times a second at most. Picklable."""
+    """The request to stop a run, for its tasks. Asks the driver a few times a second at most. Picklable."""
 
     def __init__(self, door: Door) -> None:
         self._door = door

@@ -23,7 +23,7 @@ PIECE, BUFFER = 1 << 20, 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where the driver of one run answers, and how both sides know each other. Holds a secret; travels with tasks.
+    """The address of one run's driver, and the proofs of both sides. Holds a secret; travels with tasks.
 
     `where` is the place of the state for messages, `timeout_s` how long the driver is tried: an
     executor whose driver is gone is ended by Spark soon.

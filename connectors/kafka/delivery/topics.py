@@ -20,7 +20,7 @@ _BROKERS_CHOICE = -1
 
 @dataclass(frozen=True, slots=True)
 class NewTopics:
-    """How topics that are missing are made; None for a number leaves it to the cluster."""
+    """The settings of topics that are missing; None for a number leaves it to the cluster."""
 
     create: bool = True
     partitions: int | None = None

@@ -49,7 +49,7 @@ _TRANSACTION_MS = 900_000
 
 @dataclass(frozen=True, slots=True)
 class Producing:
-    """How records are written: `transactional` or at least once; `largest` is the client's limit for one record."""
+    """The guarantee for records: `transactional` or at least once; `largest` is the client's limit for one record."""
 
     transactional: bool
     largest: int = 1_000_000

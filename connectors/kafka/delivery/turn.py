@@ -39,7 +39,7 @@ class FailedTasks:
 
 
 class Turn:
-    """When a task may write. Executor."""
+    """The turn of a task to write. Executor."""
 
     def __init__(self, fences: Fences, failed: FailedTasks, batch: int, task: int, *, timeout_s: float) -> None:
         self._fences, self._failed, self._batch, self._task = fences, failed, batch, task

@@ -28,7 +28,7 @@ _FACTORS = {
 
 @dataclass(frozen=True, slots=True)
 class FieldEncoding:
-    """How a column's values are written: `op` of the kernels, its `detail`, and the most bytes that a value takes.
+    """The encoding of a column's values: `op` of the kernels, its `detail`, and the most bytes that a value takes.
 
     `room` does not count the bytes of values of any length, whose text grows with them. `label` is the member's name
     in objects where that is not the column's; empty for none.

@@ -28,7 +28,7 @@ Count = Callable[[str, int], None]
 
 
 class Encoding(Enum):
-    """How the values of a column are written in JSON."""
+    """The encoding of a column's values in JSON."""
 
     NATURAL = auto()
     """Numbers as numbers or text, text as text, bytes as base64, moments as ISO text or as counts of `unit_us`."""

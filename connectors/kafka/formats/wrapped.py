@@ -78,7 +78,7 @@ class WrappedPayloads:
 
 
 class Opener(Protocol):
-    """How keys and values are wrapped. `shapes` are those met so far, by their numbers."""
+    """Unwraps keys and values. `shapes` are those met so far, by their numbers."""
 
     shapes: list[Shape]
 

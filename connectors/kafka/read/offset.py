@@ -18,7 +18,7 @@ _PLACES = 47
 
 @dataclass(frozen=True, slots=True)
 class KafkaOffset:
-    """Where all partitions are.
+    """The positions of all partitions.
 
     Attributes:
         schemas: how many entries of the history count.

@@ -37,7 +37,7 @@ _DRAIN_S = 0.5
 
 @dataclass(slots=True)
 class _Fit:
-    """How many of a partition's messages fit, and what the first one needs when none does.
+    """The number of a partition's messages that fit, and what the first one needs when none does.
 
     `behind`: the first one is behind a statement that is to be carried out before it.
     """

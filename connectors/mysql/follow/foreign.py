@@ -51,7 +51,7 @@ class DeliveredPart:
 
 @dataclass(frozen=True, slots=True)
 class ForeignPosition:
-    """Where another tool is.
+    """The position of another tool.
 
     Attributes:
         tool: whose text it is, for messages.

@@ -113,7 +113,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPlan:
-    """How one table's row images become columns.
+    """The plan by which one table's row images become columns.
 
     Attributes:
         table: the definition it was made from.

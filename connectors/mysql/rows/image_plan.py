@@ -22,7 +22,7 @@ _NEVER_SIZED: Final = frozenset({ops.BITS, ops.DECIMAL_TEXT, ops.ENUM, ops.SET})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImagePlan:
-    """How row images are walked.
+    """The plan by which row images are walked.
 
     Attributes:
         steps: ops.STEP[steps], the values of variable length and those that may be NULL.

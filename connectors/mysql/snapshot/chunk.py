@@ -26,7 +26,7 @@ Bound: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """From here on the table is snapshotted; what an earlier snapshot that has not ended has read does not count.
+    """The begin of a table's snapshot: what an earlier one that has not ended has read does not count.
 
     Attributes:
         request: the name of the request that asked for it, else empty.

@@ -14,7 +14,7 @@ from cdc.schema import LAST, Position, TableId
 
 
 class DefaultKind(Enum):
-    """How a DEFAULT is written. NOW is CURRENT_TIMESTAMP in all its spellings; EXPRESSION is anything computed."""
+    """The form of a DEFAULT. NOW is CURRENT_TIMESTAMP in all its spellings; EXPRESSION is anything computed."""
 
     NULL = "null"
     STRING = "string"

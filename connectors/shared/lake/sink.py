@@ -54,7 +54,7 @@ class UpkeepTurns:
 
 
 class BatchCommits(Protocol):
-    """BatchCommits batches."""
+    """Commits batches."""
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every table's handles; may repeat."""

@@ -25,7 +25,7 @@ from cdc.sink import Prepared, TaskAttempt
 
 @dataclass(frozen=True, slots=True)
 class SendLimits:
-    """How much of what.
+    """The limits of sending: sizes, open loads, time, threads.
 
     Attributes:
         flush_bytes: Arrow bytes of one table that are encoded and sent at once.

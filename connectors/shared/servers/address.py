@@ -86,7 +86,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How servers prove who they are.
+    """The proof of who a server is.
 
     Attributes:
         ca: PEM file of the authorities to trust; None means the system's.
@@ -119,7 +119,7 @@ def _context(tls: Tls, _changed_ns: int) -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """How long to wait for what, seconds.
+    """The times to wait, in seconds.
 
     Attributes:
         connect_s: the connection, with its TLS handshake.

@@ -48,7 +48,7 @@ _FILLERS = {
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """How one column is written. `room` is the longest text of a value, 0 for strings: theirs is counted."""
+    """The encoding of one column. `room` is the longest text of a value, 0 for strings: theirs is counted."""
 
     plan: ColumnPlan
     op: int

@@ -34,7 +34,7 @@ _ENDED = ("FINISHED", "CANCELLED")
 
 @dataclass(frozen=True, slots=True)
 class ServerWords:
-    """How a server says things.
+    """The words in which a server says things.
 
     Attributes:
         newest_job: the column of SHOW ALTER TABLE COLUMN by which a later job is greater.

@@ -21,7 +21,7 @@ from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder
 
 
 class Body(Protocol):
-    """Where load text goes."""
+    """The receiver of load text."""
 
     def write(self, data: memoryview) -> bool:
         """Send a piece; False when the server has answered instead of taking it. Raises SinkError."""

@@ -44,7 +44,7 @@ _RANKED = INTEGERS | TIMES
 
 
 class Membership:
-    """For each key, the number of bounds below it. Executor; not for two threads at once.
+    """The number of bounds below each key. Executor; not for two threads at once.
 
     Args:
         columns, collations: of the split columns.
@@ -130,7 +130,7 @@ class Membership:
 
 
 class InChunk:
-    """Whether keys belong to a chunk. Picklable as its `ask` is."""
+    """The test whether keys belong to a chunk. Picklable as its `ask` is."""
 
     def __init__(self, chunk: Chunk, table: MySqlTable, ask: Ask) -> None:
         bounds = [bound for bound in (chunk.lower, chunk.upper) if bound is not None]

@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSize:
-    """How big chunks are.
+    """The size of chunks.
 
     Attributes:
         rows: in one chunk.

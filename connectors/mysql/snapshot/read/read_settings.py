@@ -25,7 +25,7 @@ Inside: TypeAlias = Callable[[pa.RecordBatch], Any]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How the server is reached: a new session; its log from a position on, or behind a GTID set to its end."""
+    """The ways to the server: a new session; its log from a position on, or behind a GTID set to its end."""
 
     session: Callable[[], MySqlConnection]
     at: Callable[[LogPosition], BinlogStream]
@@ -40,7 +40,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSettings:
-    """How chunks are read.
+    """The settings by which chunks are read.
 
     Attributes:
         server: whose positions count (`ServerInfo.identity`); empty for any. files_ahead: as in the offset.
