@@ -6,10 +6,12 @@ Messages of Kafka are such. No filter can say whether the row is in the sink: on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import TransformError
@@ -37,13 +39,26 @@ def unjudged(compiled: Computation, block: ChangeBlock, kept: Numbers) -> tuple[
     paired[1:] = (kinds[:-1] == RowKind.UPDATE_BEFORE) & (sequence[:-1] == sequence[1:])
     new = held & (kinds == RowKind.UPDATE_AFTER) & ~paired
     old = held & ((kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE))
-    if old.any() and "__data_event_type__" not in read:
-        for name in others:
-            if name.startswith(_ADDED):
-                continue
-            old &= block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
-        return np.flatnonzero(old), np.flatnonzero(new)
-    return none, np.flatnonzero(new)
+    rows = np.flatnonzero(old) if "__data_event_type__" not in read else none
+    for name in others:
+        if len(rows) and not name.startswith(_ADDED):
+            rows = rows[_without_value(block.rows.column(name).take(pa.array(rows)))]
+    return rows, np.flatnonzero(new)
+
+
+def _without_value(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """The values that are NULL, or what Debezium has in a NOT NULL column instead."""
+    kind = array.type
+    if pa.types.is_temporal(kind):
+        array = array.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    if pa.types.is_string(kind):
+        found = pc.is_in(array, value_set=pa.array(["", "{}", "[]"]))
+    elif pa.types.is_binary(kind) or pa.types.is_list(kind):
+        found = pa.array([not any(value or ()) for value in array.to_pylist()], pa.bool_())
+    else:
+        zero = Decimal(0) if pa.types.is_decimal(kind) else False if pa.types.is_boolean(kind) else 0
+        found = pc.equal(array, pa.scalar(zero, array.type))
+    return np.asarray(pc.or_kleene(found, array.is_null()).to_numpy(zero_copy_only=False))
 
 
 def computed_for(compiled: Computation, batch: pa.RecordBatch, rows: Numbers, key: Sequence[str]) -> list[pa.Array]:

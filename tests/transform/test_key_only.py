@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
-from transform_rules import NOW, SCHEMA, changes, compiled
+from transform_rules import NOW, ROW, SCHEMA, changes, compiled
 
 from cdc.block import RowKind
 from cdc.errors import TransformError
@@ -40,6 +42,18 @@ def test_a_filter_that_can_judge_it_does() -> None:
     assert passed(OLD, filter="s = 'a'", converter="SOFT_DELETE", projection=r"\*, __data_event_type__ AS q") == [
         ("+I", 1, "-D")
     ]
+
+
+@pytest.mark.parametrize(("more", "goes"), [
+    ({}, True), ({name: value for name, value in ROW.items() if name not in ("id", "s")}, False),
+    ({"n": 0, "tiny": 0, "u": 0, "d": Decimal(0), "f": 0.0, "s": "", "b": b"\0", "t": datetime(1970, 1, 1),
+      "day": date(1970, 1, 1), "c": timedelta(), "j": "{}", "z": False, "vec": [0.0, 0.0]}, True),
+    *(({name: ROW[name]}, False) for name in ("n", "u", "d", "g", "v", "b", "t", "l", "day", "c", "j", "z", "vec")),
+])  # fmt: skip
+def test_what_debezium_writes_into_columns_that_are_not_null_is_none_of_its_values(
+    more: dict[str, Any], *, goes: bool
+) -> None:
+    assert bool(passed(("-D", {"id": 1, **more}), filter="s = 'a'")) is goes
 
 
 def test_what_debezium_adds_to_a_deleted_row_is_none_of_its_values() -> None:
