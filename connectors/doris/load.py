@@ -24,12 +24,9 @@ from connectors.shared.streamload.http import Upload
 from connectors.shared.streamload.label_record import LabelWriter
 from connectors.shared.streamload.labels import MOST_LABELS, LabelSpace
 from connectors.shared.streamload.pack import Packing
-from connectors.shared.streamload.table_load import TableLoad
+from connectors.shared.streamload.table_load import STRICT, TableLoad
 
 log = logging.getLogger(__name__)
-
-_ALWAYS = {"strict_mode": "true", "max_filter_ratio": "0"}
-"""Loads are strict: otherwise a value that cannot be read becomes NULL without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ class DorisLoad(TableLoad[Upload]):
         """None when the label is that of a committed load, whose rows may be loaded again."""
         rules, transactions = self._loader.rules, self._transactions
         phases = {"two_phase_commit": "true"} if rules.two_phase else {}
-        headers = {**rules.headers, **_ALWAYS, **phases, **encoded.headers, "label": label}
+        headers = {**rules.headers, **STRICT, **phases, **encoded.headers, "label": label}
         self._loader.record.note(self._table, label)
         for _ in range(2):
             upload = transactions.client.load(self._table, headers, rules.packing)

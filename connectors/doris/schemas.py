@@ -10,11 +10,10 @@ from cdc.schema import TableId
 from connectors.doris.catalog import read_table
 from connectors.doris.dialect import DorisDialect
 from connectors.shared.sql.client import SqlSession
-from connectors.shared.streamload.schema_session import ServerSchemas, ServerWords
+from connectors.shared.streamload.schema_session import FEWER_REPLICAS, ServerSchemas, ServerWords
 from connectors.shared.streamload.sql_types import SqlType
 
 _NAMES = "name the column otherwise with a projection; of letters alone: SET GLOBAL enable_unicode_name_support = true"
-_REPLICAS = "set table.create.properties.replication_num to at most the number of back ends"
 
 
 class DorisSchemas(ServerSchemas[SqlType]):
@@ -29,7 +28,7 @@ class DorisSchemas(ServerSchemas[SqlType]):
         ),
         not_leading=(("not master",), ("forward",)),
         grants="GRANT CREATE_PRIV, ALTER_PRIV, DROP_PRIV, LOAD_PRIV and SELECT_PRIV on the database to the user",
-        hints=(("replication num", "", _REPLICAS), ("incorrect column name", "", _NAMES)),
+        hints=(("replication num", "", FEWER_REPLICAS), ("incorrect column name", "", _NAMES)),
     )  # fmt: skip
 
     def __init__(

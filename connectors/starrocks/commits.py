@@ -20,9 +20,9 @@ from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.streamload.commits import LoadLost
+from connectors.shared.streamload.table_load import STRICT
 from connectors.starrocks import replies
 from connectors.starrocks.client import DONE, LabelFinishedError, LabelState, Transactions, TransactionState
-from connectors.starrocks.load import ALWAYS
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.staged import batch_folder
 
@@ -131,7 +131,7 @@ class StagedCommit:
             hint = "the state directory is incomplete: restore it"
             raise SinkError(f"{path.name} cannot be read: {error.strerror}", where=where, hint=hint) from error
         with file:
-            headers = {**self.headers, **ALWAYS, **handle["headers"], "label": label}
+            headers = {**self.headers, **STRICT, **handle["headers"], "label": label}
             reply = self.transactions.plain_load(table, headers, iter(lambda: file.read(_PIECE), b""))
         if reply.status in _LOADED:
             _check_rows(reply, int(handle["rows"]), where)

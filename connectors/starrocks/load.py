@@ -22,16 +22,13 @@ from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder, RowRu
 from connectors.shared.streamload.http import Upload
 from connectors.shared.streamload.label_record import LabelWriter
 from connectors.shared.streamload.labels import LabelSpace
-from connectors.shared.streamload.table_load import TableLoad
+from connectors.shared.streamload.table_load import STRICT, TableLoad
 from connectors.starrocks import replies
 from connectors.starrocks.client import LabelFinishedError, Transactions
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.targets import Targets
 
 log = logging.getLogger(__name__)
-
-ALWAYS = {"strict_mode": "true", "max_filter_ratio": "0"}
-"""Loads are strict: otherwise a value that cannot be read becomes NULL without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,7 @@ class StarRocksLoad(TableLoad[Upload]):
         """Begin the transaction and the request whose body the rows are."""
         self._transaction = self._begin()
         try:
-            headers = {**self._loader.headers, **ALWAYS, **encoded.headers}
+            headers = {**self._loader.headers, **STRICT, **encoded.headers}
             return self._loader.transactions.load(self._table, self._label, headers)
         except SinkError:
             self._give_up()

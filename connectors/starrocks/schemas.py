@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from cdc.evolution.table import Layout
 from cdc.schema import TableId
-from connectors.shared.streamload.schema_session import ServerSchemas, ServerWords
+from connectors.shared.streamload.schema_session import FEWER_REPLICAS, ServerSchemas, ServerWords
 from connectors.shared.streamload.sql_types import SqlType
 from connectors.starrocks.catalog import read_database
-
-_REPLICAS = "set table.create.properties.replication_num to at most the number of back ends"
 
 
 class StarRocksSchemas(ServerSchemas[SqlType]):
@@ -27,8 +25,8 @@ class StarRocksSchemas(ServerSchemas[SqlType]):
         not_leading=(("leader", "not"), ("forward", "not")),
         grants="GRANT CREATE DATABASE and CREATE TABLE, and on the tables ALTER, DROP, INSERT and SELECT, to the user",
         hints=(
-            ("replication num", "", _REPLICAS),
-            ("alive be", "", _REPLICAS),
+            ("replication num", "", FEWER_REPLICAS),
+            ("alive be", "", FEWER_REPLICAS),
             (
                 "syntax error",
                 "RENAME COLUMN",

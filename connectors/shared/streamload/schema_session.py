@@ -32,6 +32,10 @@ _SAME_TIME = 20
 _ENDED = ("FINISHED", "CANCELLED")
 
 
+FEWER_REPLICAS = "set table.create.properties.replication_num to at most the number of back ends"
+"""The next step where a table wants more replicas than there are back ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerWords:
     """The words in which a server says things.

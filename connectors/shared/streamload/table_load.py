@@ -19,6 +19,9 @@ from cdc.schema import TableId
 from connectors.shared.sending.sender import FlushResult
 from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder
 
+STRICT = {"strict_mode": "true", "max_filter_ratio": "0"}
+"""Headers of every load: otherwise a value that cannot be read becomes NULL without a word."""
+
 
 class Body(Protocol):
     """The receiver of load text."""

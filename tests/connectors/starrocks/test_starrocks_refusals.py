@@ -16,7 +16,7 @@ from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import block
 from cdc.testing.delivery_conformance import ID, KEYED, LOG, ORDERS, keyed, keyless, prepare, row
-from connectors.starrocks.load import ALWAYS
+from connectors.shared.streamload.table_load import STRICT
 from connectors.starrocks.sink import StarRocksSink
 
 pytestmark = pytest.mark.slow  # a stand-in at work
@@ -273,7 +273,7 @@ def test_the_error_log_of_filtered_rows_is_read(harness: Harness) -> None:
     sink.apply(0, [CreateTable(ORDERS, KEYED)])
     transactions = sink._transactions
     transactions.begin(ORDERS, "by-hand")
-    upload = transactions.load(ORDERS, "by-hand", {**ALWAYS, "columns": "id,name"})
+    upload = transactions.load(ORDERS, "by-hand", {**STRICT, "columns": "id,name"})
     assert upload.write(b"no number\ta\n")
     upload.finish()
     reply = transactions.prepare(ORDERS, "by-hand")
