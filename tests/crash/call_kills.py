@@ -174,7 +174,9 @@ class Try:
         for _ in range(batches):
             deaths: list[str] = []
             for at in self._moments():
-                self._life(self._kind(*at, while_s=self._chance.uniform(0, self._kind.longest_s)), deaths)
+                doom = self._kind(*at, while_s=self._chance.uniform(0, self._kind.longest_s))
+                doom.width = self._chance.choice(self._kind.widths)
+                self._life(doom, deaths)
             self._through(deaths)
             self._engine.add(self._work.batch())
         self._through([])
@@ -232,6 +234,7 @@ class Try:
             if not note.exists() or not is_tolerated(error):
                 raise
             note.write_text(f"{note.read_text()}, {error}")
+            doom.width = 0  # there is room again, and a connection
             return self._live(None) if again else 0
 
     def _live(self, doom: Doom | None) -> int:

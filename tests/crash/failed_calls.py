@@ -33,10 +33,11 @@ _BROKERS = {name for names in KAFKA.values() for name in names}
 
 @dataclass
 class Fault(Doom):
-    """Counts calls; the one with the number `at` fails. Calls that cannot fail in this way are done."""
+    """Counts calls; `width` of them fail from the number `at` on. Those that cannot fail in this way are done."""
 
     moments: ClassVar[tuple[str, ...]] = FAULTS
     longest_s: ClassVar[float] = 1.0
+    widths: ClassVar[tuple[int, ...]] = (1, 1, 2, 5, 25)
     _deaf: list[socket.socket] = field(default_factory=list)
 
     def settle(self, owners: list[tuple[Any, str]]) -> None:

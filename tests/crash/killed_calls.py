@@ -46,9 +46,11 @@ class Doom:
 
     moments: ClassVar[tuple[str, ...]] = MOMENTS
     longest_s: ClassVar[float] = 0.004
+    widths: ClassVar[tuple[int, ...]] = (1,)
     at: int = 0
     moment: str = "before"
     while_s: float = 0.001
+    width: int = 1
     report: Callable[[str], None] = lambda told: None
     names: list[str] = field(default_factory=list)
     _lock: Any = field(default_factory=threading.Lock)
@@ -66,7 +68,7 @@ class Doom:
     def __call__(self, real: Callable[..., Any], *given: Any, **named: Any) -> Any:
         with self._lock:
             self.names.append(getattr(real, "__name__", str(real)))
-            is_last = len(self.names) == self.at
+            is_last = 0 < self.at <= len(self.names) < self.at + self.width
         return self.last(real, *given, **named) if is_last else real(*given, **named)
 
     def last(self, real: Callable[..., Any], *given: Any, **named: Any) -> Any:
