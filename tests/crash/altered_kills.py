@@ -18,7 +18,7 @@ from random import Random
 
 from cdc_process import Pipeline, mysql_pipeline
 from comparison import differences
-from failed_calls import FAULTS
+from failed_calls import FAULTS, Fault
 from killed_calls import MOMENTS
 from one_life import FAILED
 from servers import FLAVORS, own_servers
@@ -67,7 +67,8 @@ def differing_seed(server: MySqlServer, seed: int, folder: Path) -> str:
 def lives(pipeline: Pipeline, random: Random, start: Callable[[], None], stop: Callable[[], None]) -> str:
     """So many lives that end in the middle, while somebody writes, and two behind; what one said that ended badly."""
     for life in range(LIVES):
-        call = f"{random.randrange(1, MOST_CALLS)} {random.choice(MOMENTS + FAULTS)}" * (random.random() < 0.5)
+        call = f"{random.randrange(1, MOST_CALLS)} {random.choice(MOMENTS + FAULTS)} {random.choice(Fault.widths)}"
+        call *= random.random() < 0.5
         moment = random.uniform(0.0, LIFE_S) + LIFE_S * bool(call)
         if wrong := _life(pipeline, life, moment, start if life == 0 else lambda: None, call):
             return wrong

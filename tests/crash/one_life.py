@@ -1,8 +1,8 @@
 """A pipeline's process without Spark, to be killed: `python one_life.py FOLDER` reads to the present end of the log.
 
 Batches are written down before they begin, as Spark's offset log has them, and one that was not decided is run again
-with the same offsets, in a process that never planned it. `DIE_AT="7 after"` is its last call (`killed_calls`),
-`DIE_AT="7 lost"` is one that fails (`failed_calls`): a run that ends with that has the exit code `FAILED`.
+with the same offsets, in a process that never planned it. `DIE_AT="7 after 1"` is its last call (`killed_calls`),
+`DIE_AT="7 lost 2"` are two that fail (`failed_calls`): a run that ends with that has the exit code `FAILED`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check_file
 from cdc.spec.compiled import compile_spec
+from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.durable import write_file
@@ -34,11 +35,14 @@ _LIMITS = Limits(1 << 20, 300)
 def main() -> None:
     """One life. Exit code 0 at the end of the log."""
     told: list[str] = []
+    folder = Path(sys.argv[1])
+    spec = check_file(str(folder / "pipeline.yaml")).spec
     if at := os.environ.get("DIE_AT"):
-        number, moment = at.split()
-        (Fault if moment in FAULTS else Doom)(int(number), moment, report=told.append).settle([])
+        number, moment, width = at.split()
+        kind = Fault if moment in FAULTS else Doom
+        kind(int(number), moment, width=int(width), report=told.append).settle([])
     try:
-        _live()
+        _live(folder, spec)
     except Exception as error:
         if not told or not is_tolerated(error):
             raise
@@ -46,9 +50,7 @@ def main() -> None:
         raise SystemExit(FAILED) from error
 
 
-def _live() -> None:
-    folder = Path(sys.argv[1])
-    spec = check_file(str(folder / "pipeline.yaml")).spec
+def _live(folder: Path, spec: PipelineSpec) -> None:
     assert isinstance(spec.source, SourceOptions)
     assert isinstance(spec.sink, SinkOptions)
     state = folder / "state"
