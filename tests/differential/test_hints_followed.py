@@ -18,8 +18,10 @@ LIMITS = Limits(1 << 26, 10**6)
 
 STOPS = {
     "part of a row": ("SET binlog_row_image = minimal", "UPDATE t SET b = 'y'"),
-    "a table that came in": ("RENAME TABLE {other}.t TO v", "INSERT INTO v VALUES (2, 'y')"),
-}
+    "a table that came in, and was altered": (
+        "RENAME TABLE {other}.t TO v", "ALTER TABLE v ADD c INT", "INSERT INTO v VALUES (2, 'y', 3)",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ["initial", "earliest-offset"])

@@ -39,7 +39,7 @@ from connectors.kafka.kernels import NULL, OBJECT, STRING
 
 _ENVELOPE = Tree({
     "op": None, "before": None, "after": None, "ts_ms": None,
-    "source": {"db": None, "schema": None, "table": None, "ts_ms": None},
+    "source": {"db": None, "schema": None, "table": None, "keyspace": None, "ts_ms": None},
     "ddl": None, "databaseName": None, "tableChanges": None, "status": None,
 })  # fmt: skip
 _OPS = Tree({"op": None})
@@ -95,7 +95,7 @@ class DebeziumFormat:
         places = np.flatnonzero(rows)
         if not len(places):
             return
-        names = [scan.cells("source", name).take(places) for name in ("db", "schema", "table")]
+        names = [scan.cells("source", name).take(places) for name in ("db", "schema", "table", "keyspace")]
         run = runs(*names)
         ops = scan.texts.data[op.starts]
         marks = run.astype(np.int64) * len(self._wrapped.shapes) + shapes[places]
@@ -172,13 +172,15 @@ def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str | None]:
     """The table, and the database that has its schema: empty without one, as MySQL's, None where a message does not
     tell it, as a tombstone. Raises ValueError.
 
-    The schema stands in place of the database, where there is one (PostgreSQL, SQL Server).
+    The schema stands in place of the database, where there is one (PostgreSQL, SQL Server), and so does the keyspace
+    (Vitess, whose databases have no name).
     """
-    database, schema = (
-        convert.name_of(item, row, what, needed=False)
-        for item, what in zip(names[:2], ("database", "schema"), strict=True)
+    schema, keyspace = (
+        convert.name_of(names[place], row, what, needed=False) for place, what in ((1, "schema"), (3, "keyspace"))
     )
-    return TableId(schema or database, convert.name_of(names[2], row, "table")), (database or None) if schema else ""
+    database = keyspace or convert.name_of(names[0], row, "database", needed=False)
+    table = convert.name_of(names[2], row, "table")
+    return TableId(schema or database, table), (database or None) if schema else ""
 
 
 def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:

@@ -14,6 +14,7 @@ from debezium_messages import INT64, TEXT, envelope, key_with_schema, struct, wi
 from kafka_log import Follower, TopicLog
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
+from cdc.schema import CreateTable
 from cdc.source import Limits
 from cdc.testing.blocks import images
 from cdc.transform.rules import Rules
@@ -67,6 +68,16 @@ def test_a_value_that_debezium_did_not_have_is_not_written(tmp_path: Path, case:
     skipping = followed(tmp_path / "skip", ({"id": 1}, value), **options, **SKIP)
     assert rows(skipping) == []
     assert skipping.counts == {"unreadable-message topic": 1}
+
+
+def test_tables_of_two_keyspaces_are_two(tmp_path: Path) -> None:
+    """Vitess writes no name of a database."""
+    messages = [envelope("c", None, {"id": number}) for number in range(2)]
+    for message, keyspace in zip(messages, ("commerce", "other"), strict=True):
+        message["source"].update(connector="vitess", db="", keyspace=keyspace)
+    found = followed(tmp_path, *(({"id": number}, message) for number, message in enumerate(messages)))
+    made = [item for batch in found.follow() for item in batch if isinstance(item, CreateTable)]
+    assert {str(change.table) for change in made} == {"commerce.orders", "other.orders"}
 
 
 def test_tables_of_two_databases_do_not_become_one(tmp_path: Path) -> None:
