@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from cdc.errors import Problem, SpecError, StateError
 from cdc.pattern import TablePattern
+from cdc.printed import first_of
 from cdc.schema import TableId
 from cdc.state.store import RESTORE
 
@@ -166,7 +167,7 @@ class RouteTable:
         for name, rival in self._rivals.items():
             both = sorted(own & {sink_table for table in tables for sink_table in rival(table)})
             if both:
-                text = f"{_listed(both)} would be written by the sink {name} too, in the same target"
+                text = f"{first_of(both, 3)} would be written by the sink {name} too, in the same target"
                 problems.append(
                     Problem(self._file, 1, 1, "sink", text, "give one of the sinks a `route` to other tables")
                 )
@@ -197,15 +198,10 @@ def collisions(tables: Iterable[TableId], route: RouteTable) -> list[str]:
             names = spelled[sink_table.database.casefold(), sink_table.table.casefold()]
             names.setdefault(sink_table, []).append(table)
     return [
-        "; ".join(f"{_listed(sources)} would go to {name}" for name, sources in names.items())
+        "; ".join(f"{first_of(sources, 3)} would go to {name}" for name, sources in names.items())
         for names in spelled.values()
         if len(names) > 1
     ]
-
-
-def _listed(tables: Sequence[TableId], most: int = 3) -> str:
-    names = ", ".join(map(str, tables[:most]))
-    return names if len(tables) <= most else f"{names} and {len(tables) - most} more"
 
 
 class RouteGuard:

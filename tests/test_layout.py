@@ -421,7 +421,7 @@ def lines_of_code(path: Path) -> set[int]:
 
 NO_SUBJECT = re.compile(r"(What|Those|It|As|That|Them|These|Whatever|Such|Who|Of|And|Also|They)\b")
 """Beginnings of docstrings that do not name the thing that they are about."""
-NO_NOUN = re.compile(r"(Where|When|How|Nothing|From|For|With|See|Whether)\b")
+NO_NOUN = re.compile(r"(Where|Which|When|How|Nothing|From|For|With|See|Whether)\b")
 """Those of classes, besides."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from cdc.printed import first_of
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.types.common import common_type
 
@@ -113,13 +114,8 @@ def _difference_text(column: Column, tables: Mapping[TableId, TableSchema]) -> s
             types.setdefault(found.type, []).append(table)
     parts = []
     if len(types) > 1:
-        parts.append(" and ".join(f"{data_type} in {_listed(having)}" for data_type, having in types.items()))
+        parts.append(" and ".join(f"{data_type} in {first_of(having, _NAMED)}" for data_type, having in types.items()))
     if missing:
-        parts.append(f"NULL for {_listed(missing)}, which lacks it" if len(missing) == 1 else
-                     f"NULL for {_listed(missing)}, which lack it")  # fmt: skip
+        parts.append(f"NULL for {first_of(missing, _NAMED)}, which lacks it" if len(missing) == 1 else
+                     f"NULL for {first_of(missing, _NAMED)}, which lack it")  # fmt: skip
     return "; ".join(parts)
-
-
-def _listed(tables: list[TableId]) -> str:
-    names = ", ".join(map(str, tables[:_NAMED]))
-    return names if len(tables) <= _NAMED else f"{names} and {len(tables) - _NAMED} more"

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from cdc.errors import EditRefused, StateError
+from cdc.printed import first_of
 from cdc.route import RouteTable, Target
 from cdc.schema import TableId
 from cdc.source import Snapshots, Source
@@ -13,9 +14,6 @@ from cdc.state.store import RESTORE, Store
 from cdc.tables.entry import TableViews
 from cdc.tables.log import FILE
 from cdc.tables.machine import shard_moved
-
-_SHOWN = 5
-"""Tables named in a message."""
 
 
 def routes_of(known: TableViews, store: Store) -> RouteTable:
@@ -42,10 +40,9 @@ def filled_tables(
     moved = [table for table in tables if _places(new[table]) - _places(old[table])]
     stays = [table for table in moved if source.snapshots(table) is not Snapshots.ALWAYS]
     if stays:
-        shown = (f"{table} went to {_names(old[table])}, now to {_names(new[table])}" for table in stays[:_SHOWN])
-        more = f" and {len(stays) - _SHOWN} more" if len(stays) > _SHOWN else ""
+        edits = [f"{table} went to {_names(old[table])}, now to {_names(new[table])}" for table in stays]
         raise EditRefused(
-            f"captured tables would go elsewhere than before: {'; '.join(shown)}{more}",
+            f"captured tables would go elsewhere than before: {first_of(edits, between='; ')}",
             where=f"{file}: route",
             hint="take the edit back, or start over with another --state-dir",
         )

@@ -22,6 +22,7 @@ from cdc.flow.expected import not_added
 from cdc.flow.middle import Middle
 from cdc.flow.shadow_tables import names_of
 from cdc.planning.differences import altered_tables
+from cdc.printed import first_of
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import Sink
 from cdc.source import Snapshots, Source
@@ -134,14 +135,13 @@ class SinkTables:
                 self._log.decide(replace(decision, prepared=kept))
 
     def _missing_error(self, tables: Sequence[TableId], sources: Mapping[TableId, Collection[TableId]]) -> SinkError:
-        shown = ", ".join(map(str, tables[:_SHOWN]))
-        more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
+        shown = first_of(tables, _SHOWN)
         names = [str(min(sources[table])) for table in tables if table in sources]
         commands = ", ".join(f"`cdc resync FILE {name}`" for name in names[:_SHOWN])
         able = any(self._source.snapshots(TableId.parse(name)) is not Snapshots.NEVER for name in names)
         again = f"ask for a copy ({commands}) and start again; " if able else ""
         return SinkError(
-            f"tables that this pipeline has filled are not there any more, or cannot be seen: {shown}{more}",
+            f"tables that this pipeline has filled are not there any more, or cannot be seen: {shown}",
             where=self._where,
             hint="put them back, or give the user the right to see them; "
             f"{again}or start over with another --state-dir",

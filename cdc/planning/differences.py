@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import ChangeRefused, SpecError
 from cdc.evolution.merge import missing_columns
 from cdc.options import SinkOptions
+from cdc.printed import first_of
 from cdc.schema import CreateTable, DataType, TableId, TableSchema
 from cdc.source import Snapshots
 from cdc.state.decisions import CommitLog
@@ -60,9 +61,7 @@ def ruled_tables(state: StateDir) -> Schemas:
 
 def changed_note(changed: Sequence[TableId]) -> str:
     """A line about such tables."""
-    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-    names = ", ".join(map(str, changed[:_SHOWN]))
-    return f"the source has changed {names}{more}: a run carries the changes out as it comes to them in the log"
+    return f"the source has changed {first_of(changed)}: a run carries the changes out as it comes to them in the log"
 
 
 def notes_since(
@@ -139,12 +138,7 @@ def moved_rows(before: Mapping[str, str] | None, options: object, filled: Iterab
     moved = [f"{table} went to {old}, now to {new}" for table, old, new in places if old != new]
     if not moved:
         return ""
-    more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
-    return f"rows would go elsewhere in the sink than those before: {'; '.join(moved[:_SHOWN])}{more}"
-
-
-_SHOWN = 5
-"""Tables named in a message."""
+    return f"rows would go elsewhere in the sink than those before: {first_of(moved, between='; ')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from cdc.printed import first_of
 from cdc.status.model import Error, SchemaEvent
 
 NOT_APPLIED = ("held-back", "refused", "failed")
-_NAMED = 5
 _SUMMED_UP_S = 3600.0
 """Dead letters, where the repeat interval is 0."""
 
@@ -114,9 +114,8 @@ class Watched:
             if each.outcome in NOT_APPLIED and (each.at_s, each.table, each.change, each.outcome) not in known
         ]  # fmt: skip
         if new:
-            shown = "; ".join(f"{each.table}: {each.change} ({each.outcome})" for each in new[:_NAMED])
-            more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
-            yield "schema-change", f"a schema change was not applied: {shown}{more}"
+            changes = [f"{each.table}: {each.change} ({each.outcome})" for each in new]
+            yield "schema-change", f"a schema change was not applied: {first_of(changes, between='; ')}"
 
     def _dead_letters(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
         before = self._before

@@ -19,7 +19,7 @@ from cdc.transform import inputs
 from cdc.transform.computation import Computation
 from cdc.transform.engine import ExpressionFailed
 from cdc.transform.failures import Counts, explain, tolerant
-from cdc.transform.key_only import check_keys, computed_for, unjudged
+from cdc.transform.key_only import check_keys, computed_for, first_images, unjudged
 from cdc.transform.left_out import without_failing
 
 Kinds = npt.NDArray[np.uint8]
@@ -37,9 +37,7 @@ def judged(kinds: Kinds, sequence: npt.NDArray[np.int64], kept: npt.NDArray[np.b
     An image whose partner is not in the block keeps its kind.
     """
     result = kinds.copy()
-    first = (
-        (kinds[:-1] == RowKind.UPDATE_BEFORE) & (kinds[1:] == RowKind.UPDATE_AFTER) & (sequence[:-1] == sequence[1:])
-    )
+    first = first_images(kinds, sequence)
     left = np.flatnonzero(first & kept[:-1] & ~kept[1:])
     entered = np.flatnonzero(first & ~kept[:-1] & kept[1:]) + 1
     result[left] = RowKind.DELETE

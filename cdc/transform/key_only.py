@@ -23,6 +23,16 @@ _ADDED = "__"
 """How columns begin that Debezium adds to rows: `__deleted` and others are told of a row that is its key alone, too."""
 
 
+def first_images(kinds: npt.NDArray[np.uint8], sequence: Numbers) -> npt.NDArray[np.bool_]:
+    """bool[n - 1]; the images before an update whose image after it follows: both have the same sequence."""
+    updates = (kinds[:-1] == RowKind.UPDATE_BEFORE) & (kinds[1:] == RowKind.UPDATE_AFTER)
+    return np.asarray(updates & (sequence[:-1] == sequence[1:]))
+
+
+def _old_images(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    return np.asarray((kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE))
+
+
 def unjudged(compiled: Computation, block: ChangeBlock, kept: Numbers) -> tuple[Numbers, Numbers]:
     """The rows that are not kept though they may be in the sink: images with the key alone, and new rows whose row
     before is not told."""
@@ -35,11 +45,9 @@ def unjudged(compiled: Computation, block: ChangeBlock, kept: Numbers) -> tuple[
     kinds, sequence = block.kinds.to_numpy(), block.sequence.to_numpy()
     held = np.ones(len(block), np.bool_)
     held[kept] = False
-    paired = np.zeros(len(block), np.bool_)
-    paired[1:] = (kinds[:-1] == RowKind.UPDATE_BEFORE) & (sequence[:-1] == sequence[1:])
-    new = held & (kinds == RowKind.UPDATE_AFTER) & ~paired
-    old = held & ((kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE))
-    rows = np.flatnonzero(old) if "__data_event_type__" not in read else none
+    new = held & (kinds == RowKind.UPDATE_AFTER)
+    new[1:] &= ~first_images(kinds, sequence)
+    rows = np.flatnonzero(held & _old_images(kinds)) if "__data_event_type__" not in read else none
     for name in others:
         if len(rows) and not name.startswith(_ADDED):
             rows = rows[_without_value(block.rows.column(name).take(pa.array(rows)))]
@@ -80,8 +88,7 @@ def computed_for(compiled: Computation, batch: pa.RecordBatch, rows: Numbers, ke
 
 def check_keys(compiled: Computation, block: ChangeBlock) -> None:
     """Refuse an old row of a block behind its rule whose key, by `primary-keys`, is not told. Raises TransformError."""
-    kinds = block.kinds.to_numpy()
-    old = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+    old = _old_images(block.kinds.to_numpy())
     for name in block.schema.primary_key if compiled.rule.primary_keys and old.any() else ():
         unknown = old & block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
         if unknown.any():

@@ -15,7 +15,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 @dataclass(frozen=True, slots=True)
 class TopicNames:
-    """Which topic a table's messages go to.
+    """The choice of the topic that the messages of a table go to.
 
     Attributes:
         one: the topic of all tables; None for one topic per table.

@@ -42,7 +42,7 @@ class PaimonRules(LakeRules):
             if not part or "/" in part or part.startswith((".", "_")) or "$" in part:
                 reason = f"{part!r} cannot be a name in Paimon"
                 raise ChangeRefused(reason, where=str(table), hint="give the table another name with a route")
-        for remark in property_problems(dict(self.new_properties())):
+        for remark in property_problems(self.new_properties()):
             raise ChangeRefused(f"table option {remark.key}: {remark.message}", where=str(table), hint=remark.hint)
 
     def check_existing(self, actual: ActualTable[str]) -> None:
@@ -93,7 +93,7 @@ class PaimonRules(LakeRules):
         if key:
             key = (*key, *(name for name in partition if not any(same(name, part) for part in key)))
         columns = tuple(self.new_column(column, key=False) for column in schema.columns)
-        made = PartitionedTable(table, columns, (), schema.comment, partition, dict(self.new_properties()))
+        made = PartitionedTable(table, columns, (), schema.comment, partition, self.new_properties())
         _check_partition(made)
         return self.with_key(made, key)
 

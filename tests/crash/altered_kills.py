@@ -34,12 +34,17 @@ _ONE_LIFE = Path(__file__).parent / "one_life.py"
 
 def run(seeds: range) -> list[str]:
     """What differs, or failed, one text per seed that did."""
+    return run_seeds(seeds, differing_seed)
+
+
+def run_seeds(seeds: range, differing: Callable[[MySqlServer, int, Path], str]) -> list[str]:
+    """What `differing` says of each seed, in a folder of its own, on one server after the other."""
     found = []
     with own_servers() as make:
         servers = [make(flavor) for flavor in FLAVORS]
         for seed in seeds:
-            with tempfile.TemporaryDirectory(prefix="cdc-altered-") as folder:
-                if wrong := differing_seed(servers[seed % 2], seed, Path(folder)):
+            with tempfile.TemporaryDirectory(prefix="cdc-kills-") as folder:
+                if wrong := differing(servers[seed % 2], seed, Path(folder)):
                     found.append(f"seed {seed}, {servers[seed % 2].flavor}: {wrong}")
     return found
 

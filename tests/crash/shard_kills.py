@@ -8,7 +8,6 @@ columns are compared with the rows that the sink has of it.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections import Counter
 from pathlib import Path
@@ -17,9 +16,8 @@ from typing import Any
 
 import pymysql
 import yaml
-from altered_kills import lives
+from altered_kills import lives, run_seeds
 from cdc_process import Pipeline, mysql_pipeline
-from servers import FLAVORS, own_servers
 
 from cdc_services.server import MySqlServer
 
@@ -147,14 +145,7 @@ class ShardPipeline(Pipeline):
 
 def run(seeds: range) -> list[str]:
     """What differs, or failed, one text per seed that did."""
-    found = []
-    with own_servers() as make:
-        servers = [make(flavor) for flavor in FLAVORS]
-        for seed in seeds:
-            with tempfile.TemporaryDirectory(prefix="cdc-shards-") as folder:
-                if wrong := differing_seed(servers[seed % 2], seed, Path(folder)):
-                    found.append(f"seed {seed}, {servers[seed % 2].flavor}: {wrong}")
-    return found
+    return run_seeds(seeds, differing_seed)
 
 
 def differing_seed(server: MySqlServer, seed: int, folder: Path) -> str:

@@ -39,7 +39,7 @@ from connectors.mysql.snapshot_options import SnapshotOptions
 
 
 class DueRequests:
-    """Which requests may be taken up. Stream reader process.
+    """The choice of the requests that may be taken up. Stream reader process.
 
     Args:
         interval_s: between the beginnings of two copies of a table.
