@@ -73,10 +73,10 @@ bench: setup ## measure speed and size; prints a table, writes JSON to bench-res
 	$(PY) tests/bench/run.py $(ARGS)
 
 schemas: setup ## write schemas/*.json, docs/options.md, docs/functions.md, the metrics in docs/monitoring.md and the tree in docs/architecture.md
-	$(PY) -m cdc.spec.export
-	$(PY) -m cdc.tables.page
-	$(PY) -m cdc.transform.reference
-	$(PY) -m cdc.status.reference
+	$(PY) scripts/options_page.py
+	$(PY) scripts/tables_page.py
+	$(PY) scripts/functions_page.py
+	$(PY) scripts/metrics_page.py
 	$(PY) scripts/tree.py
 
 services: $(READY)-run ## bring real servers, and readers of Paimon and Iceberg, into the cache folder, for the tests

@@ -18,6 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
+from decoder_kernels import (
+    compile_compressed,
+    compile_documents,
+    compile_events,
+    compile_rows,
+    compile_text,
+    compile_values,
+)
 from install import say, still_going
 
 from cdc.source import Context, Limits, Source
@@ -26,14 +34,6 @@ from cdc.state.store import LocalStore
 from connectors.kafka.read.warm import warm_avro
 from connectors.kafka.read.warm import warm_kernels as warm_fetched
 from connectors.kafka.warm import warm as warm_messages
-from connectors.mysql.rows.ahead import (
-    compile_compressed,
-    compile_documents,
-    compile_events,
-    compile_rows,
-    compile_text,
-    compile_values,
-)
 from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
 from connectors.shared.streamload.warm import warm as warm_load_text
 

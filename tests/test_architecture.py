@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 import statistics
-import sys
 from pathlib import Path
 
+import tree
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import tree  # noqa: E402
-
 PAGE = ROOT / "docs" / "architecture.md"
 
 

@@ -10,9 +10,15 @@ from cdc.options import Block, Options
 from cdc.spec.spark import SparkOptions
 from cdc.units import duration_text, size_text
 
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _WHOLE_NUMBER = r"^[-+]?(0|[1-9][0-9]*)$"
 _UNITS = {"seconds": duration_text, "bytes": size_text}
 _CONSTRAINTS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "pattern")
+
+
+def options_schema(model: type[Options], title: str) -> dict[str, Any]:
+    """The JSON Schema of one connector's block, as a document of its own."""
+    return {"$schema": DRAFT, "title": title, **block_schema(model)}
 
 
 def block_schema(model: type[BaseModel]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class SchemaCheck:
             return None
         name = f"{role}s/{node.text}.json"
         if not schemas.exists(name):  # a connector of another package: its schema comes from its model
-            from cdc.spec.export import options_schema
+            from cdc.spec.block_schema import options_schema
 
             self.validate({"properties": {role: options_schema(found, name)}})
             self._foreign.add(path)

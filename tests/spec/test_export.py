@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from options_page import documents
 
 from cdc.spec import schemas
 from cdc.spec.check import check_file
-from cdc.spec.export import documents
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = dict(documents())

@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
+from tables_page import page
+
 from cdc.tables.cells import CARRIED_OUT, CONDITIONS, NOTICES, OPERATIONS, Case, Impossible
 from cdc.tables.conditions import NAMES
 from cdc.tables.events import EVENTS, Event
 from cdc.tables.operations import OPERATE
-from cdc.tables.page import page
 from cdc.tables.states import TableState
 from cdc.tables.transitions import TRANSITIONS
 
@@ -53,4 +54,4 @@ def test_words_are_explained_and_carried_out() -> None:
 
 def test_the_page_is_printed_from_the_table() -> None:
     kept = Path(__file__).parents[2] / "docs" / "tables.md"
-    assert kept.read_text(encoding="utf-8") == page(), "run `python -m cdc.tables.page`"
+    assert kept.read_text(encoding="utf-8") == page(), "run `make schemas`"

@@ -6,13 +6,13 @@ import datetime as dt
 from typing import Any
 
 import pytest
+from functions_page import DIFFERENCES, PAGE, RESULTS, page
 from transform_rules import ZONE, applied, compiled
 
 from cdc.errors import CdcError
 from cdc.schema import Column, DataType, TableSchema
 from cdc.transform.catalogue import FUNCTIONS
 from cdc.transform.engine import Engine
-from cdc.transform.reference import DIFFERENCES, PAGE, RESULTS, page
 
 EXAMPLES = [*DIFFERENCES, *(each.example for each in FUNCTIONS.values() if each.example and not each.alias_of)]
 SCHEMA = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))

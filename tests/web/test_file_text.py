@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from options_page import connectors
 
 from cdc.options import Block, SecretStr
-from cdc.spec.export import _connectors
 from cdc.spec.model import PipelineOptions
 from cdc.spec.models import ModelBlock
 from cdc.web.file_text import _SECRET, file_text, masked
@@ -51,7 +51,7 @@ def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
 
 def secrets() -> Iterator[str]:
     """The keys of every secret option that there is."""
-    models: list[type[Block]] = [PipelineOptions, *(model for _, _, model in _connectors()), *_subclasses(ModelBlock)]
+    models: list[type[Block]] = [PipelineOptions, *(model for _, _, model in connectors()), *_subclasses(ModelBlock)]
     for model in models:
         for name, field in model.model_fields.items():
             if "SecretStr" in str(field.annotation) and SecretStr is not None and not _internal(field):

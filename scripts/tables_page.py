@@ -1,4 +1,4 @@
-"""The transition table as a page of the documentation: `python -m cdc.tables.page` rewrites docs/tables.md."""
+"""The transition table as a page of the documentation: `make schemas` rewrites docs/tables.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEAD = """# The life of a table
 A *pair* is a source table and one of the sink tables that its rows go to. Each pair is in one state. Events move it to
 another: they come from the source, from `cdc pause`, `cdc resume` and `cdc resync`, from an edited pipeline file and
 from the sink. All events of a batch come before its rows. What each event does in each state is a table, which the
-engine runs and this page is printed from (`python -m cdc.tables.page`).
+engine runs and this page is printed from (`make schemas`).
 
 Rows of a source table come in streams. **log** is every change of the source's log. A snapshot reads **rows**; those,
 with the changes of the log that they do not hold, are the table. Where no snapshot runs, a change is in both.
@@ -142,4 +142,4 @@ def _word_tables() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    Path(__file__).resolve().parents[2].joinpath("docs", "tables.md").write_text(page(), encoding="utf-8")
+    Path(__file__).resolve().parents[1].joinpath("docs", "tables.md").write_text(page(), encoding="utf-8")

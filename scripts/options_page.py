@@ -1,6 +1,6 @@
 """Options models to JSON Schemas (`schemas/`) and to the option reference (`docs/options.md`).
 
-`python -m cdc.spec.export` rewrites both in a checkout; a test keeps them fresh. Beyond what pydantic gives, a schema
+`make schemas` rewrites both; a test keeps them fresh. Beyond what pydantic gives, a schema
 accepts what the reader accepts (`port: "3306"`, `EVOLVE`), and `errorMessage` holds the sentence that `cdc validate`
 prints (some editors show it too).
 """
@@ -16,14 +16,13 @@ from typing import Any
 from cdc import registry
 from cdc.options import Block, Options
 from cdc.registry import Role
-from cdc.spec.block_schema import block_schema
+from cdc.spec.block_schema import DRAFT, block_schema, options_schema
 from cdc.spec.functions import FunctionBlock
 from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
 from cdc.spec.models import ModelBlock, ModelOptions, NamedModel
 from cdc.spec.sinks import NAME, OWN_OPTIONS
 from cdc.spec.spark import SparkOptions
 
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _HEAD = """# Options
 
 Generated from the options models by `make schemas`; edit those, not this page.
@@ -36,16 +35,11 @@ and may have its own `route`, `schema.change.behavior`, `schema.change.lost-valu
 """
 
 
-def options_schema(model: type[Options], title: str) -> dict[str, Any]:
-    """The JSON Schema of one connector's block, as a document of its own."""
-    return {"$schema": _DRAFT, "title": title, **block_schema(model)}
-
-
 def pipeline_schema() -> dict[str, Any]:
     """The JSON Schema of the whole file; connectors are in files of their own, chosen by `type`."""
     rules = {"type": "array", "items": block_schema(RouteRule), "errorMessage": "must be a list of rules"}
     return {
-        "$schema": _DRAFT,
+        "$schema": DRAFT,
         "title": "cdc pipeline",
         "description": "A change data capture pipeline: one source, one sink, and what happens on the way.",
         "type": "object",
@@ -88,21 +82,21 @@ def _model_schema() -> dict[str, Any]:
 def documents() -> Iterator[tuple[str, str]]:
     """Every generated file: path from the root of the checkout, and its text."""
     yield "schemas/pipeline.json", _json(pipeline_schema())
-    for role, name, model in _connectors():
+    for role, name, model in connectors():
         yield f"schemas/{role}s/{name}.json", _json(options_schema(model, f"{role} {name}"))
-    yield "docs/options.md", option_reference(_connectors())
+    yield "docs/options.md", option_reference(connectors())
 
 
 def main() -> int:
     """Rewrite the generated files of this checkout. Returns the exit code."""
-    root = Path(__file__).resolve().parent.parent.parent
+    root = Path(__file__).resolve().parent.parent
     for path, text in documents():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
     return 0
 
 
-def _connectors() -> Iterator[tuple[Role, str, type[Options]]]:
+def connectors() -> Iterator[tuple[Role, str, type[Options]]]:
     roles: tuple[Role, ...] = ("source", "sink")
     for role in roles:
         for name in registry.names(role):
@@ -112,7 +106,7 @@ def _connectors() -> Iterator[tuple[Role, str, type[Options]]]:
 
 
 def _connector_schema(role: Role) -> dict[str, Any]:
-    names = [name for which, name, _ in _connectors() if which == role]
+    names = [name for which, name, _ in connectors() if which == role]
     place = "Where changes go to" if role == "sink" else "Where changes come from"
     return {
         "description": f"{place}: `type` says which connector, the other keys are that connector's options.",
@@ -138,7 +132,7 @@ def _sinks_schema() -> dict[str, Any]:
         "required": ["name", "type"],
         "allOf": [
             {"if": {"properties": {"type": {"const": name}}, "required": ["type"]}, "then": _listed(name, model)}
-            for role, name, model in _connectors()
+            for role, name, model in connectors()
             if role == "sink"
         ],
     }
@@ -165,10 +159,10 @@ def _json(schema: dict[str, Any]) -> str:
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
-def option_reference(connectors: Iterable[tuple[str, str, type[Options]]]) -> str:
+def option_reference(models: Iterable[tuple[str, str, type[Options]]]) -> str:
     """The whole page as Markdown."""
     parts = [_HEAD]
-    for role, name, model in connectors:
+    for role, name, model in models:
         parts.append(_section(f"{role} `{name}`", model))
     parts.append(_section("`route` rules", RouteRule))
     parts.append(_section("`transform` rules", TransformRule))

@@ -1,4 +1,4 @@
-"""The tables of metrics in docs/monitoring.md: `python -m cdc.status.reference` rewrites them."""
+"""The tables of metrics in docs/monitoring.md: `make schemas` rewrites them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page docs/functions.md, written from the catalogue: `python -m cdc.transform.reference`."""
+"""The page docs/functions.md, written from the catalogue of functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cdc.transform.catalogue import FUNCTIONS
 from cdc.transform.catalogue.function import Function
 from cdc.transform.types import Array
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "functions.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "functions.md"
 
 RESULTS = {
     "POSITION": "INT", "INSTR": "INT", "STARTSWITH": "BOOLEAN", "ENDSWITH": "BOOLEAN", "OVERLAY": "like s",
