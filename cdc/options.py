@@ -27,6 +27,7 @@ from pydantic import (
     model_validator,
 )
 
+from cdc.kept_options import KeptOptions
 from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from cdc.schema_json import CHANGE_NAMES, CHANGE_WORDS
@@ -264,7 +265,7 @@ def _default_text(default: object) -> str:
     return "by the machine" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 
-class Options(Block):
+class Options(Block, KeptOptions):
     """Options of one connector, as written in YAML.
 
     Passwords are `SecretStr`: they print as stars, and only `get_secret_value()` shows them.
@@ -273,11 +274,9 @@ class Options(Block):
         implementation: `module:Class` of the Source or Sink, imported when the pipeline starts, not before.
         prefixes: key prefixes passed through as they are (such as `table.properties.`), each with its meaning; what
             was given is in `passed`, but for keys that are options of their own.
-        fixed_reason: what would become of the rows that are there if a value of `fixed` changed.
     """
 
     implementation: ClassVar[str] = ""
-    fixed_reason: ClassVar[str] = ""
     prefixes: ClassVar[dict[str, str]] = {}
 
     type: str = Field(description="Connector name.")
@@ -300,10 +299,6 @@ class Options(Block):
     def build(self, context: Any) -> Any:
         """Import the implementation and make it: `Class(options, context)`. Raises ImportError with an install hint."""
         return resolve_name(self.implementation)(self, context)
-
-    def fixed(self) -> Mapping[str, str] | None:
-        """The values that must stay while a pipeline lives, by keys of the pipeline file; None for none."""
-        return None
 
 
 class SourceOptions(Options):

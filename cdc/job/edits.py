@@ -8,7 +8,8 @@
 | a pattern of table names, and it matches none | refused, unless the file lets it be |
 | `shard-column`, of rows that are there | refused |
 | what names the sink's topics, and rows of a table were in another one | refused |
-| what the sink finds again by which batches it has, or what gives columns of the source another type | refused |
+| what the sink finds again by which batches it has, or what rows that are there were made with | refused |
+| what counts at the start of a pipeline alone | told |
 | anything else | the part that it belongs to looks after it |
 
 The sink is looked at as well: it has to have the batches of the state, and the tables (`cdc.job.sink_tables`).
@@ -17,23 +18,26 @@ Nothing is planned, decided or committed before all of that holds, so an edit th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from cdc.errors import EditRefused, SinkError
 from cdc.flow.middle import Middle
 from cdc.job.edited_routes import filled_tables, routes_of
 from cdc.job.sink_tables import SinkTables
-from cdc.options import Options, SinkOptions, SourceOptions
 from cdc.planning.differences import moved_rows
+from cdc.planning.edited_options import edited_options, fingerprint_of
 from cdc.planning.table_checks import check_patterns
 from cdc.schema import TableId
-from cdc.sink import Sink
+from cdc.sink import Delivery, Sink
 from cdc.source import Source
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import Fingerprint, Fingerprints
 from cdc.tables.log import TableLog
+
+log = logging.getLogger(__name__)
 
 
 class Edits:
@@ -58,7 +62,7 @@ class Edits:
         if moved and (last is None or last < 0):
             assert before is not None
             raise self._refusal("sink", ", ".join(before.at), ", ".join(self._now.at))
-        self._check_fixed(before)
+        self._check_options(before, sink)
         known = max(committed, self._log.last())
         if last is not None and last > known:
             raise SinkError(
@@ -77,22 +81,20 @@ class Edits:
                 hint="put the newer one back; or remove it and start over with another --state-dir",
             )
 
-    def _check_fixed(self, before: Fingerprint | None) -> None:
-        if before is None:
+    def _check_options(self, before: Fingerprint | None, sink: Sink) -> None:
+        last = self._log.last()
+        in_tasks = sink.delivery is Delivery.COMMIT_IN_TASK and any((self._state.checkpoint / "offsets").glob("[0-9]*"))
+        if before is None or (last < 0 and not in_tasks):
             return
-        source, sink = self._spec.source, self._spec.sink
-        for part, options, fixed, now in (
-            ("source", source, before.source, self._now.source),
-            ("sink", sink, before.fixed or {}, self._now.fixed or {}),
-        ):
-            reason = options.fixed_reason if isinstance(options, Options) else ""
-            for key, text in fixed.items():
-                if now.get(key, text) != text:
-                    raise EditRefused(
-                        f"is {now[key]} now, the runs before had {text}: {reason}",
-                        where=f"{self._spec.file}: {part}.{key}",
-                        hint="take the edit back, or start over with another --state-dir",
-                    )
+        tables = TableLog(self._state.store).at(last).source if last >= 0 else None
+        for edit in edited_options(before, self._spec.source, self._spec.sink, tables):
+            if edit.refused:
+                raise EditRefused(
+                    edit.text,
+                    where=f"{self._spec.file}: {edit.key}",
+                    hint="take the edit back, or start over with another --state-dir",
+                )
+            log.warning("%s %s", edit.key, edit.text)
 
     def _check_named(self, before: Fingerprint, filled: Iterable[TableId]) -> None:
         """Raise EditRefused when rows of tables that are filled already would go to other topics."""
@@ -143,13 +145,3 @@ class Edits:
             hint="take the edit back, or start over with another --state-dir; where it is the same cluster at other "
             "addresses, list one of the old ones with them for one run",
         )
-
-
-def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
-    """A pipeline file's answer to where rows go."""
-    sink = spec.sink
-    places = sink.places() if isinstance(sink, SinkOptions) else ()
-    naming, fixed = (sink.naming(), sink.fixed()) if isinstance(sink, SinkOptions) else (None, None)
-    patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
-    source = (spec.source.fixed() or {}) if isinstance(spec.source, SourceOptions) else {}
-    return Fingerprint(sink.type, places, naming, fixed, patterns, source)

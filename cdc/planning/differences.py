@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import ChangeRefused, SpecError
 from cdc.evolution.merge import missing_columns
 from cdc.options import SinkOptions
+from cdc.planning.edited_options import edited_options
 from cdc.printed import first_of
 from cdc.schema import CreateTable, DataType, TableId, TableSchema
 from cdc.source import Snapshots
@@ -70,10 +71,12 @@ def notes_since(
     sink: Sink | None,
     options: object = None,
     paused: Collection[TableId] = (),
+    source: object = None,
 ) -> Sequence[str]:
     """Lines about what was edited or altered since the last decided batch; none before the first run.
 
-    `options` are those of the sink. Of the rules of `paused` tables nothing is said: a run goes on without them.
+    `options` are those of the sink, `source` of the source. Of the rules of `paused` tables nothing is said: a run goes
+    on without them.
 
     Raises StateError for a damaged state, SinkError.
     """
@@ -85,6 +88,8 @@ def notes_since(
     kept = Fingerprints(state.store).read()
     if kept is not None and (moved := moved_rows(kept.naming, options, tables.sink)):
         notes.append(f"a run would stop: {moved}")
+    for edit in () if kept is None else edited_options(kept, source, options, tables.source):
+        notes.append(f"{'a run would stop: ' if edit.refused else ''}{edit.key} {edit.text}")
     return [*notes, *_altered(sink, tables.sink)]
 
 

@@ -109,7 +109,7 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             ruled = {} if state is None else ruled_tables(state)
             plan = make_plan(spec, middle, tables, sink, known_sinks, paused, sink.keyless, changed, ruled)
             plan = with_existing_rows(plan, middle.existing_rows, source, sink, known_sinks)
-            since = () if state is None else notes_since(state, middle.rules, sink, spec.sink, paused)
+            since = () if state is None else notes_since(state, middle.rules, sink, spec.sink, paused, spec.source)
             unfit = () if state is None else unfit_notes(state, middle, source)
             ahead = [changed_note(changed)] if changed else []
             return replace(plan, notes=(*plan.notes, *since, *unfit, *ahead), unmatched=tuple(map(str, missing)))

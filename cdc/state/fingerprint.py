@@ -28,7 +28,7 @@ class Fingerprint:
         at: where its data is; servers of one cluster are one each. Empty where the options do not tell.
         patterns: names of the table patterns of the file.
         naming, fixed: what else the sink's options say (`cdc.options.SinkOptions`); None where nobody knows.
-        source: what the source's options say of `fixed`.
+        source: what the source's options say of `fixed`, and of the start.
     """
 
     sink: str

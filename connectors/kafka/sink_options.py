@@ -63,6 +63,13 @@ def topic_mapping(text: str | None) -> tuple[tuple[str, str], ...]:
     return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
 
 
+_FENCES = ("fence_topic", "transactional_id_prefix")
+_FORM = (
+    "value_format", "key_format", "partition_strategy", "include_schema", "decimal_mode", "unsigned_mode",
+    "binary_mode", "time_mode",
+)  # fmt: skip
+"""Options that say how a row is written, and where in its topic."""
+
 Topic = Annotated[str, AfterValidator(_check_topic)]
 HeaderPairs = Annotated[str, AfterValidator(_check_headers)]
 Mapping = Annotated[
@@ -218,11 +225,18 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         return tuple(dict.fromkeys(server.lower() for server in self.bootstrap_servers.split(",")))
 
     def fixed(self) -> dict[str, str]:
-        """The names that fences are found by."""
-        return {
-            "sink.fence-topic": self.fence_topic,
-            "sink.transactional-id-prefix": self.transactional_id_prefix,
-        }
+        """The names that fences are found by, the form of messages, and what says which partition they go to."""
+        fields = type(self).model_fields
+        values = {name: getattr(self, name) for name in (*_FENCES, *_FORM)}
+        texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
+        return {str(fields[name].alias): text for name, text in texts.items()}
+
+    def why_fixed(self, key: str) -> str:
+        """Messages that are there stay as they are."""
+        if key == "partition.strategy":
+            return "changes of one key would lie in two partitions, which readers read in any order"
+        of_fences = key in (type(self).model_fields[name].alias for name in _FENCES)
+        return self.fixed_reason if of_fences else "messages of both forms would lie in one topic"
 
     def naming(self) -> dict[str, str]:
         """The naming of topics."""

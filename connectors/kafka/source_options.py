@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator
 
@@ -22,10 +23,13 @@ from cdc.options import (
 )
 from cdc.pattern import NamePattern, TablePattern
 from cdc.pattern_options import BY_TABLE, Tables
-from cdc.schema import DataType
+from cdc.schema import DataType, TableId, TableSchema
 from connectors.kafka.formats.modes import BinaryMode, DecimalMode, DecodingModes, TimeMode, UnsignedMode
 from connectors.kafka.registry_options import RegistryOptions
 from connectors.kafka.settings import PREFIX, KafkaConnectionOptions
+
+if TYPE_CHECKING:
+    from connectors.kafka.edited_reading import ReadBy
 
 StartupMode = Literal["earliest-offset", "latest-offset", "timestamp", "specific-offsets", "group-offsets"]
 ValueFormat = Literal[
@@ -37,6 +41,8 @@ Unreadable = Literal["fail", "skip", "dead-letter"]
 
 _MODES = frozenset({"decimal_mode", "unsigned_mode", "time_mode", "binary_mode"})
 """Options that say how Debezium writes values."""
+_NOT_SET = "not set"
+"""Stands for one of them that is not given, where rows are not Debezium's then."""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _SPECIFIC = re.compile(r"\s*([a-zA-Z0-9._-]+):(\d+):(\d+)\s*")
 
@@ -84,6 +90,8 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     implementation: ClassVar[str] = "connectors.kafka.source:KafkaSource"
     prefixes: ClassVar[dict[str, str]] = KafkaConnectionOptions.connection_prefixes
     table_parts: ClassVar[int] = 1
+    fixed_reason: ClassVar[str] = "values that are there were read as it said, the same messages give others now"
+    of_start: ClassVar[tuple[str, ...]] = ("scan.startup.",)
 
     type: Literal["kafka"] = Field(description="Connector name.")
     max_batch_bytes: Size = Field(
@@ -209,6 +217,35 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     def modes_given(self) -> bool:
         """Whether the file says how Debezium writes values: rows without its envelope are its own then, too."""
         return not self.model_fields_set.isdisjoint(_MODES)
+
+    def fixed(self) -> dict[str, str]:
+        """How values are read that messages do not describe."""
+        unset = _MODES - self.model_fields_set if self.value_format == "json" else ()
+        return {
+            key: _NOT_SET if name in unset else json.dumps(value) if isinstance(value, dict) else value
+            for key, name in self._read_by().items()
+            for value in [getattr(self, name)]
+        }
+
+    def matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
+        """Whether values of these tables were read otherwise."""
+        name = self._read_by()[key]
+        values = {each: getattr(self, each) for each in self.model_fields_set}
+        if before == _NOT_SET:
+            del values[name]
+        else:
+            values[name] = json.loads(before) if name == "columns" else before
+        return self._reading().differs(self.model_construct(**values)._reading(), tables)
+
+    def _reading(self) -> ReadBy:
+        from connectors.kafka.edited_reading import ReadBy
+
+        plain = self.value_format == "json" and not self.modes_given
+        types = [(pattern, self.types_of(pattern)) for pattern in self.columns]
+        return ReadBy(types, None if plain else self.modes, self.zone)
+
+    def _read_by(self) -> dict[str, str]:
+        return {str(type(self).model_fields[name].alias or name): name for name in (*sorted(_MODES), "zone", "columns")}
 
     def types_of(self, pattern: str) -> dict[str, DataType]:
         """The declared types of a table pattern's columns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
@@ -67,6 +67,8 @@ Modes = Annotated[dict[str, TableMode], BY_TABLE]
 
 class SnapshotOptions(LogOptions):
     """Options of a source that copies tables before it follows them."""
+
+    of_start: ClassVar[tuple[str, ...]] = ("scan.startup.", "scan.snapshot.filters")
 
     chunk_rows: int = Field(
         100_000,

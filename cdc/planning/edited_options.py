@@ -1,0 +1,65 @@
+"""Options that were edited between two runs, and that rows which are there were made with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdc.options import Options, SinkOptions, SourceOptions
+from cdc.state.fingerprint import Fingerprint
+from cdc.tables.states import Schemas
+
+if TYPE_CHECKING:
+    from cdc.spec.model import PipelineSpec
+
+
+@dataclass(frozen=True, slots=True)
+class EditedOption:
+    """An option with another value than in the runs before: its place in the file, what that means for rows that are
+    there, and whether a run is refused for it."""
+
+    key: str
+    text: str
+    refused: bool = True
+
+
+def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
+    """A pipeline file's answer to where rows go, and what they are made with."""
+    sink = spec.sink
+    places, naming, fixed = (
+        (sink.places(), sink.naming(), sink.fixed()) if isinstance(sink, SinkOptions) else ((), None, None)
+    )
+    patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
+    return Fingerprint(sink.type, places, naming, fixed, patterns, of_source(spec.source))
+
+
+def of_source(options: object) -> Mapping[str, str]:
+    """The values of a source's options that a fingerprint keeps: `fixed` ones, and those of the start."""
+    if not isinstance(options, SourceOptions):
+        return {}
+    keys = {field.alias or name: name for name, field in type(options).model_fields.items()}
+    start = {key: getattr(options, name) for key, name in keys.items() if key.startswith(options.of_start)}
+    return {**{key: str(value or "not set") for key, value in start.items()}, **(options.fixed() or {})}
+
+
+def edited_options(before: Fingerprint, source: object, sink: object, tables: Schemas | None) -> Iterator[EditedOption]:
+    """The options with other values than `before`, as far as they matter for rows of these source tables.
+
+    `tables` is None where rows may be there and nobody knows of which tables.
+    """
+    for part, options, kept, now in (
+        ("source", source, before.source, of_source(source)),
+        ("sink", sink, before.fixed or {}, {}),
+    ):
+        fixed = (options.fixed() or {}) if isinstance(options, Options) else {}
+        values = {**now, **fixed}
+        for key, text in kept.items():
+            if not isinstance(options, Options) or values.get(key, text) == text:
+                continue
+            edit = f"is {values[key]} now, the runs before had {text}"
+            if key not in fixed:
+                start = "it counts at the start, and what the pipeline has goes on as it is"
+                yield EditedOption(f"{part}.{key}", f"{edit}: {start}", refused=False)
+            elif tables is None or options.matters(key, text, tables):
+                yield EditedOption(f"{part}.{key}", f"{edit}: {options.why_fixed(key)}")
