@@ -27,6 +27,7 @@ def rename_tables(pairs: Sequence[Pair], work: StatementWork) -> None:
     marks = {origin: work.mark(origin) for origin in finals}
     copies = {target: _online_copy(target, finals, definitions, work) for target in finals.values()}
     swapped = {target for target, copy in copies.items() if copy is not None}
+    work.uncertain = {_follow(table, finals, work): why for table, why in work.uncertain.items()}
     for origin in finals:
         work.put(origin, None)
         if marks[origin] in NO_TABLES:
@@ -80,6 +81,12 @@ def _finals(pairs: Sequence[Pair]) -> dict[TableId, TableId]:
     for old, new in pairs:
         origins[new] = origins.pop(old, old)
     return {origin: target for target, origin in origins.items()}
+
+
+def _follow(table: TableId, finals: dict[TableId, TableId], work: StatementWork) -> TableId:
+    """The name that events of a captured table go by behind the statement: the old one where it leaves the captured."""
+    target = finals.get(table, table)
+    return target if work.captures(target) else table
 
 
 def _judge(origin: TableId, target: TableId, replaced: bool, work: StatementWork) -> None:
