@@ -60,7 +60,7 @@ def outputs(rule: Rule, scope: Scope) -> list[OutputColumn]:
             ]
             continue
         try:
-            _append_or_replace(found, _item(item, scope, masked, text, fallible=rule.on_error == "null"))
+            _append_or_replace(found, _item(item, scope, masked, rule, text))
         except ExpressionError as error:
             mistakes += error.mistakes
     if mistakes:
@@ -97,9 +97,11 @@ def _hidden(column: Column, node: Typed) -> Column:
     return replace(column, type=node.type, nullable=node.nullable, default=None)
 
 
-def _item(item: Item, scope: Scope, masked: dict[str, Typed], text: SqlText, *, fallible: bool) -> OutputColumn:
+def _item(item: Item, scope: Scope, masked: dict[str, Typed], rule: Rule, text: SqlText) -> OutputColumn:
     node = check(item.node, scope)
     sql = text.text[item.span.start : item.span.end]
+    if node.op == "column" and node.value in masked:
+        sql = _mask_text(rule, str(node.value))
     node = _with_masks(node, masked)
     if isinstance(item.node, Name) and node.op == "column" and node.value in scope.schema.names:
         column = scope.schema.column(node.value)
@@ -110,7 +112,7 @@ def _item(item: Item, scope: Scope, masked: dict[str, Typed], text: SqlText, *, 
     kind = _column_type(node, name)
     if kind is JSON and node.type != JSON:
         node = cast(node, JSON)
-    nullable = node.nullable or (fallible and node.fails)
+    nullable = node.nullable or (rule.on_error == "null" and node.fails)
     return OutputColumn(Column(name, kind, nullable), node, sql)
 
 

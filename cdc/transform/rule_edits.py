@@ -23,7 +23,7 @@ from cdc.schema import (
 )
 from cdc.tables.entry import TableViews
 from cdc.tables.states import Schemas
-from cdc.transform.rules import SETTINGS
+from cdc.transform.rules import DELETED, SETTINGS
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
@@ -87,7 +87,8 @@ def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]
         others = [name for name in other if name and name not in (*new, *gone, *renamed)]
         if new or gone or others or "" in other:
             sentence = _sentence(table, new, gone, others, filtered="" in other)
-            yield RuleEdit(table, sentence, (*new, *others, *(("",) if "" in other else ())))
+            stale = (name for name in (*new, *others) if name != DELETED)
+            yield RuleEdit(table, sentence, (*stale, *(("",) if "" in other else ())))
 
 
 def _is_retyped(change: SchemaChange) -> TypeGuard[AlterColumnType]:

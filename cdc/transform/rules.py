@@ -43,6 +43,8 @@ from cdc.transform.user import LoadedFunction, load
 
 SETTINGS = "  -- "
 """Stands between the text of an expression and what it goes by besides, as the log of tables keeps both."""
+DELETED = "deleted rows"
+"""Stands for a column in the texts of rules that keep deleted rows."""
 _OF_CLOCK = ("CURRENT_DATE", "FROM_UNIXTIME", "UNIX_TIMESTAMP")
 """Functions of `local-time-zone` whose type does not tell it."""
 
@@ -123,7 +125,8 @@ class Rules:
         return {name: text for name, text in named.items() if text.strip("`") != name}
 
     def texts(self, table: TableId, schema: TableSchema) -> dict[str, str]:
-        """The texts of `computed`, with the filter under the empty name, and what they go by besides (`SETTINGS`)."""
+        """The texts of `computed`, with the filter under the empty name and SOFT_DELETE under `DELETED`, and what they
+        go by besides (`SETTINGS`)."""
         rule = self.rule(table)
         if rule is None:
             return {}
@@ -132,20 +135,23 @@ class Rules:
         texts = self.computed(table, schema)
         if rule.filter is not None and made.condition is not None:
             texts, nodes = {**texts, "": rule.filter.text.text.strip()}, {**nodes, "": made.condition}
-        return {name: text + self._settings_of(nodes[name]) for name, text in texts.items()}
+        made_by = {name: text + self._settings_of(nodes[name]) for name, text in texts.items()}
+        return {**made_by, DELETED: "SOFT_DELETE"} if rule.soft_delete else made_by
 
     def _settings_of(self, node: Typed) -> str:
-        """The settings that an expression goes by: the clock, the key of hashes, code of the user's functions."""
-        own = {each.op: each.function for each in self.loaded}
+        """The settings that an expression goes by: the clock, the key of hashes, code of the user's functions, models
+        and what they are told."""
+        own = {each.op: (each.function.code, each.function.module, sorted(each.function.options.items()))
+               for each in self.loaded}  # fmt: skip
+        asked = {each.op: (each.model.model, each.model.prompt, each.model.answer_inputs()) for each in self.models}
         found = set()
         for each in walk(node):
             if each.op in _OF_CLOCK or (kind_of(each.type) is Kind.TIMESTAMP_LTZ):
                 found.add(self.settings.zone)
             elif each.op == "HASH":
                 found.add(hmac.digest(self.settings.hash_key or b"", b"hash-key", "sha256").hex()[:12])
-            elif each.op in own:
-                code = repr((own[each.op].code, own[each.op].module, sorted(own[each.op].options.items())))
-                found.add(hashlib.sha256(code.encode()).hexdigest()[:12])
+            elif (text := own.get(each.op) or asked.get(each.op)) is not None:
+                found.add(hashlib.sha256(repr(text).encode()).hexdigest()[:12])
         return f"{SETTINGS}{', '.join(sorted(found))}" if found else ""
 
     def changes(self, table: TableId, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:

@@ -38,7 +38,7 @@ from cdc.testing import FailAt, ListSink, ListSource, MemoryRun, block, images, 
 from cdc.testing.local_pipeline import LocalPipeline
 from cdc.transform.rule_edits import rule_changes
 from cdc.transform.rules import SETTINGS, Rules
-from cdc.transform.texts import OnError, RuleSettings, RuleSource, RuleTexts, UserFunction
+from cdc.transform.texts import Model, OnError, RuleSettings, RuleSource, RuleTexts, UserFunction
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 INT, STRING = DataType.parse("INT"), DataType.parse("STRING")
@@ -279,20 +279,41 @@ def test_a_table_is_snapshotted_again_when_an_edited_rule_computes_what_its_rows
 
 def test_settings_that_rules_go_by_are_compared_too() -> None:
     schema = TableSchema((ID, NAME, Column("at", DataType.parse("TIMESTAMP_LTZ(3)"))), ("id",))
-    projection = "own(id) AS a, HASH(name) AS b, CAST(at AS STRING) AS c, id + 1 AS d, FROM_UNIXTIME(id) AS e"
+    projection = (
+        "own(id) AS a, HASH(name) AS b, CAST(at AS STRING) AS c, id + 1 AS d, FROM_UNIXTIME(id) AS e, m(name) AS f"
+    )
     source = RuleSource("transform[0]", "shop.t", RuleTexts(projection=text(f"id, {projection}")))
 
-    def texts(zone: str = "UTC", key: bytes = b"k" * 16, code: str = "1") -> dict[str, str]:
+    def texts(zone: str = "UTC", key: bytes = b"k" * 16, code: str = "1", prompt: str = "") -> dict[str, str]:
         own = UserFunction("own", f"def eval(a: int) -> int: return a + {code}")
-        return Rules([source], RuleSettings(zone=zone, functions=(own,), hash_key=key)).texts(T, schema)
+        model = Model("m", "chat", "small", "http://localhost/v1", "k", prompt)
+        return Rules([source], RuleSettings(zone, functions=(own,), models=(model,), hash_key=key)).texts(T, schema)
 
-    for more, names in ({"code": "2"}, "a"), ({"key": b"l" * 16}, "b"), ({"zone": "Asia/Tokyo"}, "ce"), ({}, ""):
+    edited: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"code": "2"}, "a"), ({"key": b"l" * 16}, "b"), ({"zone": "Asia/Tokyo"}, "ce"), ({"prompt": "Be short"}, "f"),
+        ({}, ""),
+    )  # fmt: skip
+    for more, names in edited:
         edits = rule_changes(TableViews(rule_texts={T: texts()}), {T: texts(**more)}, [])
         assert [each.stale for each in edits] == ([tuple(names)] if names else [])
     nullable = AlterColumnType(T, replace(NAME, nullable=False), NAME)
     assert not [*rule_changes(TableViews(), {}, [nullable])], "the values are the same"
     earlier = {name: each.partition(SETTINGS)[0] for name, each in texts().items()}
     assert not [*rule_changes(TableViews(rule_texts={T: earlier}), {T: texts()}, [])], "an earlier version kept none"
+
+
+def test_a_mask_of_a_column_that_is_named_and_soft_deletes_are_compared_too() -> None:
+    def texts(mask: str, converter: str) -> dict[str, str]:
+        given = RuleTexts(text("id, name"), mask={"name": text(mask)}, converter=text(converter) if converter else None)
+        return Rules([RuleSource("transform[0]", "shop.t", given)], RuleSettings()).texts(T, SCHEMA)
+
+    before = TableViews(rule_texts={T: texts("MASK(2)", "SOFT_DELETE")})
+    for mask, converter, word, stale in (
+        ("REDACT", "SOFT_DELETE", "name", ("name",)),
+        ("MASK(2)", "", "deleted rows", ()),
+    ):
+        (edit,) = rule_changes(before, {T: texts(mask, converter)}, [])
+        assert (f"as the earlier rules made {word};" in edit.text, edit.stale) == (True, stale)
 
 
 @pytest.mark.parametrize(("copied", "told"), [(False, 1), (True, 0)])
