@@ -144,7 +144,7 @@ class MySqlSource(Source):
         """Reads the captured tables beside the pipeline."""
         from connectors.mysql.snapshot.read.now import ServerNow
 
-        return ServerNow(self._parts.options, self._parts.streams)
+        return ServerNow(self._parts.options, self._parts.streams, [each.table for each in self.progress()])
 
     def examine(self, committed: Offset | None) -> Iterator[Finding]:
         """Settings, privileges, retention, tables. Opens a session."""

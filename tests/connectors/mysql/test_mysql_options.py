@@ -5,7 +5,9 @@ from pydantic import ValidationError
 
 from cdc.options import SecretStr
 from cdc.schema import TableId
+from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import BinlogFilesSourceOptions, MySqlSourceOptions, is_loopback
+from connectors.mysql.snapshot.read.now import ServerNow
 
 
 def options(**given: object) -> MySqlSourceOptions:
@@ -20,6 +22,13 @@ def remarks(**given: object) -> list[str]:
 @pytest.mark.parametrize("mode", ["earliest-offset", "latest-offset"])
 def test_modes_that_work_have_no_problem(mode: str) -> None:
     assert remarks(startup_mode=mode) == []
+
+
+def test_a_table_that_was_copied_is_whole_by_any_startup_mode() -> None:
+    given = options(startup_mode="latest-offset")
+    now = ServerNow(given, Streams(given), [TableId("a", "b")])
+    assert now.partial(TableId("a", "b")) == ""
+    assert "were not copied" in now.partial(TableId("a", "c"))
 
 
 def test_a_specific_offset_is_a_file_with_position_or_a_gtid_set() -> None:

@@ -5,7 +5,7 @@ No view is opened and nothing is merged with the log: whoever reads compares lat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -27,10 +27,12 @@ from connectors.mysql.table import MySqlTable
 
 
 class ServerNow:
-    """A server's tables as `cdc.source.TablesNow`. `options` compare names as the server does."""
+    """A server's tables as `cdc.source.TablesNow`. `options` compare names as the server does; `copied` are the tables
+    that were or are copied, whatever the options say by now.
+    """
 
-    def __init__(self, options: MySqlSourceOptions, streams: Streams) -> None:
-        self._options, self._streams = options, streams
+    def __init__(self, options: MySqlSourceOptions, streams: Streams, copied: Collection[TableId]) -> None:
+        self._options, self._streams, self._copied = options, streams, copied
         self._known: dict[TableId, MySqlTable] = {}
         self._named: LastNamed | None = None
         self._rows = CurrentRows(options, streams.session)
@@ -47,7 +49,8 @@ class ServerNow:
         """Where only a part is copied, or nothing."""
         if self._options.snapshot_filter(table) is not None:
             return "scan.snapshot.filters leaves rows out of its copy, and not out of its log"
-        if self._options.startup_mode != "earliest-offset" and not self._options.copied_at_first(table):
+        whole = self._options.startup_mode == "earliest-offset" or self._options.copied_at_first(table)
+        if not whole and table not in self._copied:
             return "its rows of before the start of the pipeline were not copied (scan.startup.mode)"
         return ""
 
