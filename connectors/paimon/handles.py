@@ -1,4 +1,7 @@
-"""The handle of a task for one table: `{"id": identity of the table, "version": 14}`, and its files as the payload."""
+"""The handle of a task for one table: `{"id": identity of the table, "version": 14}`, and its files as the payload.
+
+Before that, `NotedFiles`: what an abort goes by.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cdc.schema import TableId
 from cdc.sink import Prepared
 
 MESSAGE_VERSION = 14
@@ -37,3 +41,28 @@ class Files:
         messages = [base64.b64encode(message).decode() for message in self.messages]
         payload = json.dumps({"messages": messages, "paths": list(self.paths)})
         return {"id": identity, "version": MESSAGE_VERSION}, payload.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class NotedFiles:
+    """Files that an attempt of a task may have written: those in a folder of a table whose names begin so."""
+
+    table: TableId
+    folder: str
+    prefix: str
+
+    @classmethod
+    def from_json(cls, fields: Any) -> NotedFiles:
+        """The note that `to_json` made."""
+        return cls(TableId(*fields["table"]), fields["folder"], fields["prefix"])
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value."""
+        return {"table": [self.table.database, self.table.table], "folder": self.folder, "prefix": self.prefix}
+
+    def paths(self, file_io: Any) -> list[str]:
+        """The files that are there, by the library's access to the table's files."""
+        if not file_io.exists(self.folder):
+            return []
+        names = (str(status.path).rsplit("/", 1)[-1] for status in file_io.list_status(self.folder))
+        return [f"{self.folder.rstrip('/')}/{name}" for name in names if name.startswith(self.prefix)]

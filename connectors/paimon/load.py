@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
-from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from connectors.paimon.buckets import groups
 from connectors.paimon.file_writer import sequence_number, write_files
-from connectors.paimon.handles import Files
+from connectors.paimon.handles import Files, NotedFiles
 from connectors.paimon.tables import CatalogTables, LakeTable
 from connectors.shared.lake.columns import as_stored
 from connectors.shared.lake.rewrite import sync_to_disk
@@ -36,13 +35,13 @@ class Loader:
     Args:
         pipeline: part of the names of files, and of the option with the table's sequence base.
         keyless: what becomes of updates and deletes of tables without a key.
-        note: keeps the folder that files of this task attempt are about to be written into.
+        note: keeps which files are about to be written, a `NotedFiles` as JSON.
     """
 
     tables: CatalogTables
     pipeline: str
     keyless: KeylessChanges
-    note: Callable[[TableId, str], None]
+    note: Callable[[Any], None]
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> Load:
         """Open the table. Raises SinkError when it is not one that the pipeline writes to."""
@@ -54,11 +53,6 @@ class Loader:
         return Load(self, table, task)
 
 
-def file_prefix(pipeline: str, task: TaskAttempt) -> str:
-    """How the names of a task attempt's files begin: a function of the task, as `abort` looks for them."""
-    return f"cdc-{pipeline}-b{task.batch}-p{task.partition}-a{task.attempt}-g{task.generation}-"
-
-
 class Load:
     """One table of one task attempt. Flushes come one after another; `cancel` may come from another thread."""
 
@@ -66,8 +60,8 @@ class Load:
         self._table, self._task, self._note = table, task, loader.note
         self._catalog, self._keyless = loader.tables.catalog, loader.keyless
         self._base = table.sequence_base(loader.pipeline)
-        prefix = file_prefix(loader.pipeline, task)
-        self._library = table.library.copy({"data-file.prefix": prefix})
+        self._prefix = f"cdc-{loader.pipeline}-b{task.batch}-p{task.partition}-a{task.attempt}-g{task.generation}-"
+        self._library = table.library.copy({"data-file.prefix": self._prefix})
         self._columns = table.columns
         self._flushes = 0
         self._messages: list[bytes] = []
@@ -96,7 +90,7 @@ class Load:
         return Files(self._messages, self._files).handle(self._table.identity)
 
     def cancel(self) -> None:
-        """Let go of what is written: `abort` finds it by its name."""
+        """Let go of what is written: it is noted."""
         self._cancelled.set()
 
     def _write(
@@ -118,5 +112,5 @@ class Load:
 
     def _note_folder(self, folder: str) -> None:
         if folder not in self._folders:
-            self._note(self._table.id, folder)
+            self._note(NotedFiles(self._table.id, folder, self._prefix).to_json())
             self._folders.add(folder)

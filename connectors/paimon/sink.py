@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from cdc.finding import Finding, ok
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, StoredTable, TaskAttempt
+from cdc.sink import StoredTable, TaskAttempt
 from cdc.source import Context
-from connectors.paimon.attempts import CommitAttempts
 from connectors.paimon.buckets import compile_kernel
 from connectors.paimon.commits import LakeCommits
+from connectors.paimon.handles import NotedFiles
 from connectors.paimon.library import VERSIONS, Catalog, check_versions, load
 from connectors.paimon.load import Loader
 from connectors.paimon.options import PaimonSinkOptions
@@ -33,7 +33,6 @@ class PaimonSink(LakeSink):
         self._user = f"{options.user_prefix}-{context.pipeline}"
         retry = context.retry_policy(options.retry_timeout_s)
         commits = LakeCommits(self._tables, self._user, options.threads, retry)
-        self._attempts = CommitAttempts(context.store, self._tables, self._pipeline)
         upkeep = Upkeep(self._tables, self._pipeline, self._user, options.compact_files)
         super().__init__(options, context, commits, upkeep, flush_bytes=options.flush_size)
 
@@ -56,15 +55,16 @@ class PaimonSink(LakeSink):
         super().apply(batch, changes)
 
     def _loader(self, task: TaskAttempt) -> Loader:
-        return Loader(self._tables, self._pipeline, self._keyless, self._attempts.note(task))
-
-    def _after_commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Remove what other attempts of tasks have left."""
-        self._attempts.remove_repeated(batch, prepared)
+        return Loader(self._tables, self._pipeline, self._keyless, task.note)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
-        """Remove the files of this batch and of later ones that were never decided. Driver."""
-        self._attempts.remove_since(batch)
+        """Remove the noted files, which were never decided. Driver."""
+        for files in map(NotedFiles.from_json, noted):
+            table = self._tables.find(files.table)
+            if table is not None:  # else its files went with it
+                with self._tables.catalog.guard(str(files.table)):
+                    for path in files.paths(table.library.file_io):
+                        table.library.file_io.delete_quietly(path)
 
     def examine(self) -> Iterator[Finding]:
         """The packages, and the catalog."""

@@ -89,9 +89,6 @@ class LakeSink(TableSink[str]):
     def _loader(self, task: TaskAttempt) -> BlockLoader:
         """Writes the data files of a task."""
 
-    def _after_commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Remove what is not needed any more, ahead of the upkeep. Driver."""
-
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the rows as data files that no snapshot names. Executor."""
         return prepare(task, blocks, self._loader(task), flush_bytes=self._flush_bytes, threads=self._threads)
@@ -99,7 +96,6 @@ class LakeSink(TableSink[str]):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """One snapshot per table. Driver."""
         self._commits.commit(batch, prepared)
-        self._after_commit(batch, prepared)
         if self._turns is not None:
             tables = list(dict.fromkeys(handle.table for handle in prepared))
             self._turns.after_commit(tables, self._upkeep.look_after)

@@ -76,7 +76,7 @@ def test_a_life_in_a_catalog(lake: PaimonHarness, tmp_path: Path) -> None:
 
     def rows(batch: int, table: TableId, schema: TableSchema, *changes: tuple[str, dict[str, int]]) -> None:
         blocks = iter([block(table, schema, list(changes))])
-        sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0), blocks))
+        sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0, noting=[].append), blocks))
 
     sink.apply(0, [CreateTable(T, SMALL)])
     rows(0, T, SMALL, ("+I", {"id": 1}), ("+I", {"id": 2}))

@@ -97,7 +97,7 @@ def test_a_random_history(tmp_path: Path, kind: str) -> None:
             prepared = []
             for part in range(3):
                 blocks = [_changes(chance, schema, make, model, number := number + 1) for _ in range(2)]
-                prepared += lake.sink().prepare(TaskAttempt(batch, part, 0), iter(blocks))
+                prepared += lake.sink().prepare(TaskAttempt(batch, part, 0, noting=[].append), iter(blocks))
             lake.sink().commit(batch, prepared)
             wanted = sorted(map(_text, model.values()), key=str)
             assert sorted(judge.rows("shop", "orders"), key=str) == wanted
@@ -160,7 +160,7 @@ def test_a_random_history_with_own_compaction(
         for batch in range(14):
             steps = 40 if batch % 5 == 0 else 3
             blocks = [_changes(chance, schema, make, model, batch, steps)]
-            sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0), iter(blocks)))
+            sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0, noting=[].append), iter(blocks)))
             files = [entry.file for entry in live_files(lake.catalog, lake.table(T))]
             levels |= {file.level for file in files}
             assert len(files) <= 20
@@ -182,7 +182,9 @@ def test_every_type(lake: PaimonHarness, judge: Judge) -> None:
     sink.apply(0, [CreateTable(T, schema)])
     rows = [{"id": number, **{f"c{at}": pair[number] for at, (_, pair) in enumerate(VALUES)}} for number in range(2)]
     rows.append({"id": 2})
-    sink.commit(0, sink.prepare(TaskAttempt(0, 0, 0), iter([block(T, schema, [("+I", row) for row in rows])])))
+    sink.commit(
+        0, sink.prepare(TaskAttempt(0, 0, 0, noting=[].append), iter([block(T, schema, [("+I", row) for row in rows])]))
+    )
     found = sorted(judge.rows("shop", "orders"), key=lambda row: str(row["id"]))
     assert found[2] == {"id": "2", **dict.fromkeys((name.name for name in columns), None)}
     for row, line in zip(rows[:2], found, strict=False):
@@ -309,7 +311,7 @@ class History:
         sink = self._lake.sink()
         sink.apply(self._batch, changes)
         given = [block(table, self.schema, [("+I", row) for row in rows])] if rows else []
-        sink.commit(self._batch, sink.prepare(TaskAttempt(self._batch, 0, 0), iter(given)))
+        sink.commit(self._batch, sink.prepare(TaskAttempt(self._batch, 0, 0, noting=[].append), iter(given)))
 
 
 def by_id(judge: Judge) -> list[dict[str, Any]]:
