@@ -81,14 +81,19 @@ def followed(links: Iterable[Link], entries: Iterable[SchemaEntry]) -> list[Link
         found |= dict.fromkeys(entry.delta.links)
         for change in entry.changes:
             if isinstance(change, RenameTable):
-                names = {change.table: change.new_table}
                 found |= {
-                    replace(
-                        link, parent=names.get(link.parent, link.parent), child=names.get(link.child, link.child)
-                    ): None
+                    replace(link, parent=parent, child=child): None
                     for link in found
+                    for parent in _names(link.parent, change)
+                    for child in _names(link.child, change)
                 }
     return list(found)
+
+
+def _names(table: TableId, rename: RenameTable) -> tuple[TableId, ...]:
+    """The table's names, before and behind a rename. MariaDB's key of a table to itself refers to the old one still,
+    where the ALTER TABLE that adds it renames the table too."""
+    return (table, rename.new_table) if table == rename.table else (table,)
 
 
 def write_targets(store: Store, parents: Parents, links: Iterable[Link] = ()) -> None:
