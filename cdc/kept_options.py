@@ -13,7 +13,8 @@ class KeptOptions:
 
     Class attributes:
         fixed_reason: what would become of the rows that are there if a value of `fixed` changed.
-        of_start: how the keys of options begin that count only where a pipeline, or a table of it, starts.
+        of_start: how the keys of options begin that count only where a pipeline, or a table of it, starts: an edit is
+            told, and refused by nobody.
     """
 
     fixed_reason: ClassVar[str] = ""
@@ -26,6 +27,10 @@ class KeptOptions:
     def why_fixed(self, key: str) -> str:
         """`fixed_reason`; override where it depends on the key."""
         return self.fixed_reason
+
+    def told(self, key: str) -> str:
+        """What an edit of an option `of_start` leaves as it is."""
+        return "it counts at the start, and what the pipeline has goes on as it is"
 
     def matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
         """Whether rows of these source tables are others by a value of `fixed` than they were by the one `before`."""

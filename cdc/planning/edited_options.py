@@ -59,7 +59,6 @@ def edited_options(before: Fingerprint, source: object, sink: object, tables: Sc
                 continue
             edit = f"is {values[key]} now, the runs before had {text}"
             if key not in fixed:
-                start = "it counts at the start, and what the pipeline has goes on as it is"
-                yield EditedOption(f"{part}.{key}", f"{edit}: {start}", refused=False)
+                yield EditedOption(f"{part}.{key}", f"{edit}: {options.told(key)}", refused=False)
             elif tables is None or options.matters(key, text, tables):
                 yield EditedOption(f"{part}.{key}", f"{edit}: {options.why_fixed(key)}")

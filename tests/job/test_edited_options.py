@@ -35,6 +35,7 @@ def of(given: dict[str, Any]) -> SourceOptions:
      "scan.snapshot.filters is {'shop.orders': 'id > 9'} now, the runs before had not set: it counts"),
     (DEBEZIUM, {TIMES: "connect"}, f"{TIMES} is connect now, the runs before had adaptive_time_microseconds: values"),
     (DEBEZIUM, {TIMES: "microseconds", BYTES: "hex", "time-zone": "Asia/Tokyo"}, ""),
+    (DEBEZIUM, {"tables": "shop.b"}, "tables is shop.b now, the runs before had not set: rows of a table that it adds"),
     (PLAIN, {TIMES: "microseconds"}, f"{TIMES} is microseconds now, the runs before had not set: values"),
     (DEBEZIUM, {"columns": {"orders": {"id": "INT", "price": "DECIMAL(12, 3)", "more": "DATE"}, "new": {"id": "DATE"}}},
      ""),
@@ -47,5 +48,5 @@ def test_an_edit_is_told_where_rows_were_made_with_what_it_takes_away(
 ) -> None:
     before = Fingerprint("s", (), source=of_source(of(given)))
     found = list(edited_options(before, of({**given, **edit}), None, {TableId.parse("orders"): SCHEMA}))
-    assert [each.refused for each in found] == ([not told.startswith("scan.")] if told else [])
+    assert [each.refused for each in found] == ([not told.startswith(("scan.", "tables"))] if told else [])
     assert not told or f"{found[0].key} {found[0].text}".startswith(f"source.{told}")
