@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ LARGEST = 2 << 20
 REQUIREMENTS = sorted(ROOT.glob("requirements*.txt"))
 
 
+@cache
 def tracked() -> list[Path]:
     """The files git would commit; in an unpacked archive without git the test is skipped."""
     if not (ROOT / ".git").exists():
@@ -26,6 +28,7 @@ def tracked() -> list[Path]:
     return [path for name in listing.decode().split("\0") if name and (path := ROOT / name).is_file()]
 
 
+@cache
 def texts() -> dict[str, str]:
     """Every text file by its path; this test names what it looks for and is left out."""
     found = {}
@@ -49,10 +52,9 @@ FORBIDDEN = {
 def test_no_file_holds(what: str) -> None:
     pattern = re.compile(FORBIDDEN[what])
     found = [
-        f"{name}:{number}: {line.strip()[:100]}"
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
         for name, text in texts().items()
-        for number, line in enumerate(text.splitlines(), 1)
-        if pattern.search(line)
+        for match in pattern.finditer(text)
     ]
     assert found == []
 

@@ -71,6 +71,12 @@ class Life:
 
 
 @pytest.fixture
+def file(tmp_path: Path) -> Life:
+    """A pipeline that has not run."""
+    return Life(tmp_path)
+
+
+@pytest.fixture
 def life(tmp_path: Path) -> Life:
     """A pipeline that has run."""
     life = Life(tmp_path)
@@ -208,18 +214,18 @@ def test_an_edited_rule_that_matches_no_table_is_refused_and_a_known_one_is_not(
         ("fe1:8030", "fe9:8030", False),
     ],
 )
-def test_a_cluster_is_the_same_while_one_of_its_front_ends_is(life: Life, before: str, now: str, same: bool) -> None:
+def test_a_cluster_is_the_same_while_one_of_its_front_ends_is(file: Life, before: str, now: str, same: bool) -> None:
     def prints(fenodes: str) -> Any:
         sink = {"type": "doris", "fenodes": fenodes, "username": "root", "password": ""}
-        return fingerprint_of(life.spec(sink=sink))
+        return fingerprint_of(file.spec(sink=sink))
 
     assert prints(before).same_place(prints(now)) is same
 
 
 @pytest.mark.parametrize(("now", "same"), [("k3:9092,K2:9092", True), ("k9:9092", False)])
-def test_so_is_a_kafka_cluster_while_one_of_its_brokers_is(life: Life, now: str, same: bool) -> None:
+def test_so_is_a_kafka_cluster_while_one_of_its_brokers_is(file: Life, now: str, same: bool) -> None:
     def prints(brokers: str) -> Any:
-        return fingerprint_of(life.spec(sink={"type": "kafka", "properties.bootstrap.servers": brokers}))
+        return fingerprint_of(file.spec(sink={"type": "kafka", "properties.bootstrap.servers": brokers}))
 
     assert prints("k1:9092,k2:9092").same_place(prints(now)) is same
 
@@ -250,10 +256,10 @@ def _kafka(**options: str) -> dict[str, str]:
     ],
 )
 def test_rows_that_would_go_to_another_topic_are_named(
-    life: Life, before: dict[str, str], now: dict[str, str], moved: str
+    file: Life, before: dict[str, str], now: dict[str, str], moved: str
 ) -> None:
-    kept = fingerprint_of(life.spec(sink=_kafka(**before)))
-    text = moved_rows(kept.naming, life.spec(sink=_kafka(**now)).sink, [ORDERS])
+    kept = fingerprint_of(file.spec(sink=_kafka(**before)))
+    text = moved_rows(kept.naming, file.spec(sink=_kafka(**now)).sink, [ORDERS])
     assert text == (f"rows would go elsewhere in the sink than those before: {moved}" if moved else "")
 
 

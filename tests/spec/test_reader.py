@@ -79,12 +79,6 @@ def test_a_bomb_of_aliases_is_refused_quickly() -> None:
     assert f"more than {MOST_NODES} values" in problems[0].message
 
 
-def test_deep_nesting_is_refused() -> None:
-    root, problems = read("p.yaml", b"[" * 20_000, env={}, read_file=str)
-    assert root is None
-    assert problems[0].message == "nested too deeply"
-
-
 def test_variables_and_files_are_put_in() -> None:
     text = "a: ${X}\nb: pre-${X}-${Y}\nc: ${file:pw.txt}\nd: '${file: crlf.txt }'\ne: ${file:two.txt}\n"
     assert load(text, X="1", Y="${X}") == {

@@ -304,6 +304,6 @@ class Life:
         assert not self.sink.shadow, "\n".join([*self.log, f"{self.sink.shadow} stays"])
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(500, marks=EXHAUSTIVE)])
-def test_behind_all_orders_the_sink_has_the_rows_of_the_source(first: int) -> None:
-    assert sum(Life(seed).run() for seed in range(first, first + 500)) > 400
+@pytest.mark.parametrize(("first", "count"), [(0, 200), pytest.param(200, 800, marks=EXHAUSTIVE)])
+def test_behind_all_orders_the_sink_has_the_rows_of_the_source(first: int, count: int) -> None:
+    assert sum(Life(seed).run() for seed in range(first, first + count)) > 0.8 * count

@@ -6,9 +6,11 @@ import builtins
 import datetime as dt
 import json
 import pickle
+import re
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
@@ -32,53 +34,66 @@ import pyarrow.compute as pc
 """
 
 
-def called(code: str, expression: str, *, options: dict[str, str] | None = None, kind: str | None = None) -> list[Any]:
-    function = LoadedFunction(UserFunction("own", HEAD + code, options=options or {}))
-    function.open()
-    made = compiled(
-        engine=Engine(zone=ZONE, functions=[function.engine()]),
-        own={"OWN": function.own()},
-        projection=f"id, {expression} AS a",
-    )
-    if kind is not None:
-        assert str(made.schema.column("a").type) == kind
-    answers = [row["a"] for _, row in applied(made, [("+I", ROW), ("+I", EMPTY)])]
-    function.close()
+def called(code: str, expression: str, *, options: dict[str, str] | None = None) -> list[Any]:
+    """The answers for the full row and for the one of NULLs."""
+    ((_, *answers),) = all_called([(code, expression)], options)
     return answers
 
 
-@pytest.mark.parametrize(
-    ("code", "expression", "kind", "answer"),
-    [
-        ("def eval(a: int) -> int: return a + 1", "own(n)", "BIGINT", 8),
-        ("def eval(a: str, b: str) -> str: return b + a", "OWN(s, v)", "STRING", "abcHello Wörld"),
-        ("def eval(a: float) -> float: return a / 2", "own(n)", "DOUBLE", 3.5),
-        ("def eval(a: bool) -> bool: return not a", "own(z)", "BOOLEAN", False),
-        ("def eval(a: bytes) -> bytes: return a * 2", "own(b)", "BYTES", b"xyxy"),
-        (
-            "def eval(a: Decimal) -> Annotated[Decimal, 'DECIMAL(10, 2)']: return a.quantize(Decimal('0.01')) * 2",
-            "own(d)", "DECIMAL(10, 2)", Decimal("24.68"),
-        ),
-        ("def eval(a: date) -> date: return a + timedelta(days=1)", "own(day)", "DATE", dt.date(2024, 2, 1)),
-        ("def eval(a: datetime.datetime) -> str: return a.isoformat()", "own(t)", "STRING",
-         "2024-01-31T03:04:05.678000"),
-        ("def eval(a: timedelta) -> timedelta: return -a", "own(c)", "TIME(6)", -ROW["c"]),
-        (
-            "def eval(a: Annotated[datetime.datetime, 'TIMESTAMP_LTZ(3)']) -> str: return a.isoformat()",
-            "own(l)", "STRING", "2024-02-01T02:04:05.678000+08:00",
-        ),
-        ("def eval(a: list[int]) -> list[int]: return sorted(a)",
-            "own(CASE WHEN n > 0 THEN ARRAY[n, 1] END)[1]", "BIGINT", 1),
-        ("def eval(a: str) -> dict[str, int]: return {a: len(a)}", "own(v)['abc']", "BIGINT", 3),
-        ("def eval(a: dict) -> str: return a['k']", "own(j)", "STRING", "v"),
-        (
-            "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, 'BIGINT']: return pc.add(a, 1)",
-            "own(n)", "BIGINT", 8,
-        ),
-    ],
-)  # fmt: skip
-def test_types_come_from_annotations_and_null_is_null(code: str, expression: str, kind: str, answer: Any) -> None:
-    assert called(code, expression, kind=kind) == [answer, None]
+def all_called(calls: list[tuple[str, str]], options: dict[str, str] | None = None) -> list[tuple[str, Any, Any]]:
+    """For each code and an expression with `own`: its type and both answers."""
+    names = [f"own{number}" for number in range(len(calls))]
+    functions = [
+        LoadedFunction(UserFunction(name, HEAD + code, options=options or {}))
+        for name, (code, _) in zip(names, calls, strict=True)
+    ]
+    for function in functions:
+        function.open()
+    columns = [re.sub(r"(?i)\bown\(", f"{name}(", text) for name, (_, text) in zip(names, calls, strict=True)]
+    made = compiled(
+        engine=Engine(zone=ZONE, functions=[function.engine() for function in functions]),
+        own={name.upper(): function.own() for name, function in zip(names, functions, strict=True)},
+        projection=f"id, {', '.join(f'{column} AS a_{name}' for name, column in zip(names, columns, strict=True))}",
+    )
+    (_, full), (_, empty) = applied(made, [("+I", ROW), ("+I", EMPTY)])
+    for function in functions:
+        function.close()
+    return [(str(made.schema.column(f"a_{name}").type), full[f"a_{name}"], empty[f"a_{name}"]) for name in names]
+
+
+CALLS: list[tuple[str, str, str, Any]] = [
+    ("def eval(a: int) -> int: return a + 1", "own(n)", "BIGINT", 8),
+    ("def eval(a: str, b: str) -> str: return b + a", "own(s, v)", "STRING", "abcHello Wörld"),
+    ("def eval(a: float) -> float: return a / 2", "own(n)", "DOUBLE", 3.5),
+    ("def eval(a: bool) -> bool: return not a", "own(z)", "BOOLEAN", False),
+    ("def eval(a: bytes) -> bytes: return a * 2", "own(b)", "BYTES", b"xyxy"),
+    (
+        "def eval(a: Decimal) -> Annotated[Decimal, 'DECIMAL(10, 2)']: return a.quantize(Decimal('0.01')) * 2",
+        "own(d)", "DECIMAL(10, 2)", Decimal("24.68"),
+    ),
+    ("def eval(a: date) -> date: return a + timedelta(days=1)", "own(day)", "DATE", dt.date(2024, 2, 1)),
+    ("def eval(a: datetime.datetime) -> str: return a.isoformat()", "own(t)", "STRING",
+     "2024-01-31T03:04:05.678000"),
+    ("def eval(a: timedelta) -> timedelta: return -a", "own(c)", "TIME(6)", -ROW["c"]),
+    (
+        "def eval(a: Annotated[datetime.datetime, 'TIMESTAMP_LTZ(3)']) -> str: return a.isoformat()",
+        "own(l)", "STRING", "2024-02-01T02:04:05.678000+08:00",
+    ),
+    ("def eval(a: list[int]) -> list[int]: return sorted(a)",
+        "own(CASE WHEN n > 0 THEN ARRAY[n, 1] END)[1]", "BIGINT", 1),
+    ("def eval(a: str) -> dict[str, int]: return {a: len(a)}", "own(v)['abc']", "BIGINT", 3),
+    ("def eval(a: dict) -> str: return a['k']", "own(j)", "STRING", "v"),
+    (
+        "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, 'BIGINT']: return pc.add(a, 1)",
+        "own(n)", "BIGINT", 8,
+    ),
+]  # fmt: skip
+
+
+def test_types_come_from_annotations_and_null_is_null() -> None:
+    assert all_called([(code, expression) for code, expression, _, _ in CALLS]) == [
+        (kind, answer, None) for _, _, kind, answer in CALLS
+    ]
 
 
 def test_a_function_that_takes_none_is_called_for_null() -> None:
@@ -191,25 +206,24 @@ HOUR = "datetime.datetime(2024, 1, 2, 3, tzinfo=datetime.timezone.utc)"
         ("JSON", "float('nan')"),
     ],
 )  # fmt: skip
-def test_a_value_that_does_not_fit_the_declared_type_is_refused_with_its_row(code: str, kind: str, value: str) -> None:
-    with pytest.raises(TransformError, match=r"(?s)column a: .*id=1: own: ") as caught:
-        called(code.format(kind=kind, value=value), "own(n)")
+def test_a_value_that_does_not_fit_the_declared_type_is_refused(code: str, kind: str, value: str) -> None:
+    function = LoadedFunction(UserFunction("own", HEAD + code.format(kind=kind, value=value)))
+    with pytest.raises(ValueError, match=r"^cdc: own: ") as caught:
+        function.engine().call(pa.chunked_array([[7]]))
     assert "beside" not in str(caught.value)
 
 
-@pytest.mark.parametrize("code", [SCALAR, WHOLE], ids=["scalar", "vectorised"])
-@pytest.mark.parametrize(
-    ("kind", "value", "answer"),
-    [
+def test_a_value_that_fits_is_taken_as_it_is() -> None:
+    fitting = [
         ("INT", "7", 7), ("DOUBLE", "3", 3.0), ("DECIMAL(4, 1)", "3", Decimal("3.0")), ("VARCHAR(3)", "'abc'", "abc"),
         ("DECIMAL(4, 1)", "Decimal('123.50')", Decimal("123.5")), ("BOOLEAN", "True", True),
         ("TIMESTAMP(6)", "datetime.datetime(2024, 1, 2, 3)", dt.datetime(2024, 1, 2, 3)),
         ("DATE", "datetime.date(2024, 1, 2)", dt.date(2024, 1, 2)),
         ("TIME(6)", "datetime.timedelta(hours=-3)", dt.timedelta(hours=-3)),
-    ],
-)  # fmt: skip
-def test_a_value_that_fits_is_taken_as_it_is(code: str, kind: str, value: str, answer: Any) -> None:
-    assert called(code.format(kind=kind, value=value), "own(n)", kind=kind)[0] == answer
+    ]  # fmt: skip
+    codes = [code.format(kind=kind, value=value) for code in (SCALAR, WHOLE) for kind, value, _ in fitting]
+    calls = [(code, "own(n)") for code in codes]
+    assert [(kind, full) for kind, full, _ in all_called(calls)] == [(kind, answer) for kind, _, answer in fitting] * 2
 
 
 def test_numpy_numbers_are_numbers() -> None:
@@ -222,7 +236,7 @@ def test_numpy_numbers_are_numbers() -> None:
 def test_open_and_close_that_fail_are_named(name: str) -> None:
     arguments = "options" if name == "open" else ""
     code = f"def {name}({arguments}): raise OSError('no model file')\ndef eval(a: int) -> int: return a"
-    with pytest.raises(TransformError, match=rf"function own: {name}\(\) failed with OSError: no model file"):
+    with pytest.raises(TransformError, match=rf"function own0: {name}\(\) failed with OSError: no model file"):
         called(code, "own(n)")
 
 

@@ -344,7 +344,9 @@ def test_any_request_is_answered_as_the_openapi_document_says(client: TestClient
         f'{{"table": {value}}}' for value in ("null", '"shop.orders"', '""', '"."', '"a.b.c"', "{}", '"\\ud800"')
     ]
     asked = [(path, verb, operation) for path, verbs in document["paths"].items() for verb, operation in verbs.items()]
-    for path, verb, operation in asked * 12:
+    for path in document["paths"]:
+        assert client.request("PUT", path, headers=SENT).status_code in (404, 405)
+    for path, verb, operation in asked * 8:
         query = "&".join(
             f"{rng.choice(['q', 'page', 'last', 'x', ''])}={rng.choice(values)}" for _ in range(rng.randrange(3))
         )
@@ -357,7 +359,6 @@ def test_any_request_is_answered_as_the_openapi_document_says(client: TestClient
         shape = operation["responses"][str(answer.status_code)]["content"]["application/json"]["schema"]
         wrong = [error.message for error in Draft202012Validator({**shape, **parts}).iter_errors(answer.json())]
         assert not wrong, (verb, url, wrong)
-        assert client.request("PUT", url, headers=SENT).status_code in (404, 405)
 
 
 def test_metrics_of_all_pipelines(client: TestClient) -> None:
