@@ -29,7 +29,7 @@ class KeptOptions:
         return self.fixed_reason
 
     def told(self, key: str) -> str:
-        """What an edit of an option `of_start` leaves as it is."""
+        """The consequence of an edit of an option `of_start`, in words."""
         return "it counts at the start, and what the pipeline has goes on as it is"
 
     def matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
