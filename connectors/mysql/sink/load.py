@@ -34,7 +34,7 @@ from connectors.mysql.sink.refused_rows import RefusedRows
 from connectors.mysql.sink.row_by_row import RowByRow
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.statements import RowStatements, statements_of
-from connectors.mysql.sink.text import WrittenColumn, literals, load_body, refusals
+from connectors.mysql.sink.text import WrittenColumn, compared, literals, load_body, refusals
 from connectors.shared.last_image.last_image import last_rows
 from connectors.shared.staging.stage import KIND, POSITION, Staged
 
@@ -110,7 +110,7 @@ class TableWriter:
             return
         columns = self._statements.columns(self._staged.key)
         keys = rows.select([rows.schema.names[_index(rows, name)] for name in self._staged.key])
-        lines = literals(keys if all_keys else _without(keys, ~gone), columns)
+        lines = literals(keys if all_keys else _without(keys, ~gone), compared(columns))
         for start, end in statements_of(lines, self._session.max_packet_bytes):
             self._statements.delete(columns, lines[start:end])
 
@@ -144,7 +144,8 @@ class TableWriter:
         good = [place for place in range(rows.num_rows) if place not in absent]
         written = rows.take(pa.array(good, pa.int64()))
         texts = [
-            literals(written.select([name]), [column]) for name, column in zip(rows.schema.names, columns, strict=True)
+            literals(written.select([name]), [column])
+            for name, column in zip(rows.schema.names, compared(columns), strict=True)
         ]
         for place, values in zip(good, zip(*texts, strict=True), strict=True):
             try:

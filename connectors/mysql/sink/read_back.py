@@ -15,14 +15,13 @@ from cdc.schema import DataType, Kind, TableId, TableSchema
 from cdc.sink import stored_columns
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.sink.session import SinkServer
-from connectors.mysql.sink.text import WrittenColumn, literals
-from connectors.mysql.sink.types import ServerType
+from connectors.mysql.sink.text import WrittenColumn, compared, in_literals, literals
+from connectors.mysql.sink.types import Flavor, ServerType
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
 from connectors.mysql.snapshot.read.result_plan import select_from
 from connectors.mysql.snapshot.read.result_stream import ResultStream
 from connectors.mysql.table import MySqlTable, data_type, spelled
 from connectors.mysql.value_rules import ValueRules
-from connectors.shared.sql.text import quoted
 
 _KEYS_AT_ONCE = 500
 _RULES = ValueRules(tinyint1_as_boolean=True)
@@ -34,9 +33,9 @@ class ServerRows:
     The value of a JSON column counts, not its spelling.
     """
 
-    def __init__(self, server: SinkServer, table: MySqlTable, *, vectors_as_text: bool = False) -> None:
-        self._server, self._table = server, table
-        self._sent = _with_texts(table) if vectors_as_text else table
+    def __init__(self, server: SinkServer, table: MySqlTable, flavor: Flavor = "mysql") -> None:
+        self._server, self._table, self._flavor = server, table, flavor
+        self._sent = _with_texts(table) if flavor == "oceanbase" else table
         self._types = [_type(table, index) for index in range(len(table.columns))]
         self.arrow = pa.schema(
             [pa.field(column.name, arrow_type(kind)) for column, kind in zip(table.columns, self._types, strict=True)]
@@ -47,23 +46,22 @@ class ServerRows:
         """The columns of `schema`; None when there is no such table. Raises SinkError for a column that is missing."""
         with server.session() as session:
             found = table_reader(session.connection)(table)
-            vectors_as_text = session.flavor == "oceanbase"
+            flavor = session.flavor
         if found is None:
             return None
         columns = stored_columns(table, schema, {column.name.casefold(): column for column in found.columns})
         chosen = (replace(column, name=name) for name, column in zip(schema.names, columns, strict=True))
-        return cls(server, replace(found, columns=tuple(chosen)), vectors_as_text=vectors_as_text)
+        return cls(server, replace(found, columns=tuple(chosen)), flavor)
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         """One SELECT, or one for each few hundred keys."""
         if keys is None:
             yield from self._select("")
             return
-        columns = [self._target(name) for name in keys.schema.names]
-        names = ", ".join(quoted(name) for name in keys.schema.names)
+        columns = compared([self._target(name) for name in keys.schema.names])
         for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
             lines = literals(keys.slice(start, _KEYS_AT_ONCE), columns)
-            yield from self._select(f"({names}) IN ({', '.join(lines)})")
+            yield from self._select(in_literals(columns, lines, self._flavor))
 
     def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """In the columns' own types, which may be wider."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from connectors.mysql.sink.refusal import RowRefused
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.statements import RowStatements, statements_of
-from connectors.mysql.sink.text import literals, refusals
+from connectors.mysql.sink.text import compared, literals, refusals
 from connectors.shared.conversion.policy import Reason
 
 Found = Callable[[int, RowRefused], None]
@@ -88,7 +88,7 @@ class RowByRow:
     def _delete(self, rows: pa.RecordBatch, which: np.ndarray, key: Sequence[str]) -> None:
         names = {name.lower(): name for name in rows.schema.names}
         keys = rows.select([names[name.lower()] for name in key])
-        columns = self._statements.columns(key)
+        columns = compared(self._statements.columns(key))
         self._each(keys, np.flatnonzero(which), lambda part: literals(part, columns), self._deleting(key))
 
     def _deleting(self, key: Sequence[str]) -> Callable[[Sequence[str]], None]:

@@ -19,7 +19,7 @@ from cdc.errors import SinkError
 from connectors.mysql.sink.dialect import ServerTable
 from connectors.mysql.sink.refusal import RowRefused, is_harmless, of_a_row, of_the_table
 from connectors.mysql.sink.session import SinkSession
-from connectors.mysql.sink.text import WrittenColumn, labels_of, load_columns
+from connectors.mysql.sink.text import WrittenColumn, in_literals, labels_of, load_columns
 from connectors.shared.conversion.policy import Reason
 from connectors.shared.sql.client import StatementRefused
 from connectors.shared.sql.text import quoted
@@ -76,18 +76,29 @@ class RowStatements:
 
     def delete(self, columns: Sequence[WrittenColumn], lines: Sequence[str]) -> None:
         """Delete the rows of keys."""
-        names = ", ".join(quoted(column.name) for column in columns)
-        self._run(f"DELETE FROM {self._name} WHERE ({names}) IN ({', '.join(lines)})", len(lines))
+        found = in_literals(columns, lines, self._session.flavor)
+        self._run(f"DELETE FROM {self._name} WHERE {found}", len(lines))
 
     def delete_one(self, columns: Sequence[WrittenColumn], values: Sequence[str]) -> bool:
         """Delete one row that is equal in every column; whether there was one. `values` are SQL."""
-        same = " AND ".join(_equal(column, value) for column, value in zip(columns, values, strict=True))
+        same = " AND ".join(self._equal(column, value) for column, value in zip(columns, values, strict=True))
         return self._run(f"DELETE FROM {self._name} WHERE {same} LIMIT 1", 1) > 0
 
     def has_own_columns(self, names: Sequence[str]) -> bool:
         """Whether the table has columns that are not written and would lose their values with their row."""
         written = {name.casefold() for name in (*names, *self._table.generated)}
         return not {column.name.casefold() for column in self._table.columns} <= written
+
+    def _equal(self, column: WrittenColumn, value: str) -> str:
+        """A comparison that takes NULL for equal to NULL, text code by code, and -0 for no 0 where the server does."""
+        name, kind = quoted(column.name), column.type.name
+        if kind == "json":
+            return f"{name} <=> CAST({value} AS JSON)" if value != "NULL" else f"{name} IS NULL"
+        if kind in ("float", "double") and value in ("'0'", "'-0'"):
+            return f"CAST({name} * 1e0 AS CHAR) <=> CAST({value[1:-1]}e0 AS CHAR)"
+        # MySQL compares no vectors, OceanBase nothing else with one.
+        as_bytes = column.type.is_characters or (kind == "vector" and self._session.flavor == "mysql")
+        return f"CAST({name} AS BINARY) <=> CAST({value} AS BINARY)" if as_bytes else f"{name} <=> {value}"
 
     def _run(self, sql: str, rows: int) -> int:
         longest = self._session.max_packet_bytes
@@ -127,13 +138,3 @@ def statements_of(lines: Sequence[str], most_bytes: int) -> Iterator[tuple[int, 
         size += bytes_
     if lines:
         yield start, len(lines)
-
-
-def _equal(column: WrittenColumn, value: str) -> str:
-    """A comparison that takes NULL for equal to NULL, and text code by code."""
-    name = quoted(column.name)
-    if column.type.name == "json":
-        return f"{name} <=> CAST({value} AS JSON)" if value != "NULL" else f"{name} IS NULL"
-    if column.type.name == "float":
-        return f"ABS({name} - {value}) <= 1e-6 * ABS({value})" if value != "NULL" else f"{name} IS NULL"
-    return f"CAST({name} AS BINARY) <=> CAST({value} AS BINARY)" if column.type.is_characters else f"{name} <=> {value}"

@@ -6,7 +6,7 @@ Bytes travel in hexadecimal, so no character set has a say in them. Text is UTF-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from cdc.types.text import Piece, concatenate, escaped, hexadecimal, joined_bytes, not_finite, spans
 from connectors.mysql.server.column_type import parse_column_type
 from connectors.mysql.sink.refusal import RowRefused
-from connectors.mysql.sink.types import ServerType
+from connectors.mysql.sink.types import Flavor, ServerType
 from connectors.shared.conversion.policy import Reason
 from connectors.shared.sql.text import quoted
 
@@ -30,12 +30,14 @@ class WrittenColumn:
     Attributes:
         exact: whether values that the server would store as others are refused.
         labels: those of an ENUM or SET, where texts are held to them.
+        is_compared: whether rows are found by the values, each with all of its digits, and not written.
     """
 
     name: str
     type: ServerType
     exact: bool = False
     labels: frozenset[str] = frozenset()
+    is_compared: bool = False
 
     @property
     def is_year(self) -> bool:
@@ -70,8 +72,14 @@ def literals(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> list[str
     pieces: list[Piece] = []
     for values, column in zip(rows.columns, columns, strict=True):
         text, before, behind = _text(values, column), "'", "'"
-        if _is_hex(values.type):
+        if _is_hex(values.type) and column.type.name == "bit":  # with x'' a server compares 53 bits of one
+            before, behind = "CAST(CONV('", "',16,10) AS UNSIGNED)"
+        elif column.is_compared and pa.types.is_binary(values.type):  # OceanBase finds no empty value by IN (x'')
+            before, behind = "UNHEX('", "')"
+        elif _is_hex(values.type):
             before = "x'"
+        elif column.is_compared and column.type.name == "decimal":  # MariaDB compares it with a text as two DOUBLEs
+            before, behind = "CAST('", f"' AS {column.type.text.removesuffix(' unsigned')})"
         elif _is_number(values.type) and not column.is_year:
             before = behind = ""
         else:
@@ -83,6 +91,18 @@ def literals(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> list[str
     pieces[0] = f"({str(pieces[0])[1:]}"
     found: list[str] = concatenate([*pieces, ")"]).to_pylist()
     return found
+
+
+def compared(columns: Sequence[WrittenColumn]) -> list[WrittenColumn]:
+    """The columns for the literals that rows are found by."""
+    return [replace(column, is_compared=True) for column in columns]
+
+
+def in_literals(columns: Sequence[WrittenColumn], lines: Sequence[str], flavor: Flavor) -> str:
+    """The condition that finds the rows of keys, given as literals. OceanBase compares no ENUM or SET with a text."""
+    labels = ("enum", "set") if flavor == "oceanbase" else ()
+    names = (f"CONCAT({quoted(one.name)})" if one.type.name in labels else quoted(one.name) for one in columns)
+    return f"({', '.join(names)}) IN ({', '.join(lines)})"
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -110,7 +130,8 @@ def _text(values: pa.Array, column: WrittenColumn) -> pa.Array:
     elif pa.types.is_floating(kind):
         # With few digits the largest FLOAT is one too large, and 0.1 in a DOUBLE another number. FLOAT(7,3) rounds, and
         # OceanBase refuses 9999.9990234375 before it does.
-        values = values if "," in column.type.text else values.cast(pa.float64())
+        short = "," in column.type.text and not column.is_compared
+        values = values if short else values.cast(pa.float64())
     elif pa.types.is_duration(kind):
         return spans(values)
     elif pa.types.is_timestamp(kind) and kind.tz is not None:

@@ -246,6 +246,34 @@ def test_every_type_can_be_a_key(harness: Harness) -> None:
         assert harness.rows(table) == [], text
 
 
+NEAR: dict[Column, tuple[Any, Any]] = {
+    Column("d", DataType.parse("DECIMAL(20, 0)")): (Decimal(10**19 + 1), Decimal(10**19)),
+    Column("f", DataType.parse("FLOAT"), source_type="float(7,3)"): (9999.9990234375, 9999.998046875),
+    Column("b", DataType.parse("BINARY(8)"), source_type="bit(64)"): (b"\xff" * 8, b"\xff" * 7 + b"\xfe"),
+    Column("v", DataType.parse("VARBINARY(9)")): (b"\0", b""),
+    Column("e", DataType.parse("STRING"), source_type="enum('x','y')"): ("x", "y"),
+    Column("z", DataType.parse("DOUBLE")): (0.0, -0.0),
+    Column("w", DataType.parse("VECTOR(2)")): ([0.0, 1.0], [-0.0, 1.0]),
+}
+"""Columns with a value that stays and one next to it that goes; the last two are of rows without a key."""
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_delete_finds_its_row_and_not_the_one_next_to_it(harness: Harness, keyed: bool) -> None:
+    """Values that a server takes for one as doubles, or does not find as they were written."""
+    columns = tuple(NEAR)[:-2] if keyed else tuple(NEAR)
+    schema = TableSchema(columns, tuple(column.name for column in columns) if keyed else ())
+    stays = {column.name: NEAR[column][0] for column in columns}
+    gone = [stays | {column.name: NEAR[column][1]} for column in columns]
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, schema)])
+    commit(sink, 0, block(USERS, schema, [("+I", row) for row in (stays, *gone)]))
+    commit(sink, 1, block(USERS, schema, [("-D", row) for row in gone]))
+    zero = "1" if keyed else "z"
+    found = harness.server.execute(f"SELECT CAST({zero} AS CHAR), d, f * 1e0, HEX(b), HEX(v), e FROM shop.users")
+    assert found == (("1" if keyed else "0", 10**19 + 1, 9999.9990234375, "F" * 16, "00", "x"),)
+
+
 def test_a_source_s_own_type_is_repeated(harness: Harness) -> None:
     """MySQL to MySQL is one to one."""
     own = {"a": "mediumint unsigned", "b": "enum('x','y''z')", "c": "set('a','b')", "d": "bit(12)", "e": "year"}
