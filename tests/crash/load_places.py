@@ -171,7 +171,11 @@ WHILE_FINISHED = {
 """As many faults met in a commit, an abort, or a schema change."""
 
 ANSWERED = {
-    "doris": _status("fe.load fe.2pc be.load be.load.done be.2pc be.2pc.done fe.state"),
+    "doris": (
+        *_status("fe.load fe.2pc be.load be.load.done be.2pc be.2pc.done fe.state"),
+        Fault("be.load", "refuse", (("message", "[E-235]version count: 2001, exceed limit: 2000"),)),
+        Fault("be.2pc", "refuse", (("message", "get tableList write lock timeout"),)),
+    ),
     "starrocks": _status(
         "fe.txn.begin be.txn.load fe.txn.prepare be.txn.prepare.done fe.txn.commit fe.txn.commit.done fe.state"
     ),

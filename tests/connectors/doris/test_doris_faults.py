@@ -68,13 +68,6 @@ def check_once(harness: Harness, sink: DorisSink, table: TableId, prepared: Any)
 
 
 @TABLES
-def test_the_answer_to_a_load_is_lost(harness: Harness, table: TableId) -> None:
-    sink = created(harness)
-    harness.server.own.fault("be.load.done", **LOST)
-    check_once(harness, sink, table, prepare(sink, 0, [ONE_ROW[table]]))
-
-
-@TABLES
 @pytest.mark.parametrize(
     ("point", "fault"),
     [
@@ -108,12 +101,10 @@ def test_what_an_earlier_attempt_left_prepared_is_aborted(harness: Harness, tabl
 @pytest.mark.parametrize(
     ("point", "fault"),
     [
-        ("be.2pc", LOST),
-        ("be.2pc.done", LOST),
         ("fe.2pc", {"action": "status", "code": 503}),
         ("be.2pc", {"action": "refuse", "message": "get tableList write lock timeout"}),
     ],
-    ids=["before", "after", "front end", "lock"],
+    ids=["front end", "lock"],
 )
 def test_a_commit_is_resolved(harness: Harness, table: TableId, point: str, fault: dict[str, Any]) -> None:
     sink = created(harness)
@@ -123,28 +114,15 @@ def test_a_commit_is_resolved(harness: Harness, table: TableId, point: str, faul
 
 
 @TABLES
-@pytest.mark.parametrize("point", ["be.2pc", "be.2pc.done"])
-def test_a_server_that_dies_in_a_commit(harness: Harness, table: TableId, point: str) -> None:
+def test_a_server_that_dies_in_a_commit(harness: Harness, table: TableId) -> None:
     sink = created(harness)
     prepared = prepare(sink, 0, [ONE_ROW[table]])
-    harness.server.own.fault(point, action="kill")
+    harness.server.own.fault("be.2pc.done", action="kill")
     with pytest.raises(CommitUnknown, match="no answer") as caught:
         sink.commit(0, prepared)
     assert "decided" in caught.value.hint
     harness.server.own.restart()
     check_once(harness, harness.sink(), table, prepared)
-
-
-@TABLES
-def test_a_server_that_dies_after_a_load(harness: Harness, table: TableId) -> None:
-    sink = created(harness)
-    harness.server.own.fault("be.load.done", action="kill")
-    with pytest.raises(SinkUnavailable):
-        prepare(sink, 0, [ONE_ROW[table]])
-    harness.server.own.restart()
-    again = harness.sink()
-    again.abort(0)
-    check_once(harness, again, table, prepare(again, 0, [ONE_ROW[table]]))
 
 
 WITH_RETRIES = {"retry-timeout": "1 min"}

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from starrocks_harness import Harness
-from starrocks_servers import StarRocksServer
-from tiers import crossed, one_in
+from tiers import crossed
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, CommitFailed, CommitUnknown, SinkUnavailable
@@ -131,23 +127,6 @@ def test_a_fault_at_each_step(harness: Harness, point: str, action: str) -> None
     run_all(run)
 
 
-@pytest.mark.parametrize("point", one_in(3, POINTS))
-def test_the_server_is_killed_at_each_step(harness: Harness, point: str) -> None:
-    run = Run(harness)
-    standin = harness.server.standin
-    assert standin is not None
-    standin.fault(point, action="kill")
-    run_all(run)
-
-
-def test_rows_that_become_visible_late_are_committed(harness: Harness) -> None:
-    run = Run(harness)
-    standin = harness.server.standin
-    assert standin is not None
-    standin.fault("publish.wait", action="late", times=3)
-    run_all(run)
-
-
 def test_an_outage_after_a_lost_answer_to_a_commit_is_waited_for(harness: Harness) -> None:
     """The label is PREPARED all the while: more questions fail than were once asked."""
     harness.options = {"retry-timeout": "1 min"}
@@ -177,14 +156,6 @@ def test_a_question_for_a_state_that_is_lost_is_asked_again(harness: Harness) ->
     assert standin is not None
     standin.fault("fe.txn.commit.done", times=2)
     standin.fault("fe.state", times=2)
-    run_all(run)
-
-
-def test_the_back_end_is_down_for_a_while(harness: Harness) -> None:
-    run = Run(harness)
-    standin = harness.server.standin
-    assert standin is not None
-    standin.fault("be.load.body", action="be_down")
     run_all(run)
 
 
@@ -236,34 +207,6 @@ def test_schema_changes_go_on_where_they_were_cut(harness: Harness, point: str, 
     assert described.primary_key == ("id",)
     assert described.column("id").type.kind is Kind.BIGINT_UNSIGNED
     assert [name for (name,) in harness.server.query("SHOW TABLES FROM shop")] == ["log", "orders"]
-
-
-RUNS = int(os.environ.get("CDC_FAULT_RUNS", "3"))
-SEED = int(os.environ.get("CDC_FAULT_SEED", "1"))
-
-
-def test_random_faults(harness: Harness, own_server: StarRocksServer) -> None:
-    """`CDC_FAULT_RUNS=1000 CDC_FAULT_SEED=7` runs others, and more of them."""
-    standin = own_server.standin
-    assert standin is not None
-    for seed in range(SEED * 1_000_000, SEED * 1_000_000 + RUNS):
-        chosen = random.Random(seed)
-        own_server.query("DROP DATABASE IF EXISTS shop FORCE")
-        run = Run(Harness(own_server, harness.state / str(seed), {"sink.label-prefix": f"r{seed}"}))
-        faults: list[dict[str, Any]] = []
-        for _ in range(chosen.randint(1, 4)):
-            point, action = chosen.choice([*POINTS, "fe.state"]), chosen.choice(["cut", "status", "cut", "be_down"])
-            if action == "be_down" and not point.startswith("be."):
-                action = "cut"
-            faults.append({
-                "point": point, "action": action, "times": chosen.randint(1, 2),
-                "match": chosen.choice([{}, {}, {"table": "orders"}, {"table": "log"}]),
-            })  # fmt: skip
-        print(f"seed {seed}: {faults}")
-        for fault in faults:
-            standin.fault(**fault)
-        run_all(run)
-        standin.clear()
 
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
