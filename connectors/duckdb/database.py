@@ -129,6 +129,8 @@ class Database:
         """
         connection = self._connect(read_only)
         try:
+            # It is on in a process without a main file, such as a worker of Spark, and is no setting of `config`.
+            connection.execute("SET enable_progress_bar = false")
             yield DuckDbSession(connection)
         except duckdb.Error as error:
             raise SinkError(first_line(error), where=self.path, hint=_hint(error)) from error
@@ -161,10 +163,7 @@ class Database:
         except OSError as error:
             hint = "choose another path, or make the folder"
             raise SinkError(f"cannot make the folder: {error.strerror}", where=self.path, hint=hint) from error
-        connection = duckdb.connect(self.path, read_only=read_only, config=self._config)
-        # It is on in a process without a main file, such as a worker of Spark, and is no setting of `config`.
-        connection.execute("SET enable_progress_bar = false")
-        return connection
+        return duckdb.connect(self.path, read_only=read_only, config=self._config)
 
     def _locked_error(self, error: duckdb.Error) -> SinkUnavailable:
         _, _, holder = str(error).partition("Conflicting lock is held in ")

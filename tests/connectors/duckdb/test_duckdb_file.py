@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import duckdb
 import pyarrow as pa
@@ -302,3 +303,11 @@ def test_a_new_file_has_small_blocks_and_one_that_exists_keeps_its_own(tmp_path:
         connection.execute("CREATE TABLE mine (id INT)")
     sink_at(other).apply(0, [CreateTable(ORDERS, SCHEMA)])
     assert block_bytes(other / "x.duckdb") == 262_144
+
+
+def test_a_connection_that_cannot_be_set_up_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = Mock(execute=Mock(side_effect=duckdb.IOException("No space left on device")))
+    monkeypatch.setattr(duckdb, "connect", lambda *place, **config: connection)
+    with pytest.raises(SinkError, match="No space left"), Database(options(tmp_path)).open():
+        pass
+    connection.close.assert_called_once()
