@@ -3,9 +3,9 @@
 Compiled code is cached in a folder named after the contents of the kernels' source files, below NUMBA_CACHE_DIR or
 `~/.cache/cdc/kernels`: Numba itself looks only at the file of the outermost function, and after an edit of an inner one
 the old code would live on. Where that cannot be written, as in a container of YARN, whose home is `/home/`, it is below
-the folder for temporary files, for this user alone; where that cannot be either, each process compiles for itself. The
-folder is set while one of these functions is declared and only then, as the setting belongs to the whole process and
-other packages keep their own.
+the folder for temporary files, for this user alone; where that cannot be either, or not any more, each process compiles
+for itself. The folder is set while one of these functions is declared and only then, as the setting belongs to the
+whole process and other packages keep their own.
 """
 
 from __future__ import annotations
@@ -48,15 +48,18 @@ class Kernels:
         return self._declare(function, "always")
 
     def _declare(self, function: _Function, inline: str) -> _Function:
+        compiled: Any = njit(nogil=True, inline=inline)(function)
         if self._cache is None:
-            return njit(nogil=True, inline=inline)(function)  # type: ignore[no-any-return]
+            return compiled  # type: ignore[no-any-return]
         before, config.CACHE_DIR = config.CACHE_DIR, self._cache
         try:
-            compiled: _Function = njit(cache=True, nogil=True, inline=inline)(function)
+            compiled.enable_caching()
+        except RuntimeError:  # the folder cannot be written to any more
+            return compiled  # type: ignore[no-any-return]
         finally:
             config.CACHE_DIR = before
         compiled_once(compiled, self._cache)
-        return compiled
+        return compiled  # type: ignore[no-any-return]
 
 
 def _sources(*places: Path) -> Iterator[Path]:

@@ -1,7 +1,8 @@
 """Kernels are compiled once on a machine, however many processes need them at the same moment.
 
 Spark's workers and executors start together and come to the same kernels at once. Without this each would compile all
-of them, which takes a minute of every core. Who comes second waits, and loads what the first one has saved.
+of them, which takes a minute of every core. Who comes second waits, and loads what the first one has saved. What cannot
+be loaded or saved, as on a full disk, is compiled all the same.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
+from numba.core.caching import NullCache
 from numba.core.compiler_lock import global_compiler_lock
+
+_DAMAGED = (EOFError, UnpicklingError)
+"""Raised at a file that a crash of the machine has cut off: Numba does not wait for the disk."""
 
 _held: set[Path] = set()
 """Locks of this process: a kernel that calls itself is compiled inside of its own compilation."""
@@ -30,9 +36,22 @@ def compiled_once(dispatcher: Any, folder: str) -> None:
 
     def compile_in_turn(signature: Any) -> Any:
         with global_compiler_lock, _locked(place):
-            return compile_now(signature)
+            return _compiled(dispatcher, compile_now, signature)
 
     dispatcher.compile = compile_in_turn
+
+
+def _compiled(dispatcher: Any, compile_now: Callable[[Any], Any], signature: Any) -> Any:
+    """Loaded, or compiled and saved. What this process has compiled stays when it cannot be saved."""
+    try:
+        try:
+            return compile_now(signature)
+        except _DAMAGED:
+            dispatcher._cache.flush()
+            return compile_now(signature)
+    except OSError:
+        dispatcher._cache = NullCache()
+        return compile_now(signature)
 
 
 @contextmanager

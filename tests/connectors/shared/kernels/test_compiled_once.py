@@ -102,3 +102,25 @@ def test_kernels_are_kept_for_this_user_alone_where_there_is_no_home_to_write_to
     own.symlink_to(tmp_path / "aside")
     assert declared()(3) == 4
     assert len(list(tmp_path.rglob("*.nbc"))) == 1
+
+
+def test_kernels_are_compiled_where_the_cache_refuses_or_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that crashed leaves files that are cut off; a folder may be gone, or on a disk that is full."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    kernel = Kernels(tmp_path, "trial")
+
+    def plus(number: int) -> int:
+        return number + 1
+
+    assert kernel(plus)(1) == 2
+    (index,) = tmp_path.rglob("*.nbi")
+    index.write_bytes(b"")
+    assert kernel(plus)(2) == 3
+    assert index.read_bytes()
+    before_it_went = kernel(plus)
+    (tmp_path / "cache").rename(tmp_path / "aside")
+    (tmp_path / "cache").touch()
+    assert before_it_went(3) == 4
+    assert kernel(plus)(4) == 5
