@@ -16,7 +16,6 @@ from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from connectors.doris.replies import LoadReply, TransactionState, load_reply, one_line, refusal
-from connectors.doris.targets import Targets
 from connectors.doris.transactions import Handle, Transactions
 from connectors.shared.streamload.dialect import DORIS
 from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder, RowRules
@@ -25,6 +24,7 @@ from connectors.shared.streamload.label_record import LabelWriter
 from connectors.shared.streamload.labels import MOST_LABELS, LabelSpace
 from connectors.shared.streamload.pack import Packing
 from connectors.shared.streamload.table_load import STRICT, TableLoad
+from connectors.shared.streamload.targets import Targets
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Loader:
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> DorisLoad:
         """The load of part number `part` of a table. Raises SinkError."""
-        target = self.targets.get(first.table, first.schema)
+        target = self.targets.get(first.table, first.schema, task.batch)
         encoder = FlushEncoder(first.schema, target, DORIS, self.rows)
         labels = self.labels.choices(task, first.table, part)
         name = self.labels.label(task.batch, first.table, task.partition, part)  # whatever generation is sent

@@ -11,14 +11,15 @@ from cdc.schema import TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.source import Context
 from connectors.doris import settings
+from connectors.doris.catalog import read_table
 from connectors.doris.load import Loader
 from connectors.doris.options import DorisSinkOptions
 from connectors.doris.schemas import DorisSchemas
-from connectors.doris.targets import Targets, targets_of
 from connectors.doris.transactions import Handle, Transactions
 from connectors.shared.streamload.commits import Commit
 from connectors.shared.streamload.dialect import DORIS
 from connectors.shared.streamload.sink import LoadSink
+from connectors.shared.streamload.targets import Targets, targets_of
 
 if TYPE_CHECKING:
     from connectors.shared.streamload.read_back import LoadedRows
@@ -54,11 +55,13 @@ class DorisSink(LoadSink):
     def _stored(self, table: TableId, schema: TableSchema) -> LoadedRows:
         from connectors.shared.streamload.read_back import LoadedRows
 
-        return LoadedRows(self._sql, schema, self._targets.get(table, schema), DORIS, self._rules)
+        return LoadedRows(self._sql, schema, self._targets.get(table, schema, -1), DORIS, self._rules)
 
     @property
     def _targets(self) -> Targets:
-        return targets_of(self._sql, self._pipeline, self._options.longest_string)
+        longest = self._options.longest_string
+        targets = Targets(self._sql, lambda session, table: read_table(session, table).target(longest))
+        return targets_of((self._pipeline, self._store.where(), self._sql.servers, longest), targets)
 
     def _committer(self, batch: int) -> Commit:
         def commit(table: TableId, handle: Any) -> None:

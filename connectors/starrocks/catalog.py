@@ -49,10 +49,15 @@ def read_database(session: SqlSession, database: str) -> list[StarRocksTable]:
     return _read_tables(session, database, "")
 
 
-def read_table(session: SqlSession, table: TableId) -> StarRocksTable | None:
-    """Read one table, None when it does not exist. Raises Refused or SinkUnavailable."""
+def read_target(session: SqlSession, table: TableId) -> TargetTable | None:
+    """The limits for rows of one table, None when it does not exist. Raises Refused or SinkUnavailable."""
     where = _ONE_TABLE.format(table=text_literal(table.table))
-    return next(iter(_read_tables(session, table.database, where)), None)
+    return next((found.target() for found in _read_tables(session, table.database, where)), None)
+
+
+def read_targets(session: SqlSession, database: str) -> dict[TableId, TargetTable]:
+    """The limits for rows of all tables of a database. Raises Refused or SinkUnavailable."""
+    return {table.id: table.target() for table in read_database(session, database)}
 
 
 def _read_tables(session: SqlSession, database: str, where: str) -> list[StarRocksTable]:

@@ -23,10 +23,10 @@ from connectors.shared.streamload.http import Upload
 from connectors.shared.streamload.label_record import LabelWriter
 from connectors.shared.streamload.labels import LabelSpace
 from connectors.shared.streamload.table_load import STRICT, TableLoad
+from connectors.shared.streamload.targets import Targets
 from connectors.starrocks import replies
 from connectors.starrocks.client import LabelFinishedError, Transactions
 from connectors.starrocks.replies import Reply
-from connectors.starrocks.targets import Targets
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,14 @@ from cdc.source import Context
 from connectors.shared.streamload.commits import Commit
 from connectors.shared.streamload.dialect import STARROCKS
 from connectors.shared.streamload.sink import LoadSink
+from connectors.shared.streamload.targets import Targets, targets_of
 from connectors.starrocks import settings
+from connectors.starrocks.catalog import read_target, read_targets
 from connectors.starrocks.commits import LabelCommit, StagedCommit
 from connectors.starrocks.load import Loader
 from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.schemas import StarRocksSchemas
 from connectors.starrocks.staged import StagedLoader, drop_files, forget_files
-from connectors.starrocks.targets import Targets, targets_of
 
 if TYPE_CHECKING:
     from connectors.shared.streamload.read_back import LoadedRows
@@ -68,7 +69,8 @@ class StarRocksSink(LoadSink):
 
     @property
     def _targets(self) -> Targets:
-        return targets_of(self._sql, self._pipeline, self._store)
+        targets = Targets(self._sql, read_target, read_targets)
+        return targets_of((self._pipeline, self._store.where(), self._sql.servers), targets)
 
     def _committer(self, batch: int) -> Commit:
         headers = self._options.load_headers()

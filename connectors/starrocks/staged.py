@@ -24,7 +24,7 @@ from connectors.shared.streamload.dialect import STARROCKS
 from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder, RowRules
 from connectors.shared.streamload.labels import LabelSpace
 from connectors.shared.streamload.table_load import TableLoad
-from connectors.starrocks.targets import Targets
+from connectors.shared.streamload.targets import Targets
 
 _FOLDER = "loads"
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import cast
 
+from cdc.source import Context
 from cdc.state.served.store import ServedStore
 from cdc.state.served.wire import Door
 from connectors.mysql.schema import schemas
 from connectors.mysql.snapshot.plan.chunk_plan import shared_plan, shared_watermarks
-from connectors.shared.sql.client import SqlClient
-from connectors.starrocks.targets import targets_of
-
-
-class NoServer:
-    servers = ("fe1",)
+from connectors.starrocks.options import StarRocksSinkOptions
+from connectors.starrocks.sink import StarRocksSink
 
 
 def store_of_run(run: int) -> ServedStore:
@@ -34,5 +30,7 @@ def test_logs_of_long_past_runs_are_forgotten() -> None:
 
 
 def test_the_tables_of_starrocks_are_known_over_runs() -> None:
-    sql = cast("SqlClient", NoServer())
-    assert len({id(targets_of(sql, "shop-1", store_of_run(run))) for run in range(5)}) == 1
+    given = {"type": "starrocks", "jdbc-url": "jdbc:mysql://fe1:9030", "load-url": "fe1:8030", "username": "u"}
+    options = StarRocksSinkOptions.model_validate({**given, "password": "p"})
+    sinks = [StarRocksSink(options, Context("shop-1", store_of_run(run))) for run in range(5)]
+    assert len({id(sink._targets) for sink in sinks}) == 1
