@@ -1,4 +1,4 @@
-"""`cdc resync`: ask a pipeline, running or not, to snapshot one table again."""
+"""`cdc resync`: ask a pipeline, running or not, to snapshot one table again; `schedule.copy: refresh`: all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.tables.entry import TableViews
 from cdc.tables.log import TableLog
-from cdc.tables.pauses import check_not_paused
+from cdc.tables.pauses import PauseReader, check_not_paused
 from cdc.tables.requests import Mailbox, RequestKind
 
 
@@ -67,3 +67,28 @@ def _check_distinguishable(table: TableId, sink_tables: Sequence[TableId], table
                 where=str(table),
                 hint="start over with an empty --state-dir and sink table, which copies all of them",
             )
+
+
+def refresh(spec: PipelineSpec, state: StateDir) -> int:
+    """Ask for each table that the source has now and is not paused; how many. None before the first run, which copies
+    them anyway.
+
+    Raises SourceError when the source cannot be reached, or reads a log only.
+    """
+    pipeline = state.pipeline(source=spec.source.type)
+    if pipeline is None:
+        return 0
+    source: Source = spec.source.build(Context(pipeline, state.source, state.stop_file, spec.metadata()))
+    try:
+        tables = list(source.tables())
+        if all(source.snapshots(table) is Snapshots.NEVER for table in tables):
+            raise SourceError(
+                "this source reads a log only, it cannot re-snapshot tables", hint="remove schedule.copy: refresh"
+            )
+    finally:
+        source.stop()
+    paused = PauseReader(state).tables().paused
+    copied = [table for table in tables if table not in paused]
+    for table in copied:
+        leave_request(spec, str(table), state)
+    return len(copied)

@@ -12,7 +12,7 @@ from cdc.job.control import RunControl
 from cdc.job.lock import RunLock
 from cdc.job.outlets import recording_of
 from cdc.job.pipeline_run import PipelineRun
-from cdc.job.refresh import refresh
+from cdc.job.resync import refresh
 from cdc.job.run_settings import LockedState, Mode, Output
 from cdc.job.spark_side import check_spark_settings, master_of
 from cdc.job.state_location import state_location

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdc.errors import WorkerLost
+from cdc.errors import EngineError, WorkerLost
 from cdc.flow.middle import Middle
 from cdc.flow.task import PrepareTask
 from cdc.job.control import RunControl
 from cdc.job.executors import executors_side
 from cdc.job.run_settings import LockedState, Mode, Output
-from cdc.job.spark.own import OwnSpark, chosen_java, own_settings
-from cdc.job.spark.session import chosen_master
+from cdc.job.spark.forks import forked_session
+from cdc.job.spark.java import choose_java
+from cdc.job.spark.session import (
+    as_guest,
+    chosen_master,
+    end_spark,
+    java_pid,
+    no_error_once_stopped,
+    without_variables,
+)
 from cdc.job.spark.without_executors import warn_without_executors
 from cdc.job.stream import StreamParts, TaskParts
 from cdc.process.without_pandas import keep_pandas_out
@@ -31,7 +41,11 @@ class SparkSide:
         if not control.guest:
             keep_pandas_out()
         self._shared = control.shared
-        self.java = chosen_java(spec) if self._shared is None else self._shared.java
+        if self._shared is not None:
+            self.java = self._shared.java
+        else:
+            with without_variables(spec.secret_variables):
+                self.java = choose_java(os.environ)
 
     def open_session(
         self, stack: contextlib.ExitStack, source: Source, sink: Sink, middle: Middle
@@ -41,7 +55,7 @@ class SparkSide:
         `stack` closes them. Raises EngineError, StateError, WorkerLost.
         """
         spark = stack.enter_context(
-            (self._own_spark(source, sink) if self._shared is None else self._shared).open_session()
+            self._own_session(source, sink) if self._shared is None else self._shared.open_session()
         )
         if spark is None:
             return None
@@ -61,12 +75,31 @@ class SparkSide:
         parts = None if side is None else StreamParts(source, state, _limits(self._spec), parallelism, side, label)
         return None if parts is None else (spark, parts)
 
-    def _own_spark(self, source: Source, sink: Sink) -> OwnSpark:
+    @contextlib.contextmanager
+    def _own_session(self, source: Source, sink: Sink) -> Iterator[SparkSession | None]:
+        """A session that is ended with the run; None when the run was asked to stop while it started."""
         place, control, modules = self._place, self._control, (type(source).__module__, type(sink).__module__)
-        return OwnSpark(
-            self._spec, place.pipeline, self._mode.master, self.java, place.lock, self._output.json_log, control.guest,
-            control.stop, modules,
-        )  # fmt: skip
+        with contextlib.ExitStack() as stack:
+            if control.guest:
+                stack.enter_context(as_guest())
+            spark = None
+            with (
+                self._output.json_log.of_children(),
+                without_variables(self._spec.secret_variables),
+                no_error_once_stopped(control.stop),
+            ):
+                scratch, settings = place.lock.make_scratch(), self._spec.pipeline.spark
+                spark, _ = forked_session(
+                    stack, place.pipeline, self._mode.master, self.java, scratch, settings, modules
+                )
+            if spark is None:
+                yield None
+                return
+            try:
+                place.lock.name_java(java_pid(spark))
+                yield None if control.stop.is_set() else spark
+            finally:
+                end_spark(spark)
 
     def _executors_side(
         self, stack: contextlib.ExitStack, spark: SparkSession, task: PrepareTask, parallelism: int
@@ -85,7 +118,13 @@ class SparkSide:
 def check_spark_settings(spec: PipelineSpec, control: RunControl) -> None:
     """Raise EngineError for a pipeline with settings of Spark that the session that it shares does not have."""
     if control.shared is not None and spec.pipeline.spark != control.shared.settings:
-        raise own_settings(spec)
+        own = ", ".join(sorted(spec.pipeline.spark))
+        raise EngineError(
+            f"this pipeline shares one Spark with others, which cannot have its {own}",
+            where=f"{spec.file}: pipeline",
+            hint="remove the keys and start `cdc serve` with CDC_SPARK_CONF, for all of its pipelines; "
+            "or use `cdc run`",
+        )
 
 
 def master_of(control: RunControl, given: str | None) -> str:

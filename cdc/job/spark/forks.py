@@ -8,20 +8,50 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark import cloudpickle
+from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError
 from cdc.job.spark.fork_server import DAEMON, READER, short_path
-from cdc.job.spark.session import ONE_ARENA
+from cdc.job.spark.java import Java
+from cdc.job.spark.session import ONE_ARENA, end_spark, start_session
 
 _LAUNCHER = """#!/bin/sh
 case "$2" in {reader}|{daemon}) exec {python} -I -S {client} {socket} "$@"; esac
 exec {python} "$@"
 """
+
+
+def forked_session(
+    stack: contextlib.ExitStack,
+    name: str,
+    master: str,
+    java: Java,
+    scratch: Path,
+    settings: Mapping[str, str],
+    modules: Sequence[str] = (),
+) -> tuple[SparkSession, Forks | None]:
+    """A started session, whose Python processes are forked with these modules loaded where that can be.
+
+    `stack` ends the fork server. Raises EngineError when Spark or the server does not start.
+    """
+    forks = local_forks(master, scratch)
+    if forks is not None:
+        stack.callback(forks.stop)
+        forks.begin(*modules)
+    spark = start_session(name, master, java, scratch, settings)
+    if forks is not None:
+        try:
+            forks.start()
+        except EngineError:
+            end_spark(spark)
+            raise
+        spark.sparkContext.pythonExec = str(forks.launcher)
+    return spark, forks
 
 
 def local_forks(master: str, folder: Path) -> Forks | None:
@@ -51,10 +81,7 @@ class Forks:
         self.launcher.chmod(0o700)
 
     def start(self) -> None:
-        """Wait for the server to have started, which begins now where it has not yet. Raises EngineError when it
-        does not start."""
-        if self._process is None:
-            self.begin()
+        """Wait for the server to have started. Raises EngineError when it does not start."""
         assert self._process is not None
         assert self._process.stdout is not None
         if self._process.stdout.read(1) != b"k":

@@ -234,6 +234,12 @@ def reason_of(text: str) -> str:
     return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
 
 
+def java_pid(spark: SparkSession) -> int:
+    """The Java process of a session."""
+    jvm: Any = spark.sparkContext._jvm
+    return int(jvm.java.lang.ProcessHandle.current().pid())
+
+
 def end_spark(spark: SparkSession) -> None:
     """End a session and its context. PySpark forgets them although Java has ended before, so that others can begin."""
     context = spark.sparkContext

@@ -22,15 +22,15 @@ from pyspark.sql import SparkSession
 from cdc.errors import EngineError, WorkerLost
 from cdc.flow.task import PrepareTask
 from cdc.job.lock import RunLock
-from cdc.job.spark.forks import Forks, local_forks
+from cdc.job.spark.forks import Forks, forked_session
 from cdc.job.spark.java import Java, choose_java
 from cdc.job.spark.session import (
     JAVA_GONE,
     as_guest,
     chosen_master,
     end_spark,
+    java_pid,
     no_error_once_stopped,
-    start_session,
     without_variables,
 )
 from cdc.process.repeated import SAY_EVERY_S, repeatedly
@@ -105,18 +105,10 @@ class SharedSpark:
         self._stack.enter_context(as_guest())
         with without_variables(self._secrets):
             self._java = choose_java(os.environ)
-            self._forks = local_forks(self.master, scratch)
-            if self._forks is not None:
-                self._stack.callback(self._forks.stop)
-                self._forks.start()
-            self._spark = start_session(
-                "cdc", self.master, self._java, scratch, {**_idle_workers(self.master), **self.settings}
-            )
+            settings = {**_idle_workers(self.master), **self.settings}
+            self._spark, self._forks = forked_session(self._stack, "cdc", self.master, self._java, scratch, settings)
         self._stack.callback(self._end)
-        jvm: Any = self._spark.sparkContext._jvm
-        self._lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))
-        if self._forks is not None:
-            self._spark.sparkContext.pythonExec = str(self._forks.launcher)
+        self._lock.name_java(java_pid(self._spark))
 
     def _end(self) -> None:
         spark, self._spark = self._spark, None

@@ -21,6 +21,7 @@ from cdc.job.spark.forks import Forks
 @pytest.fixture(scope="module")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     forks = Forks(tmp_path_factory.mktemp("forks"))
+    forks.begin()
     forks.start()
     yield forks
     forks.stop()
@@ -162,6 +163,7 @@ def test_readers_are_forked_while_a_busy_server_has_a_load_tried_that_takes_long
 @pytest.mark.slow
 def test_without_the_server_a_reader_starts_by_itself_and_says_so(tmp_path: Path) -> None:
     forks = Forks(tmp_path)
+    forks.begin()
     forks.start()
     forks.stop()
     with spark() as listening, (tmp_path / "err").open("w") as err:
@@ -178,6 +180,7 @@ def test_a_long_path_for_temporary_files_is_no_hindrance(tmp_path: Path) -> None
     folder = tmp_path / ("long-" * 12) / ("longer-" * 12)
     folder.mkdir(parents=True)
     forks = Forks(folder)
+    forks.begin()
     forks.start()
     try:
         assert forks.load(int) == ""
