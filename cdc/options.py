@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -66,11 +66,7 @@ Duration = Annotated[
 ]
 """Seconds. In Python a float is seconds; text and integers follow Flink: `30s`, a bare number is milliseconds."""
 
-Size = Annotated[
-    int,
-    BeforeValidator(parse_size),
-    WithJsonSchema(_unit_schema(SIZE_RULE, "bytes")),
-]
+Size = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(_unit_schema(SIZE_RULE, "bytes"))]
 """Bytes, written `64 mb`, `1 MiB` or as a plain number."""
 
 
@@ -358,6 +354,13 @@ class SinkOptions(Options):
         alias="exclude.schema.changes",
         description="Schema changes to hold back although they are included. Default: `truncate.table` and "
         "`drop.table` with the behavior lenient, none with the others; `[]` for none.",
+    )
+
+    expansion: Annotated[Literal["off", "try_expand", "expand"], AnyCase] | None = Field(
+        None,
+        alias="existing-table.schema-expansion.mode",
+        description="Without effect: a table that is there gets the columns that it lacks, and a narrower column stops "
+        "the run. What Flink CDC does with `check`, which is refused here, `cdc plan` does.",
     )
 
     def metadata(self) -> tuple[str, ...]:

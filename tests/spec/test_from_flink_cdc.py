@@ -53,7 +53,7 @@ def test_the_page_has_all_of_them() -> None:
 
 FORMS = """
 source: {type: values, rows: []}
-sink: {type: values}
+sink: {type: values, existing-table.schema-expansion.mode: EXPAND}
 route:
 - {source-table: 'mydb.order_\\.*', sink-table: ods.orders}
 pipeline: {route-mode: first-match, shade.identifier: base64, shade.sensitive.keywords: password;username}
