@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change, apply_changes
 from cdc.schema import (
     AddColumn,
@@ -202,7 +203,7 @@ def _change(event: SourceEvent) -> SchemaChange | None:
 def schemas_behind(schemas: Mapping[TableId, TableSchema], events: Iterable[SourceEvent]) -> dict[TableId, TableSchema]:
     """The schemas of a source's tables behind events, in order; `schemas` stays as it is.
 
-    Raises EngineError for a change that does not fit its table.
+    Raises EngineError for a change that does not fit its table, ChangeRefused for columns that nobody tells apart.
     """
     found = dict(schemas)
     for each in events:
@@ -214,13 +215,13 @@ def advance_schemas(schemas: dict[TableId, TableSchema], event: SourceEvent) -> 
     """Bring the schemas of a source's tables behind one event. Raises EngineError as `schemas_behind`."""
     match event:
         case TableCreated(table=table, created=created):
-            schemas[table] = created.schema
+            schemas[table] = _told_apart(table, created.schema)
         case SnapshotBegun(table=table, created=CreateTable(schema=schema)):
-            schemas[table] = schema
+            schemas[table] = _told_apart(table, schema)
         case TableChanged(table=table, change=change):
             changed = apply_change(schemas.get(table), change)
             assert changed is not None, "only a dropped table has no schema"
-            schemas[table] = changed
+            schemas[table] = _told_apart(table, changed)
         case TableDropped(table=table) | TableLeft(table=table):
             schemas.pop(table, None)
         case TableRenamed(table=table, new_table=new_table):
@@ -228,3 +229,15 @@ def advance_schemas(schemas: dict[TableId, TableSchema], event: SourceEvent) -> 
             schemas |= apply_changes(renamed, [RenameTable(table, new_table)])
         case _:
             pass
+
+
+def _told_apart(table: TableId, schema: TableSchema) -> TableSchema:
+    """The schema. Names count whatever their case here, and a source may have `masse` beside of `maße`."""
+    folded: dict[str, str] = {}
+    for name in schema.names:
+        other = folded.setdefault(name.casefold(), name)
+        if other != name:
+            reason = f"its columns {other} and {name} are one here, as names count whatever their case"
+            hint = "give one of them another name in the source, or leave the table out with tables.exclude"
+            raise ChangeRefused(reason, where=str(table), hint=hint)
+    return schema

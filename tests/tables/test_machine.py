@@ -11,10 +11,22 @@ from invariants import ALL, ID, KEYED, KEYLESS, NOTE, ONE, ROUTES, WIDE, A, B, C
 from tiers import EXHAUSTIVE
 
 from cdc.errors import ChangeRefused, EngineError
+from cdc.events import advance_schemas
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.route import Target
-from cdc.schema import AddColumn, CreateShadow, CreateTable, DropColumn, DropShadow, Position, TableId, TableSchema
+from cdc.schema import (
+    AddColumn,
+    Column,
+    CreateShadow,
+    CreateTable,
+    DataType,
+    DropColumn,
+    DropShadow,
+    Position,
+    TableId,
+    TableSchema,
+)
 from cdc.tables import events as on
 from cdc.tables.cells import Impossible
 from cdc.tables.machine import Machine, batch_outcome
@@ -85,6 +97,17 @@ FROZEN = Tables(
     {A: WIDE}, {ALL: KEYED}, {(A, ALL): PairState(TableState.FROZEN)}, {ALL: SinkState(shadowed=True, shadow=WIDE)}
 )
 """The shadow table has a column that the table gets when it is swapped in."""
+
+
+def test_columns_that_are_one_but_for_their_case_are_refused() -> None:
+    """Those of the source's: MySQL tells `maße` and `masse` apart."""
+    one, other = (Column(name, DataType.parse("INT")) for name in ("maße", "masse"))
+    created = CreateTable(A, TableSchema((ID, one, other)))
+    for event in (
+        on.TableCreated(A, created), on.SnapshotBegun(A, created=created), on.TableChanged(A, AddColumn(A, other)),
+    ):  # fmt: skip
+        with pytest.raises(ChangeRefused, match="its columns maße and masse are one here"):
+            advance_schemas({A: TableSchema((ID, one))}, event)
 
 
 def test_a_shadow_table_with_columns_of_its_own_begins_again_when_another_source_table_joins() -> None:
