@@ -40,7 +40,7 @@ demo-run: $(READY)-java
 # do three at once. A file's tests stay together, and the long files do not come last.
 # `make test WORKERS=1 ARGS="-k ..."`.
 WORKERS := 3
-FAST_WORKERS := 3
+FAST_WORKERS := 2
 DIST := --dist loadfile
 
 # The tiers: docs/architecture.md, Tests.

@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from kafka_servers import BrokerFactory, KafkaServer, own_brokers, shared_broker
 from servers import FLAVORS, SINK_SERVER, ServerFactory, own_oceanbase, own_search, own_servers, shared_server
 from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
+from cdc.process.without_pandas import keep_pandas_out
 from cdc_services.search.server import SearchServer
 from cdc_services.server import MySqlServer
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 # Processes that tests start use the servers of this source tree too (pytest itself: `pythonpath` in pyproject.toml).
 _SERVERS = str(Path(__file__).parent / "devservers")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SERVERS, os.environ.get("PYTHONPATH", "")]))
+
+keep_pandas_out()  # as in the product's processes: PyArrow would load it for the first array
 
 # No example is to fail as the machine was busy while it ran.
 hypothesis.settings.register_profile(
@@ -56,6 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write what is said now to tests/golden")
 
 
+@cache
 def tests_of_a_process(file: str) -> str:
     """Name of what stays in one process with the tests of a file."""
     path = Path(file)

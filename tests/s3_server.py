@@ -10,9 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
-import boto3
-from moto.server import ThreadedMotoServer
-
 _REGION = "eu-central-1"
 _numbers = itertools.count(1)
 """Of buckets: the servers of one process share them."""
@@ -34,6 +31,8 @@ class S3Server:
 
     def client(self):  # type: ignore[no-untyped-def]
         """A client that the tool does not use."""
+        import boto3
+
         return boto3.client(
             "s3", endpoint_url=self.endpoint, region_name=_REGION, aws_access_key_id="key", aws_secret_access_key="word"
         )
@@ -42,6 +41,8 @@ class S3Server:
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
     """While the block runs the server does, and the environment of this process names it."""
+    from moto.server import ThreadedMotoServer  # a quarter of a second in each process that collects tests
+
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

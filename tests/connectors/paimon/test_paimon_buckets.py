@@ -14,7 +14,6 @@ import pytest
 from connectors.paimon.buckets import bucket_numbers, groups
 from connectors.paimon.types import arrow_type
 
-pytest.importorskip("pypaimon")
 _ROWS = 300
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -27,16 +28,22 @@ from connectors.mysql.server.positions import LogPosition
 FILE, NEXT = "binlog.000001", "binlog.000002"
 CUT = SourceUnavailable("the connection broke")
 SCRIPT = [*insert(1, "shop.t"), *insert(2, "shop.t"), *insert(3, "shop.t")]
-WHOLE = chunk(SCRIPT)
 
 
-def at(index: int, whole: ReceiveBuffer = WHOLE) -> LogPosition:
+@cache
+def script() -> ReceiveBuffer:
+    """The events, made by a kernel that not every process needs."""
+    return chunk(SCRIPT)
+
+
+def at(index: int, whole: ReceiveBuffer | None = None) -> LogPosition:
     """The position after an event."""
-    return LogPosition(whole.file, int(whole.end_position[index]))
+    found = script() if whole is None else whole
+    return LogPosition(found.file, int(found.end_position[index]))
 
 
-def part(first: int, last: int, whole: ReceiveBuffer = WHOLE) -> ReceiveBuffer:
-    return whole.part(first, last)
+def part(first: int, last: int, whole: ReceiveBuffer | None = None) -> ReceiveBuffer:
+    return (script() if whole is None else whole).part(first, last)
 
 
 def read(wanted: LogRange, server: FakeServer, retry: RetryPolicy | None = None) -> list[ReceiveBuffer]:
@@ -62,8 +69,8 @@ def test_each_event_comes_once_however_often_the_connection_breaks() -> None:
     for _ in range(50):
         streams: list[FakeStream | Exception] = []
         done = 0
-        while done < len(WHOLE):
-            upto = chance.randrange(done + 1, len(WHOLE) + 1)
+        while done < len(script()):
+            upto = chance.randrange(done + 1, len(script()) + 1)
             cuts = sorted(chance.sample(range(done + 1, upto), min(2, max(0, upto - done - 1))))
             edges = [done, *cuts, upto]
             steps = [part(low, high) for low, high in pairwise(edges)]
@@ -73,7 +80,7 @@ def test_each_event_comes_once_however_often_the_connection_breaks() -> None:
             done = upto
         server = FakeServer(*streams)
         found = read(LogRange(LogPosition(FILE), at(-1), 0), server, Waits().policy)
-        assert same(found, WHOLE)
+        assert same(found, script())
         assert [position for _, position, _ in server.opened] == sorted(position for _, position, _ in server.opened)
 
 
@@ -85,7 +92,7 @@ def test_the_time_that_a_server_may_be_away_starts_over_with_every_event() -> No
     cuts = [CUT] * 30  # 400 s
     twice = [*cuts, FakeStream([part(0, 5), CUT]), *cuts, FakeStream([part(5, 15)])]
     back = Waits()
-    assert same(read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(*twice), back.policy), WHOLE)
+    assert same(read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(*twice), back.policy), script())
     assert back.total_s > 600
 
 
