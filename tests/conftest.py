@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import hypothesis
 import pytest
+import servers
 import tiers
 from doris_servers import DorisServer, own_doris, shared_doris
 from kafka_servers import BrokerFactory, KafkaServer, own_brokers, shared_broker
@@ -53,6 +54,7 @@ _ONE_PROCESS = {
 
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("few" if "not exhaustive" in config.option.markexpr else "unhurried")
+    servers.left_out = "not mysql" in config.option.markexpr
     config.pluginmanager.register(tiers)
 
 

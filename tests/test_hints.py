@@ -32,7 +32,7 @@ def hints() -> tuple[tuple[str, str], ...]:
 def _hints() -> Iterator[tuple[str, str]]:
     for path in sorted([*ROOT.glob("cdc/**/*.py"), *ROOT.glob("connectors/**/*.py")]):
         source = path.read_text(encoding="utf-8")
-        if "hint" not in source:
+        if "hint=" not in source:
             continue
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.keyword) and node.arg == "hint" and (text := _text(node.value)):

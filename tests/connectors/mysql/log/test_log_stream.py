@@ -194,6 +194,7 @@ def test_a_read_that_waits_is_interrupted(logged: StartedServer) -> None:
             ended.result(LONG_S)
 
 
+@pytest.mark.mysql
 def test_little_more_is_received_than_was_asked_for(logged: StartedServer) -> None:
     logged.execute("FLUSH LOGS")
     start = files(logged)[-1]
