@@ -70,6 +70,7 @@ MARIADB_DELETE_ROWS_COMPRESSED_V1: Final = 168
 MARIADB_WRITE_ROWS_COMPRESSED_V2: Final = 169
 MARIADB_UPDATE_ROWS_COMPRESSED_V2: Final = 170
 MARIADB_DELETE_ROWS_COMPRESSED_V2: Final = 171
+MARIADB_PARTIAL_ROW_DATA: Final = 172
 
 NAMES: Final[dict[int, str]] = {
     value: name for name, value in dict(globals()).items() if isinstance(value, int) and name.isupper()

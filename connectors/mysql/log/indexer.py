@@ -222,6 +222,12 @@ class Indexer:
                 where=self.where,
                 hint="read it from the server with `type: mysql`, or write it with encrypt_binlog=OFF",
             )
+        if kind == events.MARIADB_PARTIAL_ROW_DATA:
+            raise UnsupportedChange(
+                "rows are logged in parts, as they are larger than binlog_row_event_fragment_threshold",
+                where=self.where,
+                hint="make it larger on the server, and start over with another --state-dir, which copies the tables",
+            )
         if not flags & events.FLAG_IGNORABLE and kind != events.IGNORABLE:
             raise UnsupportedChange(
                 f"events of {_described(kind)} are not read",

@@ -48,6 +48,9 @@ def settings_problems(info: ServerInfo) -> Iterator[tuple[str, str]]:
         fix = "add log-bin=binlog and server-id=1 under [mysqld] in its configuration file and restart it"
         yield "the server writes no binary log (log_bin is OFF)", fix
         return
+    if info.log_engine:
+        fix = "leave binlog_storage_engine out of its configuration and restart it"
+        yield f"the binary log is kept in {info.log_engine}, where events have no file and no position", fix
     if info.row_format != "ROW":
         fix = "run on the server: SET GLOBAL binlog_format = 'ROW' (sessions that are open keep the old one)"
         yield f"binlog_format is {info.row_format}, changes are logged as statements", fix

@@ -21,6 +21,7 @@ _VARIABLES = (
     "version", "server_id", "server_uuid", "gtid_mode", "log_bin", "binlog_format", "binlog_row_image",
     "gtid_purged", "lower_case_table_names", "explicit_defaults_for_timestamp", "log_replica_updates",
     "log_slave_updates", "innodb_native_foreign_keys", "sql_generate_invisible_primary_key",
+    "binlog_storage_engine",
 )  # fmt: skip
 
 SLOW_S = 300.0
@@ -37,11 +38,12 @@ class ServerInfo:
         gtid: transactions carry GTIDs (MariaDB: always; MySQL: gtid_mode ON).
         executed: the GTID set or position at `file`/`position`, in the server's spelling on one line; may be empty.
         purged: MySQL's gtid_purged; empty on MariaDB.
-        file, position: end of the binary log; empty and 0 when `log_bin` is off.
+        file, position: end of the binary log; empty and 0 when `log_bin` is off, or the log is not in files.
         explicit_timestamps: explicit_defaults_for_timestamp.
         logs_received: log_replica_updates: it logs what it takes from other servers.
         logs_cascades: it logs what foreign keys do to rows: MySQL since 9.6, unless `innodb_native_foreign_keys` is on.
         generated_keys: sql_generate_invisible_primary_key, of MySQL.
+        log_engine: MariaDB's binlog_storage_engine; empty where the log is in files.
         do_db, ignore_db: binlog_do_db and binlog_ignore_db, in lower case where names are compared so.
         row_image, row_format: binlog_row_image and so on, upper case.
     """
@@ -64,6 +66,7 @@ class ServerInfo:
     logs_received: bool = True
     logs_cascades: bool = False
     generated_keys: bool = False
+    log_engine: str = ""
     do_db: frozenset[str] = frozenset()
     ignore_db: frozenset[str] = frozenset()
 
@@ -137,7 +140,8 @@ def where_of(connection: MySqlConnection) -> str:
 def server_info(connection: MySqlConnection) -> ServerInfo:
     """Ask the server. Needs REPLICATION CLIENT when the binary log is on; raises SourceError with the GRANT."""
     info = server_settings(connection)
-    logged = _log_row(connection, info.flavor, info.version_number) if info.log_bin else ("", 0, "", "", "")
+    in_files = info.log_bin and not info.log_engine
+    logged = _log_row(connection, info.flavor, info.version_number) if in_files else ("", 0, "", "", "")
     do_db, ignore_db = (_names(str(text or ""), bool(info.lower_case_table_names)) for text in logged[2:4])
     return replace(
         info,
@@ -176,6 +180,7 @@ def server_settings(connection: MySqlConnection) -> ServerInfo:
         logs_received="ON" in (values.get(name, "").upper() for name in ("log_replica_updates", "log_slave_updates")),
         logs_cascades=values.get("innodb_native_foreign_keys", "").upper() == "OFF",
         generated_keys=values.get("sql_generate_invisible_primary_key", "").upper() == "ON",
+        log_engine=values.get("binlog_storage_engine", ""),
     )
 
 

@@ -121,6 +121,9 @@ def test_unknown_events_are_refused_unless_they_say_they_may_be_ignored(tmp_path
         list(read_buffers(unknown))
     ignorable = made(tmp_path, log([(200, b"new"), (events.XID, bytes(8))], flags=events.FLAG_IGNORABLE))
     assert names(read_buffers(ignorable)) == {"FORMAT_DESCRIPTION": 1, "XID": 1}
+    parts = made(tmp_path, log([(events.MARIADB_PARTIAL_ROW_DATA, b"part")], flags=events.FLAG_IGNORABLE))
+    with pytest.raises(UnsupportedChange, match="rows are logged in parts"):
+        list(read_buffers(parts))
 
 
 def test_an_incident_stops_with_its_text(tmp_path: Path) -> None:
