@@ -276,3 +276,9 @@ def from_json(text: str) -> CdcError:
     kind = _BY_NAME.get(fields["error"], EngineError)
     extra_arguments = fields.get("more", {}) if kind is not EngineError else {}
     return kind(fields["message"], where=fields["where"], hint=fields["hint"], **extra_arguments)
+
+
+def first_of(items: Sequence[object], most: int = 5, between: str = ", ") -> str:
+    """The first few items, and how many more there are: `a, b and 3 more`."""
+    shown = between.join(map(str, items[:most]))
+    return f"{shown} and {len(items) - most} more" if len(items) > most else shown

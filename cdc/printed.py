@@ -7,7 +7,6 @@ Names of tables and columns and what servers say come from elsewhere. Whatever i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, Final
 
 LONGEST: Final = 500
@@ -17,12 +16,6 @@ _NOT_SHOWN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 """Control characters other than tab and line feed, what has no width, what changes direction, halves of pairs."""
-
-
-def first_of(items: Sequence[object], most: int = 5, between: str = ", ") -> str:
-    """The first few items, and how many more there are: `a, b and 3 more`."""
-    shown = between.join(map(str, items[:most]))
-    return f"{shown} and {len(items) - most} more" if len(items) > most else shown
 
 
 def printed(text: object, *, longest: int = LONGEST) -> str:

@@ -15,9 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from cdc.errors import Problem, SpecError, StateError
+from cdc.errors import Problem, SpecError, StateError, first_of
 from cdc.pattern import TablePattern
-from cdc.printed import first_of
 from cdc.schema import TableId
 from cdc.state.store import RESTORE
 

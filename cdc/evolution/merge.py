@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cdc.printed import first_of
+from cdc.errors import first_of
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.types.common import common_type
 

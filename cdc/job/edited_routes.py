@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from cdc.errors import EditRefused, StateError
-from cdc.printed import first_of
+from cdc.errors import EditRefused, StateError, first_of
 from cdc.route import RouteTable, Target
 from cdc.schema import TableId
 from cdc.source import Snapshots, Source

@@ -16,13 +16,12 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from cdc.errors import ChangeRefused, SinkError
+from cdc.errors import ChangeRefused, SinkError, first_of
 from cdc.evolution import journal
 from cdc.flow.expected import not_added
 from cdc.flow.middle import Middle
 from cdc.flow.shadow_tables import names_of
 from cdc.planning.differences import altered_tables
-from cdc.printed import first_of
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import Sink
 from cdc.source import Snapshots, Source

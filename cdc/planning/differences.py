@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cdc.errors import ChangeRefused, SpecError
+from cdc.errors import ChangeRefused, SpecError, first_of
 from cdc.evolution.merge import missing_columns
 from cdc.options import SinkOptions
 from cdc.planning.edited_options import edited_options
-from cdc.printed import first_of
 from cdc.schema import CreateTable, DataType, TableId, TableSchema
 from cdc.source import Snapshots
 from cdc.state.decisions import CommitLog

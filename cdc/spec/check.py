@@ -11,22 +11,23 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path as FilePath
+from typing import get_args
 
+from cdc import registry
 from cdc.errors import Problem, SpecError
-from cdc.options import Block, Options, Remark, SinkOptions, SourceOptions
+from cdc.options import Block, Options, Remark, SecretStr, SinkOptions, SourceOptions
 from cdc.spec import models, patterns, reader, schemas, sinks, tree
 from cdc.spec.blocks import BlockReader, broken
 from cdc.spec.files import read_regular
 from cdc.spec.model import Checked, PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.patterns import PlacedPattern
 from cdc.spec.schema_check import SchemaCheck
-from cdc.spec.secret_variables import secret_variables
-from cdc.spec.tree import Path
+from cdc.spec.substitute import variables
+from cdc.spec.tree import Path, Scalar
 from cdc.spec.written_rules import WrittenRules
 
 LARGEST_FILE = 1 << 20
 """Bytes of a pipeline file: PyYAML reads about 100 kB in a second."""
-
 LARGEST_SECRET = 64 << 10
 """Bytes of what `${file:...}` puts in."""
 
@@ -171,3 +172,33 @@ class _Checker:
             self.blocks.problems += map(self.blocks.masked, patterns.without_database(found, source.table_parts))
             self.blocks.warnings += map(self.blocks.as_warning, patterns.contradicted(found, source.captures()))
         return found
+
+
+def secret_variables(root: tree.Mapping) -> tuple[str, ...]:
+    """The names of all of them. The connectors of the file are known."""
+    found = {
+        *_of_connector(root, "source"),
+        *_of_connector(root, "sink"),
+        *_of_block(root, ("pipeline",), PipelineOptions),
+        *_of_models(root),
+    }
+    return tuple(sorted(found))
+
+
+def _of_connector(root: tree.Mapping, role: registry.Role) -> Iterator[str]:
+    kind = tree.find(root, (role, "type"))
+    yield from _of_block(root, (role,), registry.options(role, kind.text) if isinstance(kind, Scalar) else Options)
+
+
+def _of_models(root: tree.Mapping) -> Iterator[str]:
+    listed = tree.find(root, models.PATH)
+    for number in range(len(listed.items) if isinstance(listed, tree.Listing) else 0):
+        yield from _of_block(root, (*models.PATH, number), models.ModelBlock)
+        yield from _of_block(root, (*models.PATH, number, "options"), models.ModelOptions)
+
+
+def _of_block(root: tree.Mapping, path: Path, model: type[Block]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        node = tree.find(root, (*path, field.alias or name))
+        if isinstance(node, Scalar) and SecretStr in (field.annotation, *get_args(field.annotation)):
+            yield from variables(node.written)

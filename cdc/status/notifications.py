@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from cdc.printed import first_of
+from cdc.errors import first_of
 from cdc.status.model import Error, SchemaEvent
 
 NOT_APPLIED = ("held-back", "refused", "failed")

@@ -94,7 +94,7 @@ class KafkaSource(Source):
 
         known = self._history.at(split.payload["schemas"])
         reader = TopicReader(self._cluster, self._policy, self._options, self._context.pipeline, known, count)
-        yield from reader.blocks(split.payload["ranges"], split.payload.get("ids", {}))
+        yield from reader.blocks(split.payload["ranges"], split.payload["ids"])
 
     def position_text(self, sequence: int) -> str:
         """Topic, partition and offset: `orders-0@42`."""

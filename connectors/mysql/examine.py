@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from cdc.errors import SourceError, SourceUnavailable
+from cdc.errors import SourceError, SourceUnavailable, first_of
 from cdc.finding import Finding, Level, error, ok, warning
 from cdc.schema import TableId
 from connectors.mysql.log.offset import MySqlOffset
@@ -17,7 +17,6 @@ from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.not_logged import (
     badly_logged,
     describe_filter,
-    first_names,
     not_logged_problems,
 )
 from connectors.mysql.server.positions import check_file_position, check_gtid_position, list_logs
@@ -183,7 +182,7 @@ def _tables(connection: MySqlConnection, info: ServerInfo, options: MySqlSourceO
 def _keyless(found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
     names = [str(table) for table, definition in found.items() if not definition.primary_key]
     if names:
-        message = f"{len(names)} without a primary key: {first_names(names)}"
+        message = f"{len(names)} without a primary key: {first_of(names)}"
         yield warning("keys", message, "add a primary key, or give one in a transform rule (primary-keys)")
 
 

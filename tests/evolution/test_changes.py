@@ -12,11 +12,11 @@ import pytest
 
 from cdc.errors import ChangeRefused, SinkUnavailable, StateError
 from cdc.evolution import operations as op
-from cdc.evolution.changes import SchemaChanges, creations, side_by_side
 from cdc.evolution.journal import FILE, Journal
 from cdc.evolution.session import SchemaSession, TableSession
 from cdc.evolution.steps import PlannedChange, Statement, Step
 from cdc.evolution.table import ActualColumn, ActualTable, Layout
+from cdc.evolution.table_sink import SchemaChanges, creations, side_by_side
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

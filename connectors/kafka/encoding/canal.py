@@ -7,12 +7,14 @@ changes the key is a delete and an insert, as in the other formats.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from cdc.schema import Column, Kind, TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import MessageLayout, Prepare
 from connectors.kafka.encoding.mysql_types import mysql_type, parts_of
 from connectors.kafka.encoding.natural import is_bits, texts_of
+from connectors.kafka.encoding.table_changes import TableChange
 from connectors.kafka.encoding.template import BEFORE, KEY, FieldEncoding, Part, RowPart, Shared, Value, json_text
 
 _OPS: dict[Kind, tuple[int, int]] = {
@@ -35,6 +37,8 @@ _JDBC: dict[Kind, int] = {
 }  # fmt: skip
 _NAMED_JDBC = {"enum": 4, "set": -7, "bit": -7, "year": 12}
 _MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
+_KINDS = {"CREATE": "CREATE", "ALTER": "ALTER", "RENAME": "RENAME", "DROP": "ERASE", "TRUNCATE": "TRUNCATE"}
+_OF_DATABASE = re.compile(r"\s*drop\s+(database|schema)\b", re.IGNORECASE)
 
 
 def layout(table: TableId, schema: TableSchema) -> MessageLayout:
@@ -91,3 +95,27 @@ def _prepared(column: Column) -> Prepare | None:
     if is_bits(column):
         return lambda array: texts_of(array, lambda data: str(int.from_bytes(data, "big")))
     return None
+
+
+def of_database(change: TableChange) -> bool:
+    """Whether the statement drops a whole database."""
+    return change.statement is not None and _OF_DATABASE.match(change.statement.sql) is not None
+
+
+def schema_message(change: TableChange, now_ms: int, *, one_topic: bool) -> dict[str, Any] | None:
+    """One for each table of a statement; None without a statement: Canal tells of those alone.
+
+    One for a dropped database, and one for a RENAME of several tables where all messages go to one topic.
+    """
+    statement = change.statement
+    as_one = of_database(change) or (one_topic and change.kind == "RENAME")
+    if statement is None or (as_one and not change.first):
+        return None
+    kind, table = _KINDS[change.kind], change.table.table
+    if of_database(change):
+        kind, table = "QUERY", ""
+    return {
+        "data": None, "database": change.table.database, "es": statement.ts_ms, "gtid": "", "id": statement.end,
+        "isDdl": True, "mysqlType": None, "old": None, "pkNames": None, "sql": statement.sql, "sqlType": None,
+        "table": table, "ts": now_ms, "type": kind,
+    }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from cdc.schema import TableId
 from cdc.sink import Announced
-from connectors.kafka.encoding import canal_statements, debezium_statements, maxwell_statements
+from connectors.kafka.encoding import canal, debezium_statements, maxwell
 from connectors.kafka.encoding.layout import Naming
 from connectors.kafka.encoding.table_changes import TableChange, table_changes
 from connectors.kafka.encoding.template import json_text
@@ -47,9 +47,9 @@ def schema_messages(
 def _of_schema(change: TableChange, options: KafkaSinkOptions, naming: Naming, now_ms: int) -> Iterator[SchemaMessage]:
     key: Any = None
     if options.value_format == "canal-json":
-        value = canal_statements.message(change, now_ms, one_topic=options.schema_changes == "topic")
+        value = canal.schema_message(change, now_ms, one_topic=options.schema_changes == "topic")
     elif options.value_format == "maxwell-json":
-        value = maxwell_statements.message(change)
+        value = maxwell.schema_message(change)
     else:
         key = debezium_statements.key(change, with_schema=options.include_schema)
         value = debezium_statements.message(change, naming, now_ms, with_schema=options.include_schema)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
+from cdc.errors import SourceError
 from cdc.process.memory import MUCH, give_back_memory
-from connectors.kafka.fetch.library import CONSUMER, ERROR_CALLBACK, Library, MessageFields, library
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.scan import Heads, Texts
 from connectors.kafka.formats.wrapped import head_of
@@ -20,13 +23,16 @@ from connectors.kafka.kernels import prefixes, taking
 
 Hear = Callable[[KafkaError], None]
 """Takes what the client hears about its connections."""
-
 _MOST = 256 << 20
 """Most bytes in one buffer: its places are numbers of 32 bits."""
 _PADDING = 8
 _REASON = 512
 _MOST_HEADS = 32
 """Schemas that values are compared with; values with others are copied whole."""
+ERROR_CALLBACK = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_void_p)
+"""void error_cb(rd_kafka_t *client, int code, const char *reason, void *opaque)"""
+CONSUMER = 1
+"""RD_KAFKA_CONSUMER"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +242,76 @@ def _client(library: Library, config: Mapping[str, Any], heard: Any) -> int:
         raise KafkaException(_error(code, error_text.value))
     library.poll_set_consumer(client)
     return int(client)
+
+
+class MessageFields(ctypes.Structure):
+    """rd_kafka_message_t"""
+
+    _fields_ = (
+        ("err", c_int), ("topic", c_void_p), ("partition", c_int32), ("payload", c_void_p), ("len", c_size_t),
+        ("key", c_void_p), ("key_len", c_size_t), ("offset", c_int64), ("private", c_void_p),
+    )  # fmt: skip
+
+
+_INT64S = POINTER(c_int64)
+_FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
+    "conf_new": (c_void_p, []),
+    "conf_destroy": (None, [c_void_p]),
+    "conf_set": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, c_size_t]),
+    "conf_set_error_cb": (None, [c_void_p, ERROR_CALLBACK]),
+    "conf_set_log_cb": (None, [c_void_p, c_void_p]),
+    "new": (c_void_p, [c_int, c_void_p, c_char_p, c_size_t]),
+    "destroy": (None, [c_void_p]),
+    "poll_set_consumer": (c_int, [c_void_p]),
+    "consumer_close": (c_int, [c_void_p]),
+    "queue_get_consumer": (c_void_p, [c_void_p]),
+    "queue_destroy": (None, [c_void_p]),
+    "topic_partition_list_new": (c_void_p, [c_int]),
+    "topic_partition_list_add": (c_void_p, [c_void_p, c_char_p, c_int32]),
+    "topic_partition_list_set_offset": (c_int, [c_void_p, c_char_p, c_int32, c_int64]),
+    "topic_partition_list_destroy": (None, [c_void_p]),
+    "assign": (c_int, [c_void_p, c_void_p]),
+    "consume_batch_queue": (c_ssize_t, [c_void_p, c_int, c_void_p, c_size_t]),
+    "last_error": (c_int, []),
+    "get_watermark_offsets": (c_int, [c_void_p, c_char_p, c_int32, _INT64S, _INT64S]),
+    "topic_name": (c_char_p, [c_void_p]),
+    "message_destroy": (None, [c_void_p]),
+    "message_timestamp": (c_int64, [c_void_p, c_void_p]),
+}
+
+
+class Library:
+    """The functions, without their common beginning `rd_kafka_`."""
+
+    def __init__(self, loaded: ctypes.CDLL) -> None:
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(loaded, f"rd_kafka_{name}")
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> ctypes._NamedFuncPointer:
+        raise AttributeError(name)
+
+    def address(self, name: str) -> int:
+        """Where a function is, for a kernel that calls it."""
+        return ctypes.cast(getattr(self, name), c_void_p).value or 0
+
+
+@lru_cache(maxsize=1)
+def library() -> Library:
+    """The library in this process. Raises SourceError where confluent-kafka does not show it."""
+    import confluent_kafka.cimpl as client
+
+    return _library_of(client)
+
+
+def _library_of(client: ModuleType) -> Library:
+    where = str(client.__file__)
+    try:
+        return Library(ctypes.CDLL(where))
+    except (OSError, AttributeError) as error:
+        raise SourceError(
+            f"librdkafka's functions are not found: {error}",
+            where=where,
+            hint="install confluent-kafka from its wheel, or against librdkafka as a shared library",
+        ) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,13 +19,6 @@ from connectors.kafka.formats.groups import AFTER, BEFORE, DELETE, INSERT, Messa
 from connectors.kafka.formats.scan import Cells, Tree
 
 Count = Callable[[str, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Sequenced:
-    """The places of messages: int64 by the message's number."""
-
-    sequences: Any
 
 
 @lru_cache(maxsize=1024)
@@ -69,14 +62,15 @@ def block_of(
     group: TableGroup,
     schema: TableSchema,
     natural: Callable[[Column], Field],
-    sequenced: Sequenced,
+    sequences: Any,
     count: Count,
     judge: Judge,
 ) -> tuple[ChangeBlock, dict[int, str]]:
     """The block of a group, and the messages left out of it because a value cannot be read, with the reason.
 
     `schema` is the table's, which has at least the group's columns; `natural` tells how values are written that the
-    messages do not describe. `count` takes remarks with table and column. Raises SchemaUnknown for another column.
+    messages do not describe; `sequences` are int64 by the message's number. `count` takes remarks with table and
+    column. Raises SchemaUnknown for another column.
     """
     images, left_out = _expressible(group, schema)
     fields = {item.name: item for item in group.fields} if group.fields is not None else None
@@ -88,9 +82,9 @@ def block_of(
         if group.fields is None:
             hopeless = judge(columns, images)
             if hopeless:
-                row, reason = next(iter(hopeless.items()))
+                reason = next(iter(hopeless.values()))
                 alike = [number for number, other in hopeless.items() if other == reason]
-                images = _without(images, np.isin(np.arange(len(images)), alike or [row]), left_out, reason)
+                images = _without(images, np.isin(np.arange(len(images)), alike), left_out, reason)
                 continue
         _check_columns(group, schema, columns)
         if columns.unknown.any():
@@ -112,7 +106,7 @@ def block_of(
             continue
         for reason, number in counts.items():
             count(reason, number)
-        return _block(group, schema, images, arrays, sequenced), left_out
+        return _block(group, schema, images, arrays, sequences), left_out
 
 
 def _without_key(schema: TableSchema, arrays: list[pa.Array]) -> Any:
@@ -188,13 +182,13 @@ def _column(
 
 
 def _block(
-    group: TableGroup, schema: TableSchema, images: MessageImages, arrays: list[pa.Array], sequenced: Sequenced
+    group: TableGroup, schema: TableSchema, images: MessageImages, arrays: list[pa.Array], sequences: Any
 ) -> ChangeBlock:
     rows = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(schema))
     return ChangeBlock(
         group.table, schema, rows,
         kinds=pa.array(images.kinds, pa.uint8()),
-        sequence=pa.array(sequenced.sequences[images.messages], pa.int64()),
+        sequence=pa.array(sequences[images.messages], pa.int64()),
         row=pa.array(np.asarray(images.places, np.int32), pa.int32()),
         timestamps_ms=pa.array(images.times_ms, pa.int64()),
         whole=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -12,7 +13,7 @@ from cdc.retry import RetryPolicy
 from cdc.schema import TableSchema
 from cdc.source import Count
 from connectors.kafka.client import ANSWER_S, SOURCE, KafkaCluster
-from connectors.kafka.formats.blocks import Sequenced, block_of
+from connectors.kafka.formats.blocks import block_of
 from connectors.kafka.formats.groups import Format, Messages, TableGroup
 from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.history import HistoryState
@@ -54,7 +55,7 @@ class MessageDecoder:
         """The changes of messages of one topic; `number` is that of the partition. Raises SourceError."""
         written = self.formats.of(messages.topic, messages)
         reading = written.read(messages, self._known.table_of(messages.topic))
-        sequenced = Sequenced(sequence_base(number) + messages.offsets)
+        sequences = sequence_base(number) + messages.offsets
         self._refuse(messages, reading.unreadable)
         left = sum(
             concerns(statement, self._tables)
@@ -67,20 +68,18 @@ class MessageDecoder:
             self._count(reason, times)
         for group in reading.groups:
             if self._tables.captures(group.table):
-                block = self._block(messages, self._tables.described(group, written), written, sequenced)
+                block = self._block(messages, self._tables.described(group, written), written, sequences)
                 if block is not None and len(block):
                     yield block
 
-    def _block(
-        self, messages: Messages, group: TableGroup, written: Format, sequenced: Sequenced
-    ) -> ChangeBlock | None:
+    def _block(self, messages: Messages, group: TableGroup, written: Format, sequences: Any) -> ChangeBlock | None:
         refused = self._tables.refusal_of(group, self._known)
         if refused is not None:
             self._refuse(messages, dict.fromkeys(group.images.messages.tolist(), f"{group.table}: {refused.message}"))
             return None
         schema = self._schema(group, messages)
         judge = self._tables.judge(group.table, schema)
-        block, left_out = block_of(group, schema, written.natural, sequenced, self._count, judge)
+        block, left_out = block_of(group, schema, written.natural, sequences, self._count, judge)
         self._refuse(messages, left_out)
         return block
 

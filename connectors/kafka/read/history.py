@@ -129,9 +129,6 @@ class HistoryState:
             self.filled[new_table] = self.filled.pop(table, {})
             self.early[new_table] = self.early.pop(table, {})
             return [RenameTable(table, new_table)]
-        if "column" in entry:
-            found, name, new_name = entry["column"]
-            return self._take_columns(table_from_json(found), {name: new_name})
         if "columns" in entry:
             found, moves = entry["columns"]
             return self._take_columns(table_from_json(found), moves)

@@ -8,7 +8,7 @@ from cdc.schema import Column, DataType, Kind, TableSchema
 from connectors.kafka.avro.schemas import program
 from connectors.kafka.avro.unwrapper import WrittenTexts
 from connectors.kafka.fetch.fetcher import warm_fetching
-from connectors.kafka.formats.blocks import Sequenced, block_of
+from connectors.kafka.formats.blocks import block_of
 from connectors.kafka.formats.debezium import DebeziumFormat
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import Messages
@@ -35,7 +35,7 @@ def warm_kernels() -> int:
     rows = 0
     for group in reading.groups:
         block, _ = block_of(
-            group, TableSchema(_COLUMNS), lambda column: Field(column.name, column.type), Sequenced(np.arange(2)),
+            group, TableSchema(_COLUMNS), lambda column: Field(column.name, column.type), np.arange(2),
             lambda reason, number: None, lambda columns, images: {},
         )  # fmt: skip
         rows += len(block)

@@ -7,9 +7,9 @@ default database is one of them (with `binlog_do_db` also of one without any), w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
-from cdc.errors import SourceError
+from cdc.errors import SourceError, first_of
 from cdc.schema import TableId
 from connectors.mysql.ddl.versions import by_transaction, declared_versions
 from connectors.mysql.server.connection import MySqlConnection
@@ -19,7 +19,6 @@ from connectors.mysql.table import FIX_GENERATED, FIX_TRANSACTION_IDS, MySqlTabl
 
 _WITHOUT_GENERATED = (11, 8, 0)
 """The first series of MariaDB in which this was seen (11.8.9); 11.4.5 logs them."""
-_NAMED = 5
 _SOURCES = {
     False: ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"),  # the second before MySQL 8.0.22
     True: ("SHOW ALL SLAVES STATUS",),  # MariaDB, for accounts with REPLICA MONITOR
@@ -50,7 +49,7 @@ def not_logged_problems(
     ]
     if names:
         fix = "change these settings in its configuration file and restart it, or leave the tables out (tables.exclude)"
-        yield f"binlog_do_db or binlog_ignore_db keeps rows out of the log: those of {first_names(names)}", fix
+        yield f"binlog_do_db or binlog_ignore_db keeps rows out of the log: those of {first_of(names)}", fix
 
 
 def describe_filter(info: ServerInfo) -> str:
@@ -84,18 +83,13 @@ def badly_logged(info: ServerInfo, found: Mapping[TableId, MySqlTable]) -> Itera
 
 
 def _names_of(found: Mapping[TableId, MySqlTable], concerned: Callable[[MySqlTable], bool]) -> str:
-    return first_names([str(table) for table, definition in found.items() if concerned(definition)])
+    return first_of([str(table) for table, definition in found.items() if concerned(definition)])
 
 
 def _has_computed(table: MySqlTable) -> bool:
     """Whether it has computed columns; those of its versions are in every row."""
     versions = declared_versions(table)
     return any(column.generated and column not in versions for column in table.columns)
-
-
-def first_names(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def _unlogged_sources(connection: MySqlConnection, info: ServerInfo) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cdc.block import RowKind
 from cdc.schema import TableId, TableSchema
-from connectors.kafka.formats.blocks import Sequenced, block_of
+from connectors.kafka.formats.blocks import block_of
 from connectors.kafka.formats.groups import Format, Messages, Reading
 from connectors.kafka.read.tables import TopicTables
 from connectors.kafka.source_options import KafkaSourceOptions
@@ -40,11 +40,11 @@ class Read:
         tables = TopicTables(options(**more))
         for group in self.reading.groups:
             self.schemas[group.table] = tables.needed(tables.described(group, found), self.schemas.get(group.table))
-        sequenced = Sequenced(np.arange(len(given)))
+        sequences = np.arange(len(given))
         for group in self.reading.groups:
             described, schema = tables.described(group, found), self.schemas[group.table]
             judge = tables.judge(group.table, schema)
-            block, left_out = block_of(described, schema, found.natural, sequenced, self._count, judge)
+            block, left_out = block_of(described, schema, found.natural, sequences, self._count, judge)
             self.unreadable.update(left_out)
             symbols = [RowKind(kind).symbol for kind in block.kinds.to_pylist()]
             self.images += zip(symbols, block.rows.to_pylist(), strict=True)

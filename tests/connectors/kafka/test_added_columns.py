@@ -13,7 +13,8 @@ from debezium_messages import text as json_text
 from kafka_log import Follower, TopicLog
 
 from cdc.schema import AddColumn, Column, DataType, Kind, RenameColumn, SourceStatement, TableId, TableSchema
-from connectors.kafka.encoding import canal_statements, maxwell_statements
+from connectors.kafka.encoding import canal as canal_format
+from connectors.kafka.encoding import maxwell as maxwell_format
 from connectors.kafka.encoding.table_changes import TableChange
 from connectors.kafka.formats.added import Added, as_value
 from connectors.kafka.formats.ddl import AlteredColumns, changes_of
@@ -116,14 +117,16 @@ def test_a_delete_without_a_key_meets_the_row_that_got_the_default(tmp_path: Pat
     assert (found.counts, found.notices) == ({}, ())
 
 
-@pytest.mark.parametrize("encoder", [canal_statements, maxwell_statements])
+@pytest.mark.parametrize("encoder", [canal_format, maxwell_format])
 def test_the_statement_as_the_sink_writes_it_is_read(tmp_path: Path, encoder: Any) -> None:
     before = TableSchema((Column("id", DataType(Kind.INT)),))
     after = TableSchema((*before.columns, Column("n", DataType(Kind.INT), default="3")))
     told = SourceStatement("ALTER TABLE a ADD COLUMN n INT DEFAULT 3", file="binlog.000001", begin=20, end=30)
     change = TableChange(A, A, before, after, told, emptied=False)
-    of_canal = encoder is canal_statements
-    statement = canal_statements.message(change, 1, one_topic=True) if of_canal else maxwell_statements.message(change)
+    of_canal = encoder is canal_format
+    statement = (
+        canal_format.schema_message(change, 1, one_topic=True) if of_canal else maxwell_format.schema_message(change)
+    )
     log = TopicLog(t=1)
     first = canal("INSERT", data=[{"id": "1"}]) if of_canal else maxwell("insert", data={"id": 1})
     last = canal("INSERT", data=[{"id": "2", "n": "5"}], n="int")

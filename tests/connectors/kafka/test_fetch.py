@@ -20,7 +20,6 @@ from cdc.errors import SourceError
 from cdc.process.memory import give_back_memory
 from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.fetch import fetcher as fetch
-from connectors.kafka.fetch import library
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.debezium import DebeziumFormat
 from connectors.kafka.formats.groups import Messages
@@ -227,8 +226,8 @@ def test_a_client_without_the_library_says_what_to_install() -> None:
     other = ModuleType("cimpl")
     other.__file__ = ctypes.__file__
     with pytest.raises(SourceError, match=r"librdkafka's functions are not found.*install confluent-kafka"):
-        library._library_of(other)
-    assert library._library_of(sys.modules["confluent_kafka.cimpl"]).address("message_destroy")
+        fetch._library_of(other)
+    assert fetch._library_of(sys.modules["confluent_kafka.cimpl"]).address("message_destroy")
 
 
 def test_joined_messages_hold_what_their_parts_hold() -> None:
