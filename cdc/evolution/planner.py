@@ -134,7 +134,7 @@ class Planner(Generic[T]):
 
     def _create(self, change: CreateTable) -> Iterator[Step]:
         table, schema = change.table, change.schema
-        self._rules.check_table(table, schema)
+        self._rules.check_table(table)
         for column in schema.columns:
             self._rules.check_column(table, column.name)
         actual = self._layout.get(table)
@@ -151,7 +151,7 @@ class Planner(Generic[T]):
         """A table for the copy: like the one that is there, or as one of the new schema is created."""
         table, created, new = replace(self._table(change.table), id=change.table), change.created, None
         if created is not None:
-            self._rules.check_table(table.id, created.schema)
+            self._rules.check_table(table.id)
             for column in created.schema.columns:
                 self._rules.check_column(table.id, column.name)
             new = self._rules.with_options(created).new_table(table.id, created.schema)
@@ -184,6 +184,7 @@ class Planner(Generic[T]):
         if actual is None and there is not None:
             return
         actual = self._table(change.table)
+        self._rules.check_table(change.new_table)
         inside = self._layout.same_database(change.table, change.new_table)
         if not inside and not self._rules.moves_tables:
             reason = f"cannot be renamed to {change.new_table}: {name} cannot move a table to another database"

@@ -84,8 +84,8 @@ class TableRules(ABC, Generic[T]):
         """The table that a copy of a table is made in: one of its own for each table, always the same."""
         return TableId(table.database, f"__cdc_copy_{table.table}")
 
-    def check_table(self, table: TableId, schema: TableSchema) -> None:
-        """Raise ChangeRefused when there can be no such table, or an existing one is not to be touched."""
+    def check_table(self, table: TableId) -> None:
+        """Raise ChangeRefused when there can be no table of that name, or an existing one is not to be touched."""
 
     def check_existing(self, actual: ActualTable[T]) -> None:
         """Raise ChangeRefused when a table that somebody made is of a kind that cannot be written."""

@@ -48,7 +48,7 @@ class DuckDbDialect(Dialect[str]):
         """One name for all: it does not outlive its transaction."""
         return TableId(table.database, f"{RESERVED_PREFIX}rebuild")
 
-    def check_table(self, table: TableId, schema: TableSchema) -> None:
+    def check_table(self, table: TableId) -> None:
         """The tool's own schema is no place for tables."""
         if same(table.database, OWN_SCHEMA):
             reason = f"the schema {OWN_SCHEMA} holds this tool's own records"

@@ -30,7 +30,7 @@ class IcebergRules(LakeRules):
     checks_rows: ClassVar[bool] = False
     new_column_default: ClassVar[NewColumn] = NewColumn.BACK_FILL
 
-    def check_table(self, table: TableId, schema: TableSchema) -> None:
+    def check_table(self, table: TableId) -> None:
         """Properties under which rows would not stay equal."""
         if not table.database:
             hint = "give it one with a route: `sink-table: lake.<>`"

@@ -36,7 +36,7 @@ class PaimonRules(LakeRules):
     name: ClassVar[str] = "Paimon"
     moves_tables: ClassVar[bool] = True
 
-    def check_table(self, table: TableId, schema: TableSchema) -> None:
+    def check_table(self, table: TableId) -> None:
         """Names are folders."""
         for part in (table.database, table.table):
             if not part or "/" in part or part.startswith((".", "_")) or "$" in part:

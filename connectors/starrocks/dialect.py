@@ -64,6 +64,13 @@ class StarRocksDialect(TableDialect):
             hint = "drop it in StarRocks, or route to another table"
             raise ChangeRefused(reason, where=str(actual.id), hint=hint)
 
+    def check_table(self, table: TableId) -> None:
+        """Names that loads can tell in headers of HTTP."""
+        for name in (table.database, table.table):
+            if name != name.strip() or not {"\r", "\n"}.isdisjoint(name):
+                reason = f"a load cannot tell a name with a line end, or with spaces around it: {name!r}"
+                raise ChangeRefused(reason, where=str(table), hint="give the table another name with a route")
+
     def check_column(self, table: TableId, name: str) -> None:
         """Names of hidden columns."""
         super().check_column(table, name)

@@ -101,7 +101,7 @@ class ServerDialect(Dialect[ServerType]):
         """With backslash escapes."""
         return text_literal(text)
 
-    def check_table(self, table: TableId, schema: TableSchema) -> None:
+    def check_table(self, table: TableId) -> None:
         """A database is needed, not the tool's own, and names that are not too long."""
         if not table.database:
             hint = "give it one with a route, such as sink-table: ods.<>"
@@ -109,10 +109,14 @@ class ServerDialect(Dialect[ServerType]):
         if table.database.casefold() == self.own_database.casefold():
             reason = f"the database {self.own_database} holds this tool's own records"
             raise ChangeRefused(reason, where=str(table), hint="give the table another database with a route")
-        for name in (table.database, table.table, *schema.names):
-            if len(name) > _LONGEST_NAME or name.endswith(" "):
-                reason = f"no name may have more than {_LONGEST_NAME} characters or end with a space: {name!r}"
-                raise ChangeRefused(reason, where=str(table), hint="give it another name with a route or a rule")
+        for name in (table.database, table.table):
+            self.check_column(table, name)
+
+    def check_column(self, table: TableId, name: str) -> None:
+        """Names that are not too long."""
+        if len(name) > _LONGEST_NAME or name.endswith(" "):
+            reason = f"no name may have more than {_LONGEST_NAME} characters or end with a space: {name!r}"
+            raise ChangeRefused(reason, where=str(table), hint="give it another name with a route or a rule")
 
     def check_existing(self, actual: ActualTable[ServerType]) -> None:
         """The engine has transactions."""

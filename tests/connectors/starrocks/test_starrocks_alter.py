@@ -297,6 +297,8 @@ def test_a_table_that_was_created_and_dropped_before_the_crash_is_left_alone() -
         (RenameColumn(ORDERS, "nothing", "else"), "there is no column nothing"),
         (RenameColumn(ORDERS, "note", "id"), "that column exists"),
         (RenameTable(ORDERS, TableId("other", "orders")), "cannot move a table to another database"),
+        (RenameTable(ORDERS, TableId("shop", "or\nders")), "a load cannot tell a name with a line end"),
+        (CreateTable(TableId("shop", " orders"), KEYED), "or with spaces around it"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_reason(change: SchemaChange, reason: str) -> None:
