@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def numbers(cells: Cells, target: pa.DataType) -> pa.Array:
     found = cast(text(cells), target, f"is no {target}")
     if pa.types.is_floating(target):
         # Arrow reads 1e400 as infinity. What is written as a word, as NaN is, is what it says.
-        beyond = np.asarray(pc.is_inf(found).fill_null(False)) & ((cells.kinds == INTEGER) | (cells.kinds == FRACTION))
+        beyond = np.asarray(pc.is_inf(found).fill_null(False)) & _are_numbers(cells)
         if beyond.any():
             bad = int(np.argmax(beyond))
             raise BadValue(bad, f"{_excerpt(cells, bad)} is beyond a {target}")
@@ -154,8 +155,20 @@ def decimal_text(texts: pa.Array) -> pa.Array:
     return pa.array([None if item is None else f"{Decimal(item):f}" for item in texts.to_pylist()], pa.string())
 
 
+def _are_numbers(cells: Cells) -> Any:
+    return (cells.kinds == INTEGER) | (cells.kinds == FRACTION)
+
+
+def _refuse_numbers(cells: Cells) -> None:
+    """Raises BadValue for a number, whose digits are bytes in base64, too."""
+    found = _are_numbers(cells)
+    if found.any():
+        raise BadValue(int(np.argmax(found)), "is a number, not bytes as text")
+
+
 def from_base64(cells: Cells) -> pa.Array:
     """Bytes written as base64."""
+    _refuse_numbers(cells)
     written = binary(cells)
     texts, offsets = _bytes_of(written)
     out, out_offsets = np.empty(max(len(texts) * 3 // 4 + 3, 1), np.uint8), np.zeros(len(written) + 1, np.int32)
@@ -167,6 +180,7 @@ def from_base64(cells: Cells) -> pa.Array:
 
 def from_base64_url(cells: Cells) -> pa.Array:
     """Bytes written as base64 for URLs."""
+    _refuse_numbers(cells)
     return each(
         text(cells), lambda item: base64.b64decode(item, altchars=b"-_", validate=True), pa.binary(), "is no base64"
     )
@@ -174,6 +188,7 @@ def from_base64_url(cells: Cells) -> pa.Array:
 
 def from_hex(cells: Cells) -> pa.Array:
     """Bytes written as hexadecimal digits."""
+    _refuse_numbers(cells)
     return each(text(cells), lambda item: bytes.fromhex(item), pa.binary(), "is no hexadecimal text")
 
 
@@ -186,7 +201,12 @@ def from_latin1(cells: Cells) -> pa.Array:
 
 
 def decimal_bytes(cells: Cells, precision: int, scale: int) -> pa.Array:
-    """Connect's Decimal: the unscaled number in big-endian bytes, as base64."""
+    """Connect's Decimal: the unscaled number in big-endian bytes, as base64; or a number (decimal.format: NUMERIC)."""
+    plain = _are_numbers(cells)
+    if plain.any():
+        packed, written = (replace(cells, kinds=np.where(away, NULL, cells.kinds)) for away in (plain, ~plain))
+        bytes_ = decimal_bytes(packed, precision, scale)
+        return pc.coalesce(bytes_, numbers(written, bytes_.type))
     raw = from_base64(cells)
     if precision > 38:
         return each(raw, lambda item: _scaled(item, scale), pa.string(), "is no decimal")

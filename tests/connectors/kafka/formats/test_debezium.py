@@ -101,6 +101,8 @@ TYPES = [
     (logical("bytes", "org.apache.kafka.connect.data.Decimal", scale="30", connect_decimal_precision="65"),
      "HgK8HpeFi9xsuVBY80JNfTp/7HsD4maOPwrS", "DECIMAL(65, 30)",
      "12345678901234567890123456789012345.123456789012345678901234567890"),
+    (logical("bytes", "org.apache.kafka.connect.data.Decimal", scale="2", connect_decimal_precision="10"), 1234,
+     "DECIMAL(10, 2)", Decimal("1234.00")),
     (logical("bytes", "io.debezium.data.Bits", length="12"), "gQE=", "BINARY(2)", b"\x01\x81"),
     (logical("bytes", "io.debezium.data.Bits", length="2147483647"), "gQEC", "BYTES", b"\x02\x01\x81"),
     (logical("int32", "io.debezium.time.Date"), -354285, "DATE", date(1000, 1, 1)),
@@ -145,6 +147,9 @@ def test_values_that_cannot_be_read_are_left_out_with_the_reason() -> None:
     found = Read(DebeziumFormat(), messages([with_schema(fields, envelope("c", None, row)) for row in rows]))
     assert found.unreadable == {1: "column c: 'soon' is no date or time"}
     assert [row["id"] for _, row in found.images] == [1, 3]
+    fields["c"] = logical("bytes", "io.debezium.data.Bits", length="12")
+    found = Read(DebeziumFormat(), messages([with_schema(fields, envelope("c", None, {"id": 1, "c": 1234}))]))
+    assert found.unreadable == {0: "column c: is a number, not bytes as text"}, "its digits are base64, too"
     fields["c"] = logical("struct", "io.debezium.data.geometry.Geometry")
     shapes = [None, {"wkb": "AQE=", "srid": 1}, {"wkb": "AQE=", "srid": 2**40}, {"wkb": "AQE=", "srid": [1]}, 7]
     values = [with_schema(fields, envelope("c", None, {"id": id_, "c": shape})) for id_, shape in enumerate(shapes)]
