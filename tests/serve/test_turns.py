@@ -38,7 +38,8 @@ class Starts:
 
 
 @pytest.fixture
-def starts() -> Iterator[Starts]:
+def starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Starts]:
+    monkeypatch.setattr("cdc.serve.turns._LOOK_S", 0.02)
     starts = Starts()
     yield starts
     starts.gone.update(range(100))

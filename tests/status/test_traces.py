@@ -39,7 +39,7 @@ class Collector(ThreadingHTTPServer):
         self.code, self.hold = 200, threading.Event()
         self.hold.set()
         self.daemon_threads = True
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from test_segmenter import FILE, Tracker, ends, wanted
 from waits import Waits
 
 from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
+from cdc.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.mysql.follow.follower import QUIET_S, Follower
 from connectors.mysql.follow.segmenter import Segmenter
@@ -39,16 +41,17 @@ def transactions(script: Any = SCRIPT) -> list[ReceiveBuffer]:
 
 @contextmanager
 def following(server: FakeServer, **options: Any) -> Iterator[Follower]:
-    given = {"ahead_bytes": 1 << 20, **options}
+    given = {"ahead_bytes": 1 << 20, "retry": Waits().policy, **options}
     segmenter = Segmenter(Tracker(), wanted, file=FILE, position=4, limits=ONE_BY_ONE)
     follower = Follower(server.open, segmenter, **given)  # type: ignore[arg-type]
-    follower.start()
-    try:
-        yield follower
-    finally:
-        follower.stop()
-        follower.join(LONG_S)
-        assert not follower.is_alive()
+    with patch("connectors.mysql.follow.follower.READ_S", 0.02):
+        follower.start()
+        try:
+            yield follower
+        finally:
+            follower.stop()
+            follower.join(LONG_S)
+            assert not follower.is_alive()
 
 
 def taken(follower: Follower, count: int, limits: Limits | None = ONE_BY_ONE) -> list[int]:
@@ -101,7 +104,7 @@ def test_while_the_server_is_away_the_user_is_told() -> None:
 
     calls: list[LogPosition] = []
     segmenter = Segmenter(Tracker(), wanted, file=FILE, position=4)
-    follower = Follower(refuse, segmenter, ahead_bytes=1)
+    follower = Follower(refuse, segmenter, ahead_bytes=1, retry=RetryPolicy(LONG_S, first_pause_s=0.01))
     follower.start()
     waited(here)
     assert follower.note == "waiting for the server: the connection broke"

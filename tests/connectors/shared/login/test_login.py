@@ -232,7 +232,7 @@ def byte_by_byte(visit: Visit) -> None:
     visit.line.sendall(b"\x50\x00\x00\x00")
     for _ in range(0x50):
         visit.line.sendall(b"\x0a")
-        pause.wait(0.1)
+        pause.wait(0.03)
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,9 @@ def byte_by_byte(visit: Visit) -> None:
 )
 def test_a_login_that_does_not_go_on_ends_with_the_time_for_it(script: Callable[[Visit], None]) -> None:
     with hostile(script) as server:
-        of_source, of_sink = try_both(server, 0.3)
+        of_source, of_sink = try_both(server, 0.1)
     assert isinstance(of_source, SourceUnavailable)
-    assert "within 0.3 s" in str(of_source)
+    assert "within 0.1 s" in str(of_source)
     assert "connect.timeout" in of_source.hint
     assert isinstance(of_sink, SinkUnavailable)
 
