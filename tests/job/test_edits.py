@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,20 @@ def file(tmp_path: Path) -> Life:
     return Life(tmp_path)
 
 
-@pytest.fixture
-def life(tmp_path: Path) -> Life:
-    """A pipeline that has run."""
-    life = Life(tmp_path)
+@pytest.fixture(scope="module")
+def has_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a pipeline that has run."""
+    life = Life(tmp_path_factory.mktemp("run"))
     life.check()
     life.run()
+    return life.folder
+
+
+@pytest.fixture
+def life(tmp_path: Path, has_run: Path) -> Life:
+    """A pipeline that has run, moved to a folder of its own."""
+    shutil.copytree(has_run, tmp_path, dirs_exist_ok=True)
+    life = Life(tmp_path)
     life.check()
     return life
 
