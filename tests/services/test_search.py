@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from cdc_services.__main__ import NAMES, REGULAR
-from cdc_services.search.install import DISTRIBUTIONS, find, install
-
-
-def test_a_machine_without_maven_is_told_so_and_nothing_is_left(tmp_path: Path) -> None:
-    bare = {**os.environ, "PATH": str(tmp_path)}
-    with pytest.raises(LookupError, match="Maven"):
-        install("opensearch", tmp_path / "cache", str, bare)
-    assert list((tmp_path / "cache").iterdir()) == []
+from cdc_services.search.install import DISTRIBUTIONS, find
 
 
 def test_what_is_large_or_needs_a_newer_java_is_installed_when_it_is_named() -> None:
