@@ -215,13 +215,13 @@ def advance_schemas(schemas: dict[TableId, TableSchema], event: SourceEvent) -> 
     """Bring the schemas of a source's tables behind one event. Raises EngineError as `schemas_behind`."""
     match event:
         case TableCreated(table=table, created=created):
-            schemas[table] = _told_apart(table, created.schema)
+            schemas[table] = _with_distinct_names(table, created.schema)
         case SnapshotBegun(table=table, created=CreateTable(schema=schema)):
-            schemas[table] = _told_apart(table, schema)
+            schemas[table] = _with_distinct_names(table, schema)
         case TableChanged(table=table, change=change):
             changed = apply_change(schemas.get(table), change)
             assert changed is not None, "only a dropped table has no schema"
-            schemas[table] = _told_apart(table, changed)
+            schemas[table] = _with_distinct_names(table, changed)
         case TableDropped(table=table) | TableLeft(table=table):
             schemas.pop(table, None)
         case TableRenamed(table=table, new_table=new_table):
@@ -231,7 +231,7 @@ def advance_schemas(schemas: dict[TableId, TableSchema], event: SourceEvent) -> 
             pass
 
 
-def _told_apart(table: TableId, schema: TableSchema) -> TableSchema:
+def _with_distinct_names(table: TableId, schema: TableSchema) -> TableSchema:
     """The schema. Names count whatever their case here, and a source may have `masse` beside of `maße`."""
     folded: dict[str, str] = {}
     for name in schema.names:

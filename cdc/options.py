@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from cdc.kept_options import KeptOptions
+from cdc.edit_rules import EditRules
 from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from cdc.schema_json import CHANGE_NAMES, CHANGE_WORDS
@@ -261,7 +261,7 @@ def _default_text(default: object) -> str:
     return "by the machine" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 
-class Options(Block, KeptOptions):
+class Options(Block, EditRules):
     """Options of one connector, as written in YAML.
 
     Passwords are `SecretStr`: they print as stars, and only `get_secret_value()` shows them.

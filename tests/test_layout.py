@@ -32,7 +32,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.types",),
     ("cdc.evolution.apply", "cdc.events"),
     (
-        "cdc.kept_options",
+        "cdc.edit_rules",
         "cdc.options",
         "cdc.pattern_options",
         "cdc.state.durable",

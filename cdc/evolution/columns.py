@@ -63,7 +63,7 @@ class ColumnPlanner(Generic[T]):
             return
         new = replace(there, type=rules.altered_type(there.type, rules.column_type(column.type, key=key)))
         spelled = column.type.kind not in TEXTS or rules.spells(old.type)
-        against = certain.not_kept(column.type, old.type) if spelled else AnyValue()
+        against = certain.lossy_rows(column.type, old.type) if spelled else AnyValue()
         if against is not None:
             reason = (
                 f"column {there.name} is to hold {column.type} too, where {old.type} values would not stay the same"

@@ -39,7 +39,7 @@ def of_source(options: object) -> Mapping[str, str]:
     if not isinstance(options, SourceOptions):
         return {}
     keys = {field.alias or name: name for name, field in type(options).model_fields.items()}
-    start = {key: getattr(options, name) for key, name in keys.items() if key.startswith(options.of_start)}
+    start = {key: getattr(options, name) for key, name in keys.items() if key.startswith(options.start_keys)}
     return {**{key: str(value or "not set") for key, value in start.items()}, **(options.fixed() or {})}
 
 
@@ -59,6 +59,6 @@ def edited_options(before: Fingerprint, source: object, sink: object, tables: Sc
                 continue
             edit = f"is {values[key]} now, the runs before had {text}"
             if key not in fixed:
-                yield EditedOption(f"{part}.{key}", f"{edit}: {options.told(key)}", refused=False)
-            elif tables is None or options.matters(key, text, tables):
+                yield EditedOption(f"{part}.{key}", f"{edit}: {options.edit_effect(key)}", refused=False)
+            elif tables is None or options.edit_matters(key, text, tables):
                 yield EditedOption(f"{part}.{key}", f"{edit}: {options.why_fixed(key)}")

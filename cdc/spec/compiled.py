@@ -9,7 +9,7 @@ from cdc.flow.middle import Middle
 from cdc.options import SinkOptions, SourceOptions
 from cdc.route import RouteTable
 from cdc.sink_columns import Coercion
-from cdc.spec.rules import made_rules
+from cdc.spec.rules import parsed_rules
 from cdc.tables.table_map import ExistingRows
 from cdc.units import arrow_zone
 
@@ -35,7 +35,7 @@ def compile_spec(spec: PipelineSpec, pipeline: str = "") -> Middle:
         routes,
         Policy(behavior, include, exclude),
         Coercion(_lost(options, exact), arrow_zone(options.local_time_zone)),
-        made_rules(spec, pipeline),
+        parsed_rules(spec, pipeline),
         ExistingRows(options.existing_rows),
     )
 

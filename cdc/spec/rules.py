@@ -117,7 +117,7 @@ def shadowed(sources: Sequence[RuleSource]) -> Iterator[tuple[int, str, str]]:
                 yield index, pattern.include, sources[first].name
 
 
-def made_rules(spec: PipelineSpec, pipeline: str = "") -> Rules | None:
+def parsed_rules(spec: PipelineSpec, pipeline: str = "") -> Rules | None:
     """The parsed rules of a pipeline, None when it has none; its id tells its dead letters from those of others."""
     if not spec.rules:
         return None

@@ -101,7 +101,7 @@ def uncertain(new: DataType, old: DataType) -> UncertainValues | None:
 _EXACT_IN_DOUBLE = 2**53
 
 
-def not_kept(new: DataType, old: DataType) -> Rows | None:
+def lossy_rows(new: DataType, old: DataType) -> Rows | None:
     """The rows whose value no sink can keep when a column gets room for other values; None where all stay.
 
     `new` holds every value of `old` (`cdc.types.common.common_type`), but for large integers as DOUBLE.

@@ -79,7 +79,7 @@ class LakeCommits:
                 try:
                     self._commit_once(batch, table, flushes, number)
                 except HeadMoved as error:
-                    reason = str(error)
+                    reason = error.message
                     continue
             with self.tables.catalog.guard(str(name)):
                 for flush in flushes:

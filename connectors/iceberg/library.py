@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc.errors import CdcError, SinkError, SinkUnavailable
+from cdc.errors import SinkError, SinkUnavailable
 from cdc.schema import TableId
 from connectors.iceberg.sql_catalog import sql_catalog
-from connectors.shared.lake.errors import GONE_HINT, first_line, is_away, is_gone, refused_changes
+from connectors.shared.lake.errors import first_line, library_errors, refused_changes
 
 _AWAY = frozenset({
     "ConnectionError", "ConnectTimeout", "ReadTimeout", "ServerError", "ServiceUnavailableError",
@@ -29,7 +29,7 @@ A commit without an answer is one: each begins with a look at the table, and is 
 _UNREACHABLE = ("connection refused", "timed out", "could not connect", "slow down", "database is locked")
 
 
-class HeadMoved(Exception):
+class HeadMoved(SinkUnavailable):
     """Another commit to the table came first, or our own did and its answer was lost: look, and compute again."""
 
 
@@ -113,20 +113,26 @@ class Catalog:
             for path in paths:
                 delete_quietly(io, path)
 
-    def guard(self, where: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def guard(self, where: str) -> Iterator[None]:
         """Turns errors of the library into this tool's, without what the properties keep secret."""
-        return _boundary(where, [self.properties.get(name, "") for name in self.secrets])
+        secrets = [self.properties.get(name, "") for name in self.secrets]
+        with library_errors("Iceberg", where, secrets, _AWAY, _UNREACHABLE):
+            load()
+            from pyiceberg.exceptions import CommitFailedException
+
+            try:
+                yield
+            except CommitFailedException as error:
+                hint = "the next try looks at it again"  # and finds the change there, where only an answer was lost
+                text = f"the table has changed: {first_line(error, secrets)}"
+                raise HeadMoved(text, where=where, hint=hint) from error
 
     @contextmanager
     def guard_change(self, where: str) -> Iterator[None]:
-        """The guard of a schema change: a refusal is one of the change, and a table that has changed is tried again."""
-        with refused_changes():
-            try:
-                with self.guard(where):
-                    yield
-            except HeadMoved as error:
-                hint = "the next try looks at it again"  # and finds the change there, where only an answer was lost
-                raise SinkUnavailable(f"the table has changed: {error}", where=where, hint=hint) from error
+        """The guard of a schema change: a refusal is one of the change."""
+        with refused_changes(), self.guard(where):
+            yield
 
 
 _opened: dict[tuple[tuple[str, str], ...], Any] = {}
@@ -136,25 +142,6 @@ _opened: dict[tuple[tuple[str, str], ...], Any] = {}
 def identifier(table: TableId) -> tuple[str, ...]:
     """The library's name of a table; a dot in it is part of the name."""
     return (table.database, table.table)
-
-
-@contextmanager
-def _boundary(where: str, secrets: list[str]) -> Iterator[None]:
-    """Turn an error of the library into SinkUnavailable, where trying again may help, or SinkError."""
-    try:
-        yield
-    except (CdcError, HeadMoved):
-        raise
-    except Exception as error:
-        text = first_line(error, secrets)
-        name = type(error).__name__
-        if name == "CommitFailedException":
-            raise HeadMoved(text) from error
-        if is_gone(error):
-            raise SinkUnavailable(text, where=where, hint=GONE_HINT) from error
-        if is_away(error, _AWAY, _UNREACHABLE):
-            raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
-        raise SinkError(f"Iceberg refused: {text}", where=where) from error
 
 
 def delete_quietly(io: Any, path: str) -> None:

@@ -82,7 +82,7 @@ class Upkeep:
             return self._maintain_once(table, least)
         except HeadMoved as error:
             hint = "try it again when less is written"
-            raise SinkError(f"another commit came first: {error}", where=str(table.id), hint=hint) from error
+            raise SinkError(f"another commit came first: {error.message}", where=str(table.id), hint=hint) from error
 
     def _maintain_once(self, table: LakeTable, least: int) -> Done:
         """Raises HeadMoved where another commit comes first: then nothing is changed."""

@@ -91,7 +91,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     prefixes: ClassVar[dict[str, str]] = KafkaConnectionOptions.connection_prefixes
     table_parts: ClassVar[int] = 1
     fixed_reason: ClassVar[str] = "values that are there were read as it said, the same messages give others now"
-    of_start: ClassVar[tuple[str, ...]] = ("scan.startup.", "tables")
+    start_keys: ClassVar[tuple[str, ...]] = ("scan.startup.", "tables")
 
     type: Literal["kafka"] = Field(description="Connector name.")
     max_batch_bytes: Size = Field(
@@ -227,12 +227,12 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
             for value in [getattr(self, name)]
         }
 
-    def told(self, key: str) -> str:
+    def edit_effect(self, key: str) -> str:
         """Messages of a table that was not wanted are behind."""
         rows = "rows of a table that it adds come from here on, those that were passed over do not"
-        return rows if key == "tables" else super().told(key)
+        return rows if key == "tables" else super().edit_effect(key)
 
-    def matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
+    def edit_matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
         """Whether values of these tables were read otherwise."""
         name = self._read_by()[key]
         values = {each: getattr(self, each) for each in self.model_fields_set}

@@ -68,7 +68,7 @@ Modes = Annotated[dict[str, TableMode], BY_TABLE]
 class SnapshotOptions(LogOptions):
     """Options of a source that copies tables before it follows them."""
 
-    of_start: ClassVar[tuple[str, ...]] = ("scan.startup.", "scan.snapshot.filters")
+    start_keys: ClassVar[tuple[str, ...]] = ("scan.startup.", "scan.snapshot.filters")
 
     chunk_rows: int = Field(
         100_000,

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
-from cdc.errors import CdcError, SinkError, SinkUnavailable
+from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.paimon.object_store import check_bucket
-from connectors.shared.lake.errors import GONE_HINT, first_line, is_away, is_gone, refused_changes
+from connectors.shared.lake.errors import library_errors, refused_changes
 from connectors.shared.lake.options import is_secret, shown_address
 
 VERSIONS = {"pypaimon": "2.1.0", "pypaimon-rust": "0.4.0"}
@@ -100,7 +100,8 @@ class Catalog:
 
     def guard(self, where: str) -> AbstractContextManager[None]:
         """Turns errors of the packages into this tool's, without what the options keep secret."""
-        return _boundary(where, self.options)
+        secrets = [value for name, value in self.options.items() if is_secret(name)]
+        return library_errors("Paimon", where, secrets, _AWAY, _UNREACHABLE)
 
     @contextmanager
     def guard_change(self, where: str) -> Iterator[None]:
@@ -132,19 +133,3 @@ def native(table: Any) -> Any:
             hint="a local folder, S3 and a REST catalog can be reached",
         )
     return found
-
-
-@contextmanager
-def _boundary(where: str, options: Mapping[str, str]) -> Iterator[None]:
-    """Turn an error of the packages into SinkUnavailable, where trying again may help, or SinkError."""
-    try:
-        yield
-    except CdcError:
-        raise
-    except Exception as error:
-        text = first_line(error, [value for name, value in options.items() if is_secret(name)])
-        if is_gone(error):
-            raise SinkUnavailable(text, where=where, hint=GONE_HINT) from error
-        if is_away(error, _AWAY, _UNREACHABLE):
-            raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
-        raise SinkError(f"Paimon refused: {text}", where=where) from error

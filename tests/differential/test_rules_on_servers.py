@@ -17,7 +17,7 @@ from cdc.offsets import numbered
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check
-from cdc.spec.rules import made_rules
+from cdc.spec.rules import parsed_rules
 from cdc.state.store import LocalStore
 from cdc.testing import FailAt
 from cdc.testing.local_pipeline import LocalPipeline
@@ -83,7 +83,7 @@ class Shop:
         at: Offset = source.initial_offset() if self._offset is None else self._offset
         pipeline = LocalPipeline(
             source, build(context), self.folder / "engine", numbered(at, self._batch), lambda: build(context),
-            Middle(rules=made_rules(spec)),
+            Middle(rules=parsed_rules(spec)),
         )  # fmt: skip
         while (end := pipeline.latest(at, self._batch, LIMITS)) != at:
             pipeline.batch(numbered(at, self._batch), numbered(end, self._batch + 1), 2, failures)

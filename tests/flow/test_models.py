@@ -20,7 +20,7 @@ from cdc.restarts import RestartPolicy, Restarts
 from cdc.retry import RetryPolicy
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.spec.check import check
-from cdc.spec.rules import made_rules
+from cdc.spec.rules import parsed_rules
 from cdc.state.store import LocalStore
 from cdc.testing import FailAt, ListSink, ListSource, block, local_pipeline, run_cases, run_in_memory
 from cdc.testing.case import CaseResult
@@ -72,7 +72,7 @@ def pipeline(server: ModelServer, rule: dict[str, Any], **options: Any) -> str:
 
 def rules(server: ModelServer) -> Rules:
     text = pipeline(server, {"projection": "id, chat(a) AS b"})
-    made = made_rules(check("p.yaml", text.encode(), env={}, stand_ins=STAND_INS).spec)
+    made = parsed_rules(check("p.yaml", text.encode(), env={}, stand_ins=STAND_INS).spec)
     assert made is not None
     return made
 

@@ -16,7 +16,7 @@ from transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 from cdc.errors import SpecError, TransformError
 from cdc.spec.check import check
-from cdc.spec.rules import made_rules
+from cdc.spec.rules import parsed_rules
 from cdc.testing.cases import STAND_INS
 from cdc.transform.engine import Engine
 from cdc.transform.failures import Counts
@@ -286,6 +286,6 @@ def test_the_code_of_a_function_runs_once_in_a_process() -> None:
     forget_functions()
     vars(builtins).pop("loads", None)
     spec = check("p.yaml", text.encode(), env={}, stand_ins=STAND_INS).spec
-    made = [pickle.loads(pickle.dumps(made_rules(spec))) for _ in range(2)]
+    made = [pickle.loads(pickle.dumps(parsed_rules(spec))) for _ in range(2)]
     assert len(made) == 2
     assert vars(builtins).pop("loads") == [1]

@@ -19,7 +19,7 @@ from cdc.process.memory import MUCH, give_back_memory
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.scan import Heads, Texts
 from connectors.kafka.formats.wrapped import head_of
-from connectors.kafka.kernels import prefixes, taking
+from connectors.kafka.kernels import messages, prefixes
 
 Hear = Callable[[KafkaError], None]
 """Takes what the client hears about its connections."""
@@ -151,7 +151,7 @@ class Fetcher:
     def _copy_to_buffer(self, pointers: Any, first: int, found: Fetched) -> int:
         """Take what fits one buffer; how many messages."""
         sizes = np.zeros(1, np.int64)
-        count: int = taking.fitting(pointers, first, _MOST, sizes)
+        count: int = messages.fitting(pointers, first, _MOST, sizes)
         pointers = pointers[first : first + count]
         self._taken += int(sizes[0])
         data = np.empty(int(sizes[0]) + _PADDING, np.uint8)
@@ -159,7 +159,7 @@ class Fetcher:
         partitions, key_begins, key_ends, begins, ends, headed = np.empty((6, count), np.int32)
         heads = np.array([[np.frombuffer(head, np.uint8).ctypes.data, len(head)] for head in self._heads], np.int64)
         addresses, lengths = np.ascontiguousarray(heads.reshape(-1, 2).T)
-        good: int = taking.take(
+        good: int = messages.copy_messages(
             pointers, data.ctypes.data, topics, partitions, offsets, times_ms, key_begins, key_ends, begins, ends,
             left, *self._functions, addresses, lengths, headed,
         )  # fmt: skip
@@ -213,8 +213,8 @@ class Fetcher:
 def warm_fetching() -> None:
     """Load the kernels that take messages."""
     nothing, places = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    taking.fitting(nothing, 0, _MOST, np.zeros(1, np.int64))
-    taking.take(
+    messages.fitting(nothing, 0, _MOST, np.zeros(1, np.int64))
+    messages.copy_messages(
         nothing, 0, nothing, places, nothing, nothing, places, places, places, places, nothing, 0, 0, nothing, nothing,
         places,
     )  # fmt: skip

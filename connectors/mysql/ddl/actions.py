@@ -190,7 +190,7 @@ def _rows_moved(table: TableId, statement: AlterTableStatement, work: StatementW
             _drop_table(other, work)
             other = None
         if other is not None and clause.makes:
-            _made_from_rows(table, other, clause.what, work)
+            _create_from_rows(table, other, clause.what, work)
             other = None
         brings = clause.brings and work.captures(table)
         concerned = [name for name, moved in ((table, brings), (other, True)) if name is not None and moved]
@@ -205,7 +205,7 @@ def _rows_moved(table: TableId, statement: AlterTableStatement, work: StatementW
             work.notices.append(f"{table}: {clause.what} removed rows that the log does not name; the sink keeps them")
 
 
-def _made_from_rows(table: TableId, other: TableId, what: str, work: StatementWork) -> None:
+def _create_from_rows(table: TableId, other: TableId, what: str, work: StatementWork) -> None:
     """A new table with the columns of this one and rows that it had."""
     _create_table(CreateTableStatement(other, like=table), work)
     if work.captures(other) and not _is_copied(other, what, work):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from cdc.errors import ChangeRefused, SinkError
+from cdc.errors import CdcError, ChangeRefused, SinkError, SinkUnavailable
 from cdc.schema import TableId
 
 T = TypeVar("T")
@@ -22,11 +22,29 @@ _NO_ACCESS = (
 )  # fmt: skip
 
 
-def is_away(error: BaseException | None, names: Collection[str], words: Collection[str]) -> bool:
-    """Whether an error, or one that it came from, says that a server could not be reached.
+@contextmanager
+def library_errors(
+    lake: str, where: str, secrets: Collection[str], names: Collection[str], words: Collection[str]
+) -> Iterator[None]:
+    """An error of a lake's library is raised as SinkUnavailable, where trying again may help, or SinkError.
 
-    `names` are those of classes, `words` parts of messages in lower case.
+    `secrets` are not shown. What may pass: errors of classes with these `names`, or with `words` in their message.
     """
+    try:
+        yield
+    except CdcError:
+        raise
+    except Exception as error:
+        text = first_line(error, secrets)
+        if _is_gone(error):
+            raise SinkUnavailable(text, where=where, hint=_GONE_HINT) from error
+        if _is_away(error, names, words):
+            raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
+        raise SinkError(f"{lake} refused: {text}", where=where) from error
+
+
+def _is_away(error: BaseException | None, names: Collection[str], words: Collection[str]) -> bool:
+    """Whether an error, or one that it came from, says that a server could not be reached."""
     while error is not None:
         text = str(error).lower()
         if type(error).__name__ in names or isinstance(error, ConnectionError | TimeoutError):
@@ -57,14 +75,14 @@ def refused_changes() -> Iterator[None]:
         raise ChangeRefused(error.message, where=error.where, hint=error.hint) from error
 
 
-def is_gone(error: BaseException | None) -> bool:
+def _is_gone(error: BaseException | None) -> bool:
     """Whether an error came from a file that is not there: another system lets snapshots expire while they are read."""
     while error is not None and not isinstance(error, FileNotFoundError):
         error = error.__cause__
     return error is not None
 
 
-GONE_HINT = "does another system let snapshots expire at once, or clean the folder? a file in use is to stay for hours"
+_GONE_HINT = "does another system let snapshots expire at once, or clean the folder? a file in use is to stay for hours"
 """What to do about a file that stays away, however often the newest snapshot is looked at."""
 
 

@@ -62,7 +62,7 @@ class _Pieces(io.RawIOBase):
         self._pieces.append(piece)
         return len(piece)
 
-    def take(self) -> bytes:
+    def drain(self) -> bytes:
         """All that was written since the last time."""
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)
@@ -75,9 +75,9 @@ class _Frames:
 
     def pack(self, data: bytes | memoryview) -> bytes:
         self._stream.write(pa.py_buffer(data))
-        return self._pieces.take()
+        return self._pieces.drain()
 
     def end(self) -> bytes:
         # Closing the stream closes what it writes to, which forgets nothing.
         self._stream.close()
-        return self._pieces.take()
+        return self._pieces.drain()

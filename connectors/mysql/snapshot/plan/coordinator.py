@@ -147,7 +147,7 @@ class Coordinator:
         if entries or not self._next.started or self._next.unblock(end):
             self._next.start(end, count)
         wait_s = wait_s if end == start and not entries else 0.0
-        count = self._plan.append(self._next.take(end, before, count, limits, wait_s))
+        count = self._plan.append(self._next.chunks(end, before, count, limits, wait_s))
         if count > before or end != start or self._is_whole(start):
             count = self._forget_finished(start, before, count)
         return replace(end, chunks=count)

@@ -104,7 +104,7 @@ class NextChunks:
         self._finder = Finder(self._streams, tasks, size, options.max_batch_bytes, options.chunk_key_column)
         self._finder.start()
 
-    def take(self, end: MySqlOffset, before: int, count: int, limits: Limits | None, wait_s: float) -> list[Chunk]:
+    def chunks(self, end: MySqlOffset, before: int, count: int, limits: Limits | None, wait_s: float) -> list[Chunk]:
         """The batch's chunks; none while the server is away, for as long as it may be. Raises SourceUnavailable."""
         try:
             chunks = self._chunks_to_reread(end, before, count)

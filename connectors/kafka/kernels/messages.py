@@ -88,7 +88,7 @@ def _headed(text: Int, length: Int, heads: Ints, sizes: Ints, latest: Int) -> In
 
 
 @kernel
-def take(
+def copy_messages(
     messages: Ints, out: Int, topics: Ints, partitions: Ints, offsets: Ints, times_ms: Ints, key_begins: Ints,
     key_ends: Ints, begins: Ints, ends: Ints, left: Ints, timestamp: Int, destroy: Int, heads: Ints, sizes: Ints,
     headed: Ints,
