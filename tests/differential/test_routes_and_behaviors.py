@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from tiers import EXHAUSTIVE
+from tiers import crossed
 
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.middle import Middle
@@ -229,8 +229,7 @@ class World:
         self.model.change(source, what, name, new, self.types[source])
 
 
-@pytest.mark.parametrize("behavior", ["evolve", "lenient", "ignore"])
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=EXHAUSTIVE) for seed in range(2, 5))])
+@crossed("behavior, seed", ["evolve", "lenient", "ignore"], range(5))
 def test_the_sink_is_as_the_model_says(seed: int, behavior: str, tmp_path: Path) -> None:
     shard = seed % 2 == 1
     world = World(seed, behavior, shard)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from live_source import LiveSource
+from tiers import EXHAUSTIVE
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, EditRefused, SinkError
@@ -71,7 +72,7 @@ class Pipeline:
         return sorted(row["id"] for row in self.sink.rows(table))
 
 
-@pytest.fixture(params=["evolve", "lenient", "try_evolve"])
+@pytest.fixture(params=["evolve", "lenient", pytest.param("try_evolve", marks=EXHAUSTIVE)])
 def behavior(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

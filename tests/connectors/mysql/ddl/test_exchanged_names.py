@@ -108,6 +108,7 @@ def plain(rows: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:
     return sorted((sorted((name.lower(), value) for name, value in row.items()) for row in rows), key=str)
 
 
+@pytest.mark.usefixtures("files_stay_open")
 @pytest.mark.parametrize("name", CASES)
 def test_no_value_gets_into_the_column_of_another(name: str, tmp_path: Path) -> None:
     """A sink has the same operations whatever behavior they come from, unless `lenient` leaves more columns."""
