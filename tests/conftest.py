@@ -47,9 +47,10 @@ _ONE_PROCESS = {
         "test_elasticsearch_routing.py",
         "test_server_lives.py", "test_mysql_sink.py", "test_mysql_sink_tables.py",
     ),
+    "s3": ("test_bucket.py", "test_remote_commands.py", "test_store.py", "test_dead_letters.py"),
 }  # fmt: skip
 """Files that share servers which take as long to start as many of their tests: the Kafka broker, with all of
-`connectors/kafka`; OpenSearch, Elasticsearch, OceanBase and the databases for sinks."""
+`connectors/kafka`; OpenSearch, Elasticsearch, OceanBase and the databases for sinks; the S3 server."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # processes at work, two of them for half a second
+
 BENCH = Path(__file__).parent / "bench"
 
 MEASURES = """

@@ -292,6 +292,7 @@ def test_processes_that_start_together_end_with_one_sound_home(tmp_path: Path) -
     assert len(list((tmp_path / ".cache" / "cdc").iterdir())) == 1
 
 
+@pytest.mark.slow  # Java starts
 @pytest.mark.parametrize("locale", [{"LC_ALL": "POSIX"}, {"LANG": "C"}, {"LC_ALL": "C.UTF-8"}])
 def test_java_reads_file_names_in_whatever_locale_as_this_process_does(tmp_path: Path, locale: dict[str, str]) -> None:
     folder = tmp_path / "Grüße 漢字"
