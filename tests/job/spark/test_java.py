@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -93,12 +94,16 @@ def test_a_java_home_without_a_java_is_passed_over(tmp_path: Path) -> None:
     assert java.passed_over == (f"JAVA_HOME ({tmp_path}/gone/bin/java): does not exist",)
 
 
-def test_a_java_that_fails_is_passed_over_with_its_first_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("limit", "hint"), [(resource.RLIM_INFINITY, "JAVA_HOME"), (1 << 31, "ulimit -v")])
+def test_a_java_that_fails_is_passed_over_with_its_first_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, hint: str
+) -> None:
     broken = make_java(tmp_path / "broken", "17.0.15")
-    (broken / "bin" / "java").write_text("#!/bin/sh\necho 'Error: could not find libjava.so'\necho more\nexit 2\n")
-    with pytest.raises(EngineError, match=r"exits 2: Error: could not find libjava\.so") as caught:
+    (broken / "bin" / "java").write_text("#!/bin/sh\necho 'Error of the VM'\necho no space\necho more\nexit 2\n")
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (limit, resource.RLIM_INFINITY))
+    with pytest.raises(EngineError, match=r"exits 2: Error of the VM: no space \(") as caught:
         choose_java(environment(tmp_path, path=broken), bundled=nothing_bundled)
-    assert "more" not in str(caught.value)
+    assert hint in caught.value.hint
 
 
 def test_a_link_on_the_path_is_followed_to_its_home(tmp_path: Path) -> None:
