@@ -18,6 +18,9 @@ from connectors.iceberg.partitions import parsed
 from connectors.iceberg.types import data_type, holds, iceberg_type, widens
 from connectors.shared.lake.rules import LakeRules, PartitionedTable, partition_columns
 
+_OF_PLACES = frozenset("/?#")
+"""Characters of a name that mean something else in the place of a file."""
+
 
 @dataclass(frozen=True)
 class IcebergRules(LakeRules):
@@ -35,6 +38,10 @@ class IcebergRules(LakeRules):
         if not table.database:
             hint = "give it one with a route: `sink-table: lake.<>`"
             raise ChangeRefused("an Iceberg table is in a namespace", where=str(table), hint=hint)
+        for part in (table.database, table.table):
+            if part in (".", "..") or not _OF_PLACES.isdisjoint(part):
+                reason = f"{part!r} cannot be a name in Iceberg, which finds a table's files by it"
+                raise ChangeRefused(reason, where=str(table), hint="give the table another name with a route")
         for remark in property_problems(self.new_properties()):
             reason = f"table property {remark.key}: {remark.message}"
             raise ChangeRefused(reason, where=str(table), hint=remark.hint)

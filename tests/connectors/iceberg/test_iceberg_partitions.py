@@ -159,6 +159,13 @@ def test_a_transform_that_a_type_does_not_have_is_refused_at_once(kind: str, ref
     rules.check_existing(rules.new_table(T, schema))
 
 
+@pytest.mark.parametrize("name", ["..", "a/b", "a?b", "#a"])
+def test_a_name_that_is_no_folder_of_its_own_is_refused(name: str) -> None:
+    """Files of `a?b` were looked for in `a`."""
+    with pytest.raises(ChangeRefused, match="cannot be a name in Iceberg"):
+        IcebergRules({}, {}).check_table(TableId("shop", name))
+
+
 def test_a_decimal_that_truncation_makes_too_long_stops_before_the_decision(tmp_path: Path) -> None:
     """The batch was decided, and each run stopped at its commit."""
     harness = IcebergHarness(tmp_path, {"partition.key": "shop.orders:truncate[10](v)"})
