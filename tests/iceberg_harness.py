@@ -13,7 +13,7 @@ from cdc.state.store import LocalStore
 from connectors.iceberg.library import Catalog
 from connectors.iceberg.options import IcebergSinkOptions
 from connectors.iceberg.sink import IcebergSink
-from connectors.iceberg.tables import CatalogTables, LakeTable
+from connectors.iceberg.tables import LakeTable, find_table, get_table
 
 
 class IcebergHarness:
@@ -31,10 +31,10 @@ class IcebergHarness:
         return IcebergSink(self.options, self.context)
 
     def table(self, table: TableId) -> LakeTable:
-        return CatalogTables(self.catalog).get(table)
+        return get_table(self.catalog, table)
 
     def rows(self, table: TableId) -> list[dict[str, Any]] | None:
-        found = CatalogTables(self.catalog).find(table)
+        found = find_table(self.catalog, table)
         if found is None:
             return None
         return [plain(item) for item in found.library.scan().to_arrow().to_pylist()]

@@ -14,7 +14,7 @@ from connectors.paimon.library import Catalog
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.rows import read_rows
 from connectors.paimon.sink import PaimonSink
-from connectors.paimon.tables import CatalogTables, LakeTable
+from connectors.paimon.tables import LakeTable, find_table, get_table
 
 
 class PaimonHarness:
@@ -30,10 +30,10 @@ class PaimonHarness:
         return PaimonSink(self.options, self.context)
 
     def table(self, table: TableId) -> LakeTable:
-        return CatalogTables(self.catalog).get(table)
+        return get_table(self.catalog, table)
 
     def rows(self, table: TableId) -> list[dict[str, Any]] | None:
-        found = CatalogTables(self.catalog).find(table)
+        found = find_table(self.catalog, table)
         if found is None:
             return None
         names = [column.name for column in found.columns]

@@ -24,11 +24,11 @@ from cdc.schema import TableId
 from cdc.sink import Prepared
 from connectors.iceberg.handles import Flush, unpacked
 from connectors.iceberg.index import KeyIndex, only_an_index
-from connectors.iceberg.library import HeadMoved, delete_quietly
+from connectors.iceberg.library import Catalog, HeadMoved, delete_quietly
 from connectors.iceberg.parquet import read_keys, write_deletes
 from connectors.iceberg.places import SnapshotFiles, find
 from connectors.iceberg.snapshots import SnapshotChange, publish
-from connectors.iceberg.tables import BATCH, CatalogTables, LakeTable
+from connectors.iceberg.tables import BATCH, LakeTable, find_table, get_table
 from connectors.shared.lake.keys import key_names
 from connectors.shared.lake.queries import connection
 from connectors.shared.lake.two_phase import another_past, by_table, check_identity
@@ -49,7 +49,7 @@ class LakeCommits:
         folder: where the indexes of keys are.
     """
 
-    tables: CatalogTables
+    catalog: Catalog
     pipeline: str
     threads: int
     retry: RetryPolicy
@@ -66,7 +66,7 @@ class LakeCommits:
     def _until_in(self, batch: int, name: TableId, handles: Sequence[Prepared]) -> None:
         reason = ""
         for number in range(_TRIES):
-            table = self.tables.find(name)
+            table = find_table(self.catalog, name)
             check_identity(name, None if table is None else table.identity, handles)
             assert table is not None
             flushes = [flush for handle in handles for flush in unpacked(table.library, handle.payload)]
@@ -81,7 +81,7 @@ class LakeCommits:
                 except HeadMoved as error:
                     reason = error.message
                     continue
-            with self.tables.catalog.guard(str(name)):
+            with self.catalog.guard(str(name)):
                 for flush in flushes:
                     if flush.keys_path:
                         delete_quietly(table.library.io, flush.keys_path)
@@ -93,7 +93,7 @@ class LakeCommits:
         deletes: list[Any] = []
         data = [file for flush in flushes for file in flush.files]
         index, used = KeyIndex(self.folder, table), False
-        with self.tables.catalog.guard(str(table.id)):
+        with self.catalog.guard(str(table.id)):
             changed = changed_keys(table, flushes) if table.key else None
             if changed is not None:
                 files = SnapshotFiles.of(table)
@@ -110,9 +110,9 @@ class LakeCommits:
         summary = {"cdc.pipeline": self.pipeline, "cdc.batch": str(batch)}
         try:
             change = SnapshotChange(operation, data, deletes, properties=fence, summary=summary)
-            head = publish(self.tables.catalog, table, change)
+            head = publish(self.catalog, table, change)
         except HeadMoved:
-            if self.tables.get(table.id).batch(self.pipeline) < batch:  # else it was this very commit
+            if get_table(self.catalog, table.id).batch(self.pipeline) < batch:  # else it was this very commit
                 for file in deletes:
                     delete_quietly(table.library.io, file.file_path)
             raise

@@ -19,9 +19,10 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.sink import TaskAttempt
 from connectors.iceberg.handles import Flush, packed
+from connectors.iceberg.library import Catalog
 from connectors.iceberg.parquet import keys_file, write_bytes, write_rows
 from connectors.iceberg.partitions import Partition, split_by_partition
-from connectors.iceberg.tables import CatalogTables, LakeTable
+from connectors.iceberg.tables import LakeTable, table_for_files
 from connectors.shared.lake.columns import as_stored
 from connectors.shared.lake.keys import key_names
 from connectors.shared.lake.two_phase import another_past, check_source, last_images
@@ -42,14 +43,14 @@ class Loader:
         note: keeps the paths of files that are about to be written.
     """
 
-    tables: CatalogTables
+    catalog: Catalog
     pipeline: str
     keyless: KeylessChanges
     note: Callable[[Any], None]
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> Load:
         """Open the table. Raises SinkError when it is not one that can be written to."""
-        table = self.tables.for_files(first.table)
+        table = table_for_files(self.catalog, first.table)
         table.check()
         found = table.batch(self.pipeline)
         if found >= task.batch:  # it is not prepared again, and its files would be written over
@@ -75,7 +76,7 @@ class Load:
         there = rows.filter(pa.array(~delete)) if delete.any() else rows
         if self._cancelled.is_set():
             raise SinkError("the load was cancelled", where=str(self._table.id))
-        with self._loader.tables.catalog.guard(str(self._table.id)):
+        with self._loader.catalog.guard(str(self._table.id)):
             flush, size = self._write(there, rows.filter(pa.array(delete)))
         self._flushes.append(flush)
         return FlushResult(size, left.inserts, left.updates, left.deletes, dict(left.counts))

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from cdc.schema import TableSchema
+from connectors.iceberg.library import Catalog
 from connectors.iceberg.places import SnapshotFiles, find
 from connectors.iceberg.rewrite import live_rows
-from connectors.iceberg.tables import CatalogTables, LakeTable
+from connectors.iceberg.tables import LakeTable, get_table
 from connectors.shared.lake.keys import matching
 from connectors.shared.lake.read_columns import ReadColumns
 
@@ -17,16 +18,16 @@ from connectors.shared.lake.read_columns import ReadColumns
 class LakeRows:
     """A table in its newest snapshot, read file by file: a `cdc.sink.StoredTable`. Driver, for `cdc verify`."""
 
-    def __init__(self, tables: CatalogTables, table: LakeTable, schema: TableSchema) -> None:
+    def __init__(self, catalog: Catalog, table: LakeTable, schema: TableSchema) -> None:
         """Raises SinkError when the table lacks a column of the schema."""
-        self._tables, self._table = tables, table
+        self._catalog, self._table = catalog, table
         self._columns = ReadColumns(table.id, schema, table.columns)
         self.arrow, self.as_stored = self._columns.arrow, self._columns.as_stored
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         """The rows of the snapshot that is newest when the call begins."""
-        table = self._tables.get(self._table.id)
-        with self._tables.catalog.guard(str(table.id)):
+        table = get_table(self._catalog, self._table.id)
+        with self._catalog.guard(str(table.id)):
             files = SnapshotFiles.of(table)
             if keys is None:
                 for file in files.data.values():

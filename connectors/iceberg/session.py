@@ -16,13 +16,13 @@ from cdc.evolution import operations as op
 from cdc.evolution.table import ActualColumn
 from cdc.schema import TableId
 from connectors.iceberg.expired import ExpiredFiles
-from connectors.iceberg.library import delete_quietly, identifier
+from connectors.iceberg.library import Catalog, delete_quietly, identifier
 from connectors.iceberg.partitions import PartitionField
 from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import live_rows, rewritten
 from connectors.iceberg.rules import IcebergRules
 from connectors.iceberg.snapshots import SnapshotChange, describing_files, live_entries, publish
-from connectors.iceberg.tables import BATCH, KEY, CatalogTables, LakeTable
+from connectors.iceberg.tables import BATCH, KEY, LakeTable, find_table, get_table
 from connectors.iceberg.types import VECTOR, arrow_type, can_identify
 from connectors.shared.lake.rules import PartitionedTable, literal
 from connectors.shared.lake.session import LakeSession
@@ -33,9 +33,8 @@ COMMENT = "comment"
 class IcebergSession(LakeSession):
     """A session with the catalog."""
 
-    def __init__(self, tables: CatalogTables, rules: IcebergRules, pipeline: str, expired: ExpiredFiles) -> None:
-        self._tables, self._rules, self._pipeline, self._expired = tables, rules, pipeline, expired
-        self._catalog = tables.catalog
+    def __init__(self, catalog: Catalog, rules: IcebergRules, pipeline: str, expired: ExpiredFiles) -> None:
+        self._catalog, self._rules, self._pipeline, self._expired = catalog, rules, pipeline, expired
 
     @property
     def rules(self) -> IcebergRules:
@@ -49,7 +48,7 @@ class IcebergSession(LakeSession):
             return [".".join(name) for name in self._catalog.open().list_namespaces()]
 
     def _planned(self, table: TableId) -> PartitionedTable | None:
-        found = self._tables.find(table)
+        found = find_table(self._catalog, table)
         return None if found is None else _planned(found)
 
     def _guard_change(self, table: TableId) -> AbstractContextManager[None]:
@@ -57,14 +56,14 @@ class IcebergSession(LakeSession):
 
     def holds_rows(self, table: TableId) -> bool:
         """Reads file by file, until there is a row."""
-        found = self._tables.get(table)
+        found = get_table(self._catalog, table)
         with self._catalog.guard(str(table)):
             files = SnapshotFiles.of(found)
             return any(live_rows(found, files, file).num_rows for file in files.data.values())
 
     def identity(self, table: TableId) -> str | None:
         """The table's UUID."""
-        found = self._tables.find(table)
+        found = find_table(self._catalog, table)
         return None if found is None else found.identity
 
     def create_database(self, operation: op.CreateDatabaseOp) -> None:
@@ -79,7 +78,7 @@ class IcebergSession(LakeSession):
         """In the folder of the table whose place it is to take."""
         like = operation.like
         new = operation.new if like is None else replace(like, id=operation.new.id)
-        table = self._tables.find(operation.table)
+        table = find_table(self._catalog, operation.table)
         location = None if table is None else str(table.metadata.location)
         self._create(new, location)
 
@@ -93,7 +92,7 @@ class IcebergSession(LakeSession):
 
     def truncate_table(self, operation: op.TruncateTableOp) -> None:
         """One snapshot without files."""
-        table = self._tables.get(operation.table)
+        table = get_table(self._catalog, operation.table)
         if table.head is not None:
             publish(self._catalog, table, SnapshotChange("delete", replaces_all=True))
 
@@ -103,7 +102,7 @@ class IcebergSession(LakeSession):
 
     def comment_table(self, operation: op.CommentTableOp) -> None:
         """The property `comment`."""
-        table = self._tables.get(operation.table).library
+        table = get_table(self._catalog, operation.table).library
         with table.transaction() as transaction:
             if operation.comment:
                 transaction.set_properties({COMMENT: operation.comment})
@@ -113,14 +112,14 @@ class IcebergSession(LakeSession):
     def add_column(self, operation: op.AddColumnOp) -> None:
         """At its place; rows that are there have NULL."""
         column = operation.column
-        with self._tables.get(operation.table).library.update_schema() as update:
+        with get_table(self._catalog, operation.table).library.update_schema() as update:
             update.add_column(_path(column.name), _library_type(column.type), column.comment or None)
             if operation.after is not None:
                 update.move_after(_path(column.name), _path(operation.after))
 
     def fill_column(self, operation: op.FillColumnOp) -> None:
         """All rows rewritten with the default, in one snapshot: version 2 of the format has no defaults."""
-        table, column = self._tables.get(operation.table), operation.column
+        table, column = get_table(self._catalog, operation.table), operation.column
         kind = arrow_type(column.type)
         if table.head is None or column.default is None or kind is None:
             return
@@ -134,28 +133,28 @@ class IcebergSession(LakeSession):
     def alter_column(self, operation: op.AlterColumnOp) -> None:
         """A promotion."""
         column = operation.column
-        with self._tables.get(operation.table).library.update_schema() as update:
+        with get_table(self._catalog, operation.table).library.update_schema() as update:
             update.update_column(_path(column.name), field_type=_library_type(column.type))
 
     def comment_column(self, operation: op.CommentColumnOp) -> None:
         """The field's doc."""
         column = operation.column
-        with self._tables.get(operation.table).library.update_schema() as update:
+        with get_table(self._catalog, operation.table).library.update_schema() as update:
             update.update_column(_path(column.name), doc=column.comment)
 
     def rename_column(self, operation: op.RenameColumnOp) -> None:
         """Files know the column by its id."""
-        with self._tables.get(operation.table).library.update_schema() as update:
+        with get_table(self._catalog, operation.table).library.update_schema() as update:
             update.rename_column(_path(operation.old_name), operation.new_name)
 
     def drop_column(self, operation: op.DropColumnOp) -> None:
         """The values stay in the files until they are rewritten."""
-        with self._tables.get(operation.table).library.update_schema() as update:
+        with get_table(self._catalog, operation.table).library.update_schema() as update:
             update.delete_column(_path(operation.name))
 
     def swap_shadow(self, operation: op.SwapShadowOp) -> None:
         """One commit; the shadow table's entry in the catalog goes behind it, its files are the table's now."""
-        shadow, table = self._tables.get(operation.shadow), self._tables.find(operation.table)
+        shadow, table = get_table(self._catalog, operation.shadow), find_table(self._catalog, operation.table)
         catalog = self._catalog.open()
         if table is None:
             catalog.rename_table(identifier(operation.shadow), identifier(operation.table))
@@ -184,7 +183,7 @@ class IcebergSession(LakeSession):
         from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
         assert isinstance(table, PartitionedTable)  # the rules make no others
-        if self._tables.find(table.id) is not None:
+        if find_table(self._catalog, table.id) is not None:
             return
         schema, key = _library_schema(table)
         properties = {**table.properties, **({COMMENT: table.comment} if table.comment else {}), **key}
@@ -197,7 +196,7 @@ class IcebergSession(LakeSession):
         )
 
     def _drop(self, table: TableId) -> None:
-        found = self._tables.find(table)
+        found = find_table(self._catalog, table)
         if found is not None:
             self._expired.remove(found, all_at_once=True)
             self._catalog.open().purge_table(identifier(table))

@@ -17,7 +17,7 @@ from connectors.iceberg.load import Loader
 from connectors.iceberg.options import IcebergSinkOptions
 from connectors.iceberg.rules import IcebergRules
 from connectors.iceberg.session import IcebergSession
-from connectors.iceberg.tables import CatalogTables
+from connectors.iceberg.tables import find_table
 from connectors.iceberg.upkeep import Upkeep
 from connectors.shared.lake.sink import LakeSink
 
@@ -29,18 +29,18 @@ class IcebergSink(LakeSink):
 
     def __init__(self, options: IcebergSinkOptions, context: Context) -> None:
         self._options, self._pipeline = options, context.pipeline
-        self._tables = CatalogTables(Catalog(options.catalog_properties(), options.secret_names()))
+        self._catalog = Catalog(options.catalog_properties(), options.secret_names())
         retry = context.retry_policy(options.retry_timeout_s)
         folder = context.store.bulk("keys")
-        commits = LakeCommits(self._tables, self._pipeline, options.threads, retry, folder)
+        commits = LakeCommits(self._catalog, self._pipeline, options.threads, retry, folder)
         self._expired = ExpiredFiles(context.store.bulk("expired"), options.snapshot_age_s)
         files, kept = options.compact_files, options.snapshots
-        upkeep = Upkeep(self._tables, self._pipeline, files, kept, folder, self._expired)
+        upkeep = Upkeep(self._catalog, self._pipeline, files, kept, folder, self._expired)
         super().__init__(options, context, commits, upkeep, flush_bytes=options.flush_size)
 
     def check(self) -> None:
         """The library is there, and the catalog answers. Driver."""
-        catalog = self._tables.catalog
+        catalog = self._catalog
         with catalog.guard(catalog.place):
             catalog.open().list_namespaces()
 
@@ -49,13 +49,13 @@ class IcebergSink(LakeSink):
         load()
 
     def _loader(self, task: TaskAttempt) -> Loader:
-        return Loader(self._tables, self._pipeline, self._keyless, task.note)
+        return Loader(self._catalog, self._pipeline, self._keyless, task.note)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the noted files, which were never decided. Driver."""
         paths = [path for names in noted for path in names]
         if paths:
-            self._tables.catalog.delete_files(paths)
+            self._catalog.delete_files(paths)
 
     def examine(self) -> Iterator[Finding]:
         """The library, the catalog, and tables that nobody compacts."""
@@ -63,7 +63,7 @@ class IcebergSink(LakeSink):
         import pyiceberg
 
         yield ok("package", f"pyiceberg {pyiceberg.__version__}")
-        catalog = self._tables.catalog
+        catalog = self._catalog
         if not catalog.is_there:
             yield ok("catalog", f"{catalog.place}: is made with the first table")
             return
@@ -78,15 +78,15 @@ class IcebergSink(LakeSink):
         """The table's rows. Any process."""
         from connectors.iceberg.read_back import LakeRows
 
-        found = self._tables.find(table)
+        found = find_table(self._catalog, table)
         if found is None:
             return None
         if not found.key:
             return "a table without a key only grows"
-        return LakeRows(self._tables, found, schema)
+        return LakeRows(self._catalog, found, schema)
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[IcebergSession]:
         """A session with the catalog. Driver."""
         rules = IcebergRules(self._options.table_properties(), self._options.partitions())
-        yield IcebergSession(self._tables, rules, self._pipeline, self._expired)
+        yield IcebergSession(self._catalog, rules, self._pipeline, self._expired)

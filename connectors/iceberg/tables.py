@@ -87,22 +87,18 @@ def spelled(field_type: Any) -> str:
     return VECTOR if text == "list<float>" else text
 
 
-class CatalogTables:
-    """Tables of one catalog by name. Picklable."""
+def find_table(catalog: Catalog, table: TableId) -> LakeTable | None:
+    """The table as it is now, None when there is none. Raises SinkError."""
+    found = catalog.table(table)
+    return None if found is None else LakeTable(table, found)
 
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
 
-    def find(self, table: TableId) -> LakeTable | None:
-        """The table as it is now, None when there is none. Raises SinkError."""
-        found = self.catalog.table(table)
-        return None if found is None else LakeTable(table, found)
+def get_table(catalog: Catalog, table: TableId) -> LakeTable:
+    """The table, as `find_table`. Raises SinkError when there is none."""
+    return existing(table, find_table(catalog, table))
 
-    def get(self, table: TableId) -> LakeTable:
-        """The table, as `find`. Raises SinkError when there is none."""
-        return existing(table, self.find(table))
 
-    def for_files(self, table: TableId) -> LakeTable:
-        """The table as it is now, for those who write files of it; it need not have its snapshots. Raises SinkError."""
-        found = self.catalog.table(table, history=False)
-        return existing(table, None if found is None else LakeTable(table, found))
+def table_for_files(catalog: Catalog, table: TableId) -> LakeTable:
+    """The table as it is now, for those who write files of it; it need not have its snapshots. Raises SinkError."""
+    found = catalog.table(table, history=False)
+    return existing(table, None if found is None else LakeTable(table, found))

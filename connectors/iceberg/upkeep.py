@@ -17,11 +17,11 @@ from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.iceberg.expired import ExpiredFiles, only_named_by
 from connectors.iceberg.index import KeyIndex, only_an_index
-from connectors.iceberg.library import HeadMoved
+from connectors.iceberg.library import Catalog, HeadMoved
 from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import rewritten
 from connectors.iceberg.snapshots import SnapshotChange, commit, publish
-from connectors.iceberg.tables import CatalogTables, LakeTable
+from connectors.iceberg.tables import LakeTable, find_table, get_table
 
 _SMALL_BYTES = 32 << 20
 """A data file below this size is small; at most four times as much becomes one file."""
@@ -54,7 +54,7 @@ class Upkeep:
         expired: the files of snapshots that have expired.
     """
 
-    tables: CatalogTables
+    catalog: Catalog
     pipeline: str
     files: int
     snapshots: int
@@ -68,12 +68,12 @@ class Upkeep:
         """
         for _ in range(_TRIES - 1):
             with suppress(HeadMoved):
-                return str(self._maintain_once(self.tables.get(name), 2))
-        return str(self._maintain(self.tables.get(name), 2))
+                return str(self._maintain_once(get_table(self.catalog, name), 2))
+        return str(self._maintain(get_table(self.catalog, name), 2))
 
     def look_after(self, name: TableId) -> str:
         """Merge what has come to be too many files, and say what was done. Raises SinkError."""
-        table = self.tables.find(name)
+        table = find_table(self.catalog, name)
         done = Done() if table is None else self._maintain(table, self.files)
         return "" if done == Done() else str(done)
 
@@ -86,10 +86,10 @@ class Upkeep:
 
     def _maintain_once(self, table: LakeTable, least: int) -> Done:
         """Raises HeadMoved where another commit comes first: then nothing is changed."""
-        with self.tables.catalog.guard(str(table.id)):
+        with self.catalog.guard(str(table.id)):
             merged = self._merge_files(table, least)
-            snapshots = self._expire_snapshots(self.tables.get(table.id) if merged else table)
-            self.expired.remove(self.tables.get(table.id) if merged or snapshots else table)
+            snapshots = self._expire_snapshots(get_table(self.catalog, table.id) if merged else table)
+            self.expired.remove(get_table(self.catalog, table.id) if merged or snapshots else table)
             return Done(merged, snapshots)
 
     def _merge_files(self, table: LakeTable, least: int) -> int:
@@ -120,13 +120,13 @@ class Upkeep:
         """
         for _ in range(_TRIES):
             try:
-                return table, publish(self.tables.catalog, table, change)
+                return table, publish(self.catalog, table, change)
             except HeadMoved:
-                now = self.tables.get(table.id)
+                now = get_table(self.catalog, table.id)
                 if not _is_as_before(table, there, chosen, now):
                     raise
                 table = now
-        return table, publish(self.tables.catalog, table, change)
+        return table, publish(self.catalog, table, change)
 
     def _expire_snapshots(self, table: LakeTable) -> int:
         """Snapshots beyond those to keep go; the files that they alone name are noted, and go later."""
@@ -144,7 +144,7 @@ class Upkeep:
             AssertTableUUID(uuid=metadata.table_uuid), AssertRefSnapshotId(ref="main", snapshot_id=table.head),
         )  # fmt: skip
         with self.expired.expiring(table, only_named_by(table, old, kept)):
-            commit(self.tables.catalog, table, (RemoveSnapshotsUpdate(snapshot_ids=sorted(gone)),), needed)
+            commit(self.catalog, table, (RemoveSnapshotsUpdate(snapshot_ids=sorted(gone)),), needed)
         return len(old)
 
 

@@ -20,7 +20,7 @@ from cdc.schema import TableId
 from cdc.sink import Prepared
 from connectors.paimon.handles import Files
 from connectors.paimon.library import Catalog, native
-from connectors.paimon.tables import CatalogTables, LakeTable, live_files
+from connectors.paimon.tables import LakeTable, find_table, live_files
 from connectors.shared.lake.two_phase import another_past, by_table, check_identity
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class LakeCommits:
         threads: how many tables are committed at a time.
     """
 
-    tables: CatalogTables
+    catalog: Catalog
     user: str
     threads: int
     retry: RetryPolicy
@@ -55,15 +55,15 @@ class LakeCommits:
         return None
 
     def _commit_once(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
-        found = self.tables.find(table)
+        found = find_table(self.catalog, table)
         first = min(handle.partition for handle in handles)
         check_identity(table, None if found is None else found.identity, handles)
         assert found is not None
-        if is_in(self.tables.catalog, found, self.user, batch, handles):
+        if is_in(self.catalog, found, self.user, batch, handles):
             log.info("%s: batch %d is in already", table, batch)
             return
         try:
-            with self.tables.catalog.guard(str(table)):
+            with self.catalog.guard(str(table)):
                 if gone := lost_file(found, handles):
                     lost = {str(table): first} if found.key else {}
                     uncertain = () if found.key else (str(table),)

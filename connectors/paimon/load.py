@@ -20,7 +20,8 @@ from cdc.sink import TaskAttempt
 from connectors.paimon.buckets import groups
 from connectors.paimon.file_writer import sequence_number, write_files
 from connectors.paimon.handles import Files, NotedFiles
-from connectors.paimon.tables import CatalogTables, LakeTable
+from connectors.paimon.library import Catalog
+from connectors.paimon.tables import LakeTable, claim, get_table
 from connectors.shared.lake.columns import as_stored
 from connectors.shared.lake.rewrite import sync_to_disk
 from connectors.shared.lake.two_phase import check_source, last_images
@@ -38,16 +39,16 @@ class Loader:
         note: keeps which files are about to be written, a `NotedFiles` as JSON.
     """
 
-    tables: CatalogTables
+    catalog: Catalog
     pipeline: str
     keyless: KeylessChanges
     note: Callable[[Any], None]
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> Load:
         """Open the table. Raises SinkError when it is not one that the pipeline writes to."""
-        table = self.tables.get(first.table)
+        table = get_table(self.catalog, first.table)
         if table.identity:  # of a pipeline before this one, such as that of a savepoint
-            table = self.tables.claim(table, self.pipeline)
+            table = claim(self.catalog, table, self.pipeline)
         table.check()
         check_source(first, table.columns, table.key)
         return Load(self, table, task)
@@ -58,7 +59,7 @@ class Load:
 
     def __init__(self, loader: Loader, table: LakeTable, task: TaskAttempt) -> None:
         self._table, self._task, self._note = table, task, loader.note
-        self._catalog, self._keyless = loader.tables.catalog, loader.keyless
+        self._catalog, self._keyless = loader.catalog, loader.keyless
         self._base = table.sequence_base(loader.pipeline)
         self._prefix = f"cdc-{loader.pipeline}-b{task.batch}-p{task.partition}-a{task.attempt}-g{task.generation}-"
         self._library = table.library.copy({"data-file.prefix": self._prefix})

@@ -33,7 +33,16 @@ from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.rewrite import copy_rows
 from connectors.paimon.rows import has_rows, read_rows
 from connectors.paimon.rules import PaimonRules, same_layout
-from connectors.paimon.tables import FILL, SEQUENCE_BASE, SWAP, TABLE_ID, CatalogTables, LakeTable, greatest_sequence
+from connectors.paimon.tables import (
+    FILL,
+    SEQUENCE_BASE,
+    SWAP,
+    TABLE_ID,
+    LakeTable,
+    find_table,
+    get_table,
+    greatest_sequence,
+)
 from connectors.paimon.types import arrow_type
 from connectors.shared.lake.rules import PartitionedTable, literal
 from connectors.shared.lake.session import LakeSession
@@ -42,11 +51,10 @@ from connectors.shared.lake.session import LakeSession
 class PaimonSession(LakeSession):
     """A session with the catalog."""
 
-    def __init__(self, tables: CatalogTables, options: PaimonSinkOptions, pipeline: str, user: str) -> None:
+    def __init__(self, catalog: Catalog, options: PaimonSinkOptions, pipeline: str, user: str) -> None:
         """`user` is the commit user of the pipeline's batches."""
-        self._tables, self._rules = tables, PaimonRules(options.table_properties(), options.partitions())
+        self._catalog, self._rules = catalog, PaimonRules(options.table_properties(), options.partitions())
         self._pipeline, self._user = pipeline, f"{user}-rewrite"
-        self._catalog = tables.catalog
 
     @property
     def rules(self) -> PaimonRules:
@@ -58,7 +66,7 @@ class PaimonSession(LakeSession):
             return list(self._catalog.open().list_databases())
 
     def _planned(self, table: TableId) -> PartitionedTable | None:
-        found = self._tables.find(table)
+        found = find_table(self._catalog, table)
         return None if found is None else _planned(found)
 
     def _guard_change(self, table: TableId) -> AbstractContextManager[None]:
@@ -66,22 +74,22 @@ class PaimonSession(LakeSession):
 
     def has_rows(self, check: Check) -> bool:
         """Looks at the rows with DuckDB, batch by batch."""
-        return has_rows(self._catalog, self._tables.get(check.table), check)
+        return has_rows(self._catalog, get_table(self._catalog, check.table), check)
 
     def holds_rows(self, table: TableId) -> bool:
         """Reads the first column, until there is a row."""
-        found = self._tables.get(table)
+        found = get_table(self._catalog, table)
         return any(rows.num_rows for rows in read_rows(self._catalog, found, [found.columns[0].name]))
 
     def identity(self, table: TableId) -> str | None:
         """The identity in the table's options."""
-        found = self._tables.find(table)
+        found = find_table(self._catalog, table)
         return None if found is None else found.identity
 
     def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
         """End what a crash has cut off in these tables."""
         for name in dict.fromkeys(tables):
-            table = self._tables.find(name)
+            table = find_table(self._catalog, name)
             if table is None:
                 continue
             self._fill_columns(table)
@@ -115,7 +123,7 @@ class PaimonSession(LakeSession):
 
     def truncate_table(self, operation: op.TruncateTableOp) -> None:
         """One snapshot without rows."""
-        _truncate(self._catalog, self._tables.get(operation.table), self._user)
+        _truncate(self._catalog, get_table(self._catalog, operation.table), self._user)
 
     def rename_table(self, operation: op.RenameTableOp) -> None:
         """Inside of its database."""
@@ -134,7 +142,7 @@ class PaimonSession(LakeSession):
     def add_column(self, operation: op.AddColumnOp) -> None:
         """Rows that are there get the default in a snapshot behind it."""
         table, column, after = operation.table, operation.column, operation.after
-        there = self._tables.get(table)
+        there = get_table(self._catalog, table)
         move = None if after is None else _move_class().after(column.name, after)
         kind = _library_type(column.type, key=False)
         changes = [_kinds().add_column(column.name, kind, column.comment or None, move)]
@@ -142,7 +150,7 @@ class PaimonSession(LakeSession):
         if fills and there.library.snapshot_manager().get_latest_snapshot() is not None:
             changes.append(_kinds().set_option(FILL + column.name, str(column.default)))
         self._alter(table, changes)
-        self._fill_columns(self._tables.get(table))
+        self._fill_columns(get_table(self._catalog, table))
 
     def alter_column(self, operation: op.AlterColumnOp) -> None:
         """To a wider type."""
@@ -184,7 +192,7 @@ class PaimonSession(LakeSession):
 
     def _create(self, table: op.ActualTable) -> None:
         assert isinstance(table, PartitionedTable)  # the rules make no others
-        if self._tables.find(table.id) is not None:
+        if find_table(self._catalog, table.id) is not None:
             return
         from pypaimon.schema.data_types import DataField
         from pypaimon.schema.schema import Schema
@@ -205,18 +213,18 @@ class PaimonSession(LakeSession):
 
     def _rename(self, table: TableId, new: TableId) -> None:
         self._catalog.open().rename_table(identifier(table), identifier(new))
-        if self._tables.find(new) is None:
+        if find_table(self._catalog, new) is None:
             reason = "the catalog has not renamed it: renaming a folder of an object store is none of its operations"
             raise ChangeRefused(reason, where=str(table), hint="`cdc resync` the table under its new name")
 
     def _copy_rows(self, source: TableId, target: TableId, empty: Sequence[str] = ()) -> None:
-        to = self._tables.get(target)
+        to = get_table(self._catalog, target)
         base = to.sequence_base(self._pipeline)
-        messages = copy_rows(self._catalog, self._tables.get(source), to, base + 1, self._prefix, empty=empty)
+        messages = copy_rows(self._catalog, get_table(self._catalog, source), to, base + 1, self._prefix, empty=empty)
         _overwrite(self._catalog, to, self._user, messages)
 
     def _swap(self, copy: TableId, table: TableId) -> None:
-        source, to = self._tables.get(copy), self._tables.find(table)
+        source, to = get_table(self._catalog, copy), find_table(self._catalog, table)
         if to is not None and same_layout(_planned(source), _planned(to)):
             sequence = to.sequence_base(self._pipeline) + greatest_sequence(self._catalog, source)
             messages = copy_rows(self._catalog, source, to, sequence, self._prefix)
@@ -231,7 +239,7 @@ class PaimonSession(LakeSession):
         """Give a copy the name of its table once that is dropped, and take its mark away. A marked table of any other
         name has been swapped already, and renamed since."""
         if marked in (self._rules.copy_of(table), shadow_of(table)):
-            if self._tables.find(table) is not None:
+            if find_table(self._catalog, table) is not None:
                 return
             self._rename(marked, table)
             marked = table

@@ -17,7 +17,7 @@ from connectors.paimon.library import VERSIONS, Catalog, check_versions, load
 from connectors.paimon.load import Loader
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.session import PaimonSession
-from connectors.paimon.tables import CatalogTables
+from connectors.paimon.tables import claim, find_table
 from connectors.paimon.upkeep.upkeep import Upkeep
 from connectors.shared.lake.sink import LakeSink
 
@@ -29,17 +29,17 @@ class PaimonSink(LakeSink):
 
     def __init__(self, options: PaimonSinkOptions, context: Context) -> None:
         self._options, self._pipeline = options, context.pipeline
-        self._tables = CatalogTables(Catalog(options.catalog_options()))
+        self._catalog = Catalog(options.catalog_options())
         self._user = f"{options.user_prefix}-{context.pipeline}"
         retry = context.retry_policy(options.retry_timeout_s)
-        commits = LakeCommits(self._tables, self._user, options.threads, retry)
-        upkeep = Upkeep(self._tables, self._pipeline, self._user, options.compact_files)
+        commits = LakeCommits(self._catalog, self._user, options.threads, retry)
+        upkeep = Upkeep(self._catalog, self._pipeline, self._user, options.compact_files)
         super().__init__(options, context, commits, upkeep, flush_bytes=options.flush_size)
 
     def check(self) -> None:
         """The packages are there, and the catalog answers. Driver."""
         check_versions()
-        self._tables.catalog.databases()
+        self._catalog.databases()
 
     def warm(self) -> None:
         """Load the packages and the kernels. Executor."""
@@ -49,20 +49,20 @@ class PaimonSink(LakeSink):
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes; tables that were there before are taken over. Driver."""
         for table in dict.fromkeys(change.table for change in changes if isinstance(change, CreateTable)):
-            found = self._tables.find(table)
+            found = find_table(self._catalog, table)
             if found is not None:
-                self._tables.claim(found, self._pipeline)
+                claim(self._catalog, found, self._pipeline)
         super().apply(batch, changes)
 
     def _loader(self, task: TaskAttempt) -> Loader:
-        return Loader(self._tables, self._pipeline, self._keyless, task.note)
+        return Loader(self._catalog, self._pipeline, self._keyless, task.note)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the noted files, which were never decided. Driver."""
         for files in map(NotedFiles.from_json, noted):
-            table = self._tables.find(files.table)
+            table = find_table(self._catalog, files.table)
             if table is not None:  # else its files went with it
-                with self._tables.catalog.guard(str(files.table)):
+                with self._catalog.guard(str(files.table)):
                     for path in files.paths(table.library.file_io):
                         table.library.file_io.delete_quietly(path)
 
@@ -70,21 +70,21 @@ class PaimonSink(LakeSink):
         """The packages, and the catalog."""
         check_versions()
         yield ok("packages", ", ".join(f"{name} {version}" for name, version in VERSIONS.items()))
-        catalog = self._tables.catalog
+        catalog = self._catalog
         yield ok("catalog", f"{catalog.place}: {len(catalog.databases())} databases")
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
         """The table's rows. Any process."""
         from connectors.paimon.read_back import LakeRows
 
-        found = self._tables.find(table)
+        found = find_table(self._catalog, table)
         if found is None:
             return None
         if not found.key:
             return "a table without a key only grows"
-        return LakeRows(self._tables.catalog, found, schema)
+        return LakeRows(self._catalog, found, schema)
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[PaimonSession]:
         """A session with the catalog. Driver."""
-        yield PaimonSession(self._tables, self._options, self._pipeline, self._user)
+        yield PaimonSession(self._catalog, self._options, self._pipeline, self._user)

@@ -89,37 +89,33 @@ class LakeTable:
             raise SinkError(f"its option {remark.key}: {remark.message}", where=str(self.id), hint=remark.hint)
 
 
-class CatalogTables:
-    """Tables of one catalog by name. Picklable."""
+def find_table(catalog: Catalog, table: TableId) -> LakeTable | None:
+    """The table as it is now, None when there is none. Raises SinkError."""
+    found = catalog.table(table)
+    return None if found is None else LakeTable(table, found)
 
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
 
-    def find(self, table: TableId) -> LakeTable | None:
-        """The table as it is now, None when there is none. Raises SinkError."""
-        found = self.catalog.table(table)
-        return None if found is None else LakeTable(table, found)
+def get_table(catalog: Catalog, table: TableId) -> LakeTable:
+    """The table, as `find_table`. Raises SinkError when there is none."""
+    return existing(table, find_table(catalog, table))
 
-    def get(self, table: TableId) -> LakeTable:
-        """The table, as `find`. Raises SinkError when there is none."""
-        return existing(table, self.find(table))
 
-    def claim(self, table: LakeTable, pipeline: str) -> LakeTable:
-        """Note that the pipeline writes to a table: its rows are numbered above those that are there.
+def claim(catalog: Catalog, table: LakeTable, pipeline: str) -> LakeTable:
+    """Note that the pipeline writes to a table: its rows are numbered above those that are there.
 
-        Nothing changes for one that it has claimed or made. Raises SinkError.
-        """
-        if SEQUENCE_BASE + pipeline in table.options:
-            return table
-        from pypaimon.schema.schema_change import SchemaChange
+    Nothing changes for one that it has claimed or made. Raises SinkError.
+    """
+    if SEQUENCE_BASE + pipeline in table.options:
+        return table
+    from pypaimon.schema.schema_change import SchemaChange
 
-        base = str(greatest_sequence(self.catalog, table))
-        changes = [SchemaChange.set_option(SEQUENCE_BASE + pipeline, base)]
-        if not table.identity:
-            changes.append(SchemaChange.set_option(TABLE_ID, uuid4().hex))
-        with self.catalog.guard(str(table.id)):
-            self.catalog.open().alter_table(identifier(table.id), changes, False)
-        return self.get(table.id)
+    base = str(greatest_sequence(catalog, table))
+    changes = [SchemaChange.set_option(SEQUENCE_BASE + pipeline, base)]
+    if not table.identity:
+        changes.append(SchemaChange.set_option(TABLE_ID, uuid4().hex))
+    with catalog.guard(str(table.id)):
+        catalog.open().alter_table(identifier(table.id), changes, False)
+    return get_table(catalog, table.id)
 
 
 def live_files(catalog: Catalog, table: LakeTable, snapshot: Any = None, *, whole: bool = False) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cdc.schema import TableId
 from connectors.paimon.library import Catalog
-from connectors.paimon.tables import CatalogTables, LakeTable, live_files
+from connectors.paimon.tables import LakeTable, find_table, get_table, live_files
 from connectors.paimon.upkeep.manifests import MOST_MANIFESTS, expire_snapshots, merge_manifests
 from connectors.paimon.upkeep.merging import merge_files
 from connectors.paimon.upkeep.publishing import COMPACT, NO_IDENTIFIER, committer
@@ -24,7 +24,7 @@ class Upkeep:
         files: how many files of about one size a bucket may have.
     """
 
-    tables: CatalogTables
+    catalog: Catalog
     pipeline: str
     user: str
     files: int
@@ -32,17 +32,17 @@ class Upkeep:
     def compact(self, table: TableId) -> str:
         """Merge all that can be merged, and say what was done. Raises SinkError."""
         return (
-            self._maintain(self.tables.get(table), least=1, whole=True, manifests=2)
+            self._maintain(get_table(self.catalog, table), least=1, whole=True, manifests=2)
             or "0 files merged, 0 snapshots expired"
         )
 
     def look_after(self, name: TableId) -> str:
         """Merge what has come to be too many files, and say what was done. Raises SinkError."""
-        table = self.tables.find(name)
+        table = find_table(self.catalog, name)
         return "" if table is None else self._maintain(table, least=self.files, whole=False, manifests=MOST_MANIFESTS)
 
     def _maintain(self, table: LakeTable, *, least: int, whole: bool, manifests: int) -> str:
-        catalog = self.tables.catalog
+        catalog = self.catalog
         with catalog.guard(str(table.id)):
             number = compact_buckets(catalog, table, self.user, self.pipeline, least=least, whole=whole)
             fewer = (

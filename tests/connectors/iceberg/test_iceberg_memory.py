@@ -13,7 +13,7 @@ from cdc.sink import TaskAttempt
 from cdc.testing.blocks import block
 from connectors.iceberg import known, sql_catalog
 from connectors.iceberg.latest import Latest
-from connectors.iceberg.tables import CatalogTables, LakeTable
+from connectors.iceberg.tables import LakeTable, table_for_files
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +95,7 @@ def test_memory_follows_the_table(harness: IcebergHarness) -> None:
 
 def test_tasks_read_a_table_without_its_history(harness: IcebergHarness) -> None:
     """Fifty snapshots cost more to take apart than a small file to write."""
-    whole, plain = harness.table(TABLE), CatalogTables(harness.catalog).for_files(TABLE)
+    whole, plain = harness.table(TABLE), table_for_files(harness.catalog, TABLE)
     assert whole.metadata.snapshots
     assert not plain.metadata.snapshots
     assert (plain.columns, plain.key, plain.identity) == (whole.columns, whole.key, whole.identity)
