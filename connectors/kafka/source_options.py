@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 
 from cdc.options import (
     AnyCase,
@@ -22,7 +22,7 @@ from cdc.options import (
     Zone,
 )
 from cdc.pattern import NamePattern, TablePattern
-from cdc.pattern_options import BY_TABLE, Tables
+from cdc.pattern_options import BY_TABLE, ExcludedTables, Tables
 from cdc.schema import DataType, TableId, TableSchema
 from connectors.kafka.formats.modes import BinaryMode, DecimalMode, DecodingModes, TimeMode, UnsignedMode
 from connectors.kafka.registry_options import RegistryOptions
@@ -44,7 +44,11 @@ _MODES = frozenset({"decimal_mode", "unsigned_mode", "time_mode", "binary_mode"}
 _NOT_SET = "not set"
 """Stands for one of them that is not given, where rows are not Debezium's then."""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_SPECIFIC = re.compile(r"\s*([a-zA-Z0-9._-]+):(\d+):(\d+)\s*")
+_SPECIFIC = re.compile(
+    r"\s*(?:(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>\d+):(?P<offset>\d+)"
+    r"|(?:topic:(?P<own>[a-zA-Z0-9._-]+),)?partition:(?P<number>\d+),offset:(?P<at>\d+))\s*"
+)
+_ALL_TABLES = r"\.*, \.*.\.*, \.*.\.*.\.*"
 
 
 def _check_topics(text: str) -> str:
@@ -74,13 +78,15 @@ def _check_offsets(text: str) -> str:
 
 
 def specific_offsets(text: str) -> dict[tuple[str, int], int]:
-    """Offsets by topic and partition, of `orders:0:42;orders:1:300`. Raises OptionError."""
+    """Offsets by topic and partition, of `orders:0:42;orders:1:300`, or of Flink's
+    `topic:orders,partition:0,offset:42`; the topic is empty where there is none. Raises OptionError."""
     found: dict[tuple[str, int], int] = {}
     for part in text.split(";"):
         match = _SPECIFIC.fullmatch(part)
         if match is None:
             raise OptionError("must be topic:partition:offset, several separated by ;", "such as orders:0:42")
-        found[match[1], int(match[2])] = int(match[3])
+        place = match["topic"] or match["own"] or "", int(match["partition"] or match["number"])
+        found[place] = int(match["offset"] or match["at"])
     return found
 
 
@@ -92,6 +98,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     table_parts: ClassVar[int] = 1
     fixed_reason: ClassVar[str] = "values that are there were read as it said, the same messages give others now"
     start_keys: ClassVar[tuple[str, ...]] = ("scan.startup.", "tables")
+    flink_defaults: ClassVar[dict[str, str]] = {"scan.startup.mode": "group-offsets", "value.format": "debezium-json"}
 
     type: Literal["kafka"] = Field(description="Connector name.")
     max_batch_bytes: Size = Field(
@@ -103,6 +110,10 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     topics: Annotated[Line, AfterValidator(_check_topics)] | None = Field(
         None, description="Names of the topics to read, separated by commas."
     )
+    topic: Annotated[Line, AfterValidator(_check_topics)] | None = Field(
+        None, description="The same as `topics`, as Flink CDC has it."
+    )
+    group: Line | None = Field(None, alias="group-id", description="The same as `properties.group.id`.")
     topic_pattern: Annotated[Line, AfterValidator(_check_pattern)] | None = Field(
         None,
         alias="topic-pattern",
@@ -113,6 +124,9 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         None,
         description="Which tables of the messages to take, as patterns of `db.table`; all when not given. Where the "
         "messages name no table it has the name of the topic.",
+    )
+    tables_exclude: ExcludedTables | None = Field(
+        None, alias="tables.exclude", description="Tables to leave out, written the same way."
     )
     value_format: Annotated[ValueFormat, AnyCase] = Field(
         "auto",
@@ -140,8 +154,8 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     specific: Annotated[Line, AfterValidator(_check_offsets)] | None = Field(
         None,
         alias="scan.startup.specific-offsets",
-        description="For `specific-offsets`: `topic:partition:offset`, several separated by `;`. Other partitions are "
-        "read from their beginning.",
+        description="For `specific-offsets`: `topic:partition:offset`, several separated by `;`, or as Flink has them. "
+        "Other partitions are read from their beginning.",
     )
     discovery_interval_s: Annotated[Duration, AtLeast("100 ms")] = Field(
         30.0,
@@ -204,9 +218,19 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         description="The clock of instants (MySQL TIMESTAMP) that are written without a zone.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _take_group(cls, data: Any) -> Any:
+        """The client's setting of `group-id`."""
+        if not isinstance(data, dict) or "group-id" not in data:
+            return data
+        return {f"{PREFIX}group.id": data["group-id"], **data}
+
     def captures(self) -> TablePattern | None:
         """A test for the captured ones of `tables`; None for all."""
-        return None if self.tables is None else TablePattern(self.tables)
+        if self.tables is None and self.tables_exclude is None:
+            return None
+        return TablePattern(self.tables or _ALL_TABLES, self.tables_exclude or "")
 
     @property
     def modes(self) -> DecodingModes:
@@ -230,7 +254,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     def edit_effect(self, key: str) -> str:
         """Messages of a table that was not wanted are behind."""
         rows = "rows of a table that it adds come from here on, those that were passed over do not"
-        return rows if key == "tables" else super().edit_effect(key)
+        return rows if key.startswith("tables") else super().edit_effect(key)
 
     def edit_matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
         """Whether values of these tables were read otherwise."""
@@ -264,7 +288,12 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     @property
     def topic_list(self) -> tuple[str, ...]:
         """`topics` as a tuple."""
-        return topic_names(self.topics or "")
+        return topic_names(self.topics or self.topic or "")
+
+    def specific_places(self) -> dict[tuple[str, int], int]:
+        """`specific` by topic and partition; where it names no topic, of the only one."""
+        only = self.topic_list[0] if self.topic_list else ""
+        return {(topic or only, number): at for (topic, number), at in specific_offsets(self.specific or "").items()}
 
     def reads(self, topic: str) -> bool:
         """Whether a topic is among those to read."""
@@ -277,7 +306,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         yield from super().problems()
         yield from self.connection_problems(self.passed)
         yield from self.registry_problems(self.value_format, wanted=self.in_avro)
-        if (self.topics is None) == (self.topic_pattern is None):
+        if len([each for each in (self.topics, self.topic, self.topic_pattern) if each is not None]) != 1:
             yield Remark("topics", "needs either `topics` or `topic-pattern`", "name the topics to read")
         yield from self._startup_problems()
         yield from self._table_problems()
@@ -309,5 +338,11 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
                 yield Remark(key, f"has no effect with scan.startup.mode: {self.startup_mode}", hint)
             if value is None and self.startup_mode == mode:
                 yield Remark(key, "is missing", f"the mode {mode} needs it")
+        if (
+            self.specific
+            and len(self.topic_list) != 1
+            and any(not topic for topic, _ in specific_offsets(self.specific))
+        ):
+            yield Remark("scan.startup.specific-offsets", "names no topic", "write topic:partition:offset")
         if self.startup_mode == "group-offsets" and f"{PREFIX}group.id" not in self.passed:
             yield Remark("scan.startup.mode", "`group-offsets` needs a group", f"write {PREFIX}group.id")

@@ -12,9 +12,11 @@ import pytest
 from cdc import registry
 from cdc.errors import SpecError
 from cdc.options import Block
+from cdc.schema import TableId
 from cdc.spec.check import check
 from cdc.spec.model import PipelineOptions
 from cdc.units import parse_duration
+from connectors.kafka.source_options import KafkaSourceOptions
 from connectors.mysql.snapshot_options import SnapshotOptions
 from connectors.shared.streamload.options import LoadSinkOptions
 
@@ -296,3 +298,29 @@ def test_settings_of_flink_cdcs_values_sink_are_accepted_and_told() -> None:
     assert [each.path for each in found.warnings if each.path.startswith("sink")] == [
         "sink.print.enabled", "sink.sink.api", "sink.materialized.in.memory"
     ]  # fmt: skip
+
+
+KAFKA = """
+source: {type: kafka, topic: t, group-id: g, properties.bootstrap.servers: 'h:9092', tables.exclude: shop.b, MORE}
+sink: {type: values}
+"""
+
+
+@pytest.mark.parametrize(("offsets", "found"), [
+    ("partition:0,offset:42;topic:t,partition:1,offset:3", {("t", 0): 42, ("t", 1): 3}), ("t:2:9", {("t", 2): 9}),
+])  # fmt: skip
+def test_its_own_kafka_source_is_read(offsets: str, found: dict[tuple[str, int], int]) -> None:
+    more = f"scan.startup.mode: specific-offsets, scan.startup.specific-offsets: '{offsets}'"
+    source = check("p.yaml", KAFKA.replace("MORE", more).encode(), env={}).spec.source
+    assert isinstance(source, KafkaSourceOptions)
+    assert (source.topic_list, source.passed) == (("t",), {"properties.group.id": "g"})
+    tables = source.captures()
+    assert tables is not None
+    assert [tables.matches(TableId.parse(each)) for each in ("shop.a", "shop.b", "t")] == [True, False, True]
+    assert source.specific_places() == found
+    with pytest.raises(SpecError, match="needs either `topics` or `topic-pattern`"):
+        check("p.yaml", KAFKA.replace("MORE", "topics: u").encode(), env={})
+    if not offsets.startswith("t"):
+        text = KAFKA.replace("topic: t", "topic-pattern: t").replace("MORE", more)
+        with pytest.raises(SpecError, match="names no topic"):
+            check("p.yaml", text.encode(), env={})

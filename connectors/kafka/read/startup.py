@@ -14,7 +14,7 @@ from connectors.kafka.client import ANSWER_S, KafkaCluster
 from connectors.kafka.read import records
 from connectors.kafka.read.offset import KafkaOffset, partition_name, topic_partition
 from connectors.kafka.read.topic_ids import TopicIds
-from connectors.kafka.source_options import KafkaSourceOptions, specific_offsets
+from connectors.kafka.source_options import KafkaSourceOptions
 
 _STARTING_S = 3.0
 """How long a cluster that has no topic at all is asked again: so it looks while its only broker starts."""
@@ -126,7 +126,7 @@ def _at_time(
 
 
 def _specific(options: KafkaSourceOptions, names: list[str]) -> Mapping[str, int]:
-    given = {partition_name(*where): at for where, at in specific_offsets(options.specific or "").items()}
+    given = {partition_name(*where): at for where, at in options.specific_places().items()}
     unknown = sorted(given.keys() - set(names))
     if unknown:
         raise SourceError(
