@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import yaml
@@ -63,8 +64,13 @@ def rule(
 
 
 def compiled(schema: TableSchema = SCHEMA, engine: Engine | None = None, **keys: Any) -> CompiledRule:
-    """A rule for a table."""
-    return compile_rule(rule(**keys), schema, engine or Engine(zone=ZONE, hash_key=b"key"))
+    """A rule for a table. Most share one engine, which takes longer to make than a rule."""
+    return compile_rule(rule(**keys), schema, engine or _shared_engine())
+
+
+@cache
+def _shared_engine() -> Engine:
+    return Engine(zone=ZONE, hash_key=b"key")
 
 
 def changes(*rows: tuple[str, Mapping[str, Any]], schema: TableSchema = SCHEMA) -> ChangeBlock:
