@@ -37,10 +37,10 @@ demo-run: $(READY)-java
 	@echo
 
 # Processes, each with servers of its own: tests wait for servers and for Spark for a third of their time, so two cores
-# do three at once; those of the fast tier wait for nothing. A file's tests stay together, and the long files do not
-# come last. `make test WORKERS=1 ARGS="-k ..."`.
+# do three at once. A file's tests stay together, and the long files do not come last.
+# `make test WORKERS=1 ARGS="-k ..."`.
 WORKERS := 3
-FAST_WORKERS := 2
+FAST_WORKERS := 3
 DIST := --dist loadfile
 
 # The tiers: docs/architecture.md, Tests.
