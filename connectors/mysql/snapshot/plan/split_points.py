@@ -21,6 +21,9 @@ from connectors.shared.sql.text import quoted
 SMALL = 2
 """A table estimated to have fewer chunks than this is cut by queries, as one query tells that it is one chunk."""
 
+_SPREAD = INTEGERS - {"year"}
+"""Any number can be a bound of theirs. MySQL finds no year at all below 403, not even 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -68,7 +71,7 @@ def parts(
         yield Part((), (), None, None, True, rows, rows)
         return
     columns = split_columns(key.columns, table)
-    if rows >= SMALL * size.rows and columns[0].type in INTEGERS and (lower is None or len(key.columns) == 1):
+    if rows >= SMALL * size.rows and columns[0].type in _SPREAD and (lower is None or len(key.columns) == 1):
         step = _even_step(connection, table, columns[0], size, rows)
         if step is not None:
             yield from _even(connection, table, columns[0], step, size, rows, lower)
