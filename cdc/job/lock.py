@@ -23,6 +23,7 @@ from cdc.state.durable import make_folder, private, state_error
 
 _HINT = "stop that run, or choose another --state-dir"
 _SCRATCH = "cdc-scratch-"
+_ROOM = 1 << 20
 _LOOKS, _LOOK_S = 4, 0.05
 """Who only looks has the lock for a moment."""
 
@@ -91,16 +92,20 @@ class RunLock:
     def make_scratch(self) -> Path:
         """A new folder in the system's place for temporary files, ours alone, which goes when the lock is given back.
 
-        Raises StateError when there is no place for it.
+        Raises StateError when there is no place for it, or no room: Java would wait for ever for a file that it cannot
+        write, and Spark for Java.
         """
+        made = ""
         try:
-            folder = Path(tempfile.mkdtemp(prefix=_SCRATCH))
+            folder = Path(made := tempfile.mkdtemp(prefix=_SCRATCH))
+            self._write({**self._holder, "scratch": made})
+            (folder / "room").write_bytes(bytes(_ROOM))
+            (folder / "room").unlink()
         except OSError as error:
             hint = "free some space there, or name another place in TMPDIR"
             raise StateError(
-                f"cannot make a temporary folder: {error.strerror}", where=str(error.filename or ""), hint=hint
+                f"cannot make a temporary folder: {error.strerror}", where=str(error.filename or made), hint=hint
             ) from error
-        self._write({**self._holder, "scratch": str(folder)})
         return folder
 
     def name_java(self, pid: int) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -169,10 +171,15 @@ def test_nothing_but_such_a_folder_is_removed(tmp_path: Path, temporary: Path) -
         assert mine.is_dir()
 
 
-def test_no_place_for_temporary_files(tmp_path: Path, temporary: Path) -> None:
+def test_no_place_for_temporary_files(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = RunLock(tmp_path, sleep=never)
     lock.acquire()
     temporary.rmdir()
     with pytest.raises(StateError, match=r"cannot make a temporary folder: No such file or directory .*TMPDIR"):
         lock.make_scratch()
+    temporary.mkdir()
+    monkeypatch.setattr(Path, "write_bytes", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(StateError, match=r"cdc-scratch.*No space left .*TMPDIR"):
+        lock.make_scratch()
     lock.release()
+    assert not list(temporary.iterdir())
