@@ -14,7 +14,7 @@ from cdc.flow.batch import BatchRunner
 from cdc.job.error_transport import briefly
 from cdc.job.foreach_batch import ForeachBatch
 from cdc.job.log_records import same_run
-from cdc.job.spark.session import warm_workers
+from cdc.job.spark.session import java_named, warm_workers
 from cdc.job.stream import FORMAT, StreamParts, data_source
 from cdc.job.watch import QueryStart
 from cdc.process.repeated import SAY_EVERY_S, repeatedly
@@ -54,16 +54,17 @@ def _warm(workers: Callable[[], None], reads: Callable[[], None], say: Callable[
 def _start(
     spark: SparkSession, parts: StreamParts, batch: Callable[[DataFrame, int], None], *, bounded: bool
 ) -> StreamingQuery:
-    spark.dataSource.register(data_source(parts))
-    writer = (
-        spark.readStream.format(FORMAT)
-        .load()
-        .writeStream.foreachBatch(_weakly(batch))
-        .option("checkpointLocation", str(parts.state.checkpoint))
-    )
-    if parts.label:
-        writer = writer.queryName(parts.label)  # in all that Java says of the query
-    return writer.trigger(availableNow=True).start() if bounded else writer.start()
+    with java_named():
+        spark.dataSource.register(data_source(parts))
+        writer = (
+            spark.readStream.format(FORMAT)
+            .load()
+            .writeStream.foreachBatch(_weakly(batch))
+            .option("checkpointLocation", str(parts.state.checkpoint))
+        )
+        if parts.label:
+            writer = writer.queryName(parts.label)  # in all that Java says of the query
+        return writer.trigger(availableNow=True).start() if bounded else writer.start()
 
 
 def _weakly(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:

@@ -21,6 +21,7 @@ from cdc.job.spark.session import (
     as_guest,
     chosen_master,
     end_spark,
+    java_named,
     java_pid,
     no_error_once_stopped,
     without_variables,
@@ -60,7 +61,8 @@ class SparkSide:
         if spark is None:
             return None
         state, stop = self._place.state, self._control.stop
-        parallelism = self._mode.parallelism(self._spec, spark)
+        with java_named():
+            parallelism = self._mode.parallelism(self._spec, spark)
         task = PrepareTask.of(source, sink, middle, state)
         if self._shared is None:
             self._output.line("Spark is up, the first batch is prepared", tasks=parallelism)
@@ -96,7 +98,8 @@ class SparkSide:
                 yield None
                 return
             try:
-                place.lock.name_java(java_pid(spark))
+                with no_error_once_stopped(control.stop), java_named():
+                    place.lock.name_java(java_pid(spark))
                 yield None if control.stop.is_set() else spark
             finally:
                 end_spark(spark)
@@ -107,8 +110,9 @@ class SparkSide:
         """The executors' parts; None when they went away after the run was asked to stop."""
         pipeline, warn = self._place.pipeline, self._output.warn
         try:
-            made = executors_side(self._spec, pipeline, self._place.state, spark, task, parallelism, warn)
-            return stack.enter_context(made)
+            with java_named():
+                made = executors_side(self._spec, pipeline, self._place.state, spark, task, parallelism, warn)
+                return stack.enter_context(made)
         except WorkerLost:
             if not self._control.stop.is_set():
                 raise

@@ -18,7 +18,7 @@ from cdc.errors import CdcError, CommitUnknown, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.job.error_transport import recover
 from cdc.job.monitor import Monitor
-from cdc.job.spark.session import JAVA_GONE
+from cdc.job.spark.session import java_named
 from cdc.process.signals import ABORTED, STOPPED_EARLY, STOPPING
 from cdc.progress import Progress
 from cdc.retry import Backoff, RetryPolicy
@@ -108,12 +108,8 @@ class Watch:
     def until_end(self) -> None:
         """Returns when the query ended by itself or was stopped; raises what it failed with."""
         try:
-            self._follow()
-        except JAVA_GONE as error:
-            raise WorkerLost(
-                "Spark's Java process has ended",
-                hint="see the lines above; a run after this one continues at the last committed batch",
-            ) from error
+            with java_named():
+                self._follow()
         finally:
             self._finished = True
             self._runner.finish()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from unittest.mock import Mock
 
 import pytest
 
+from cdc.errors import WorkerLost
 from cdc.job import query
 from cdc.process.repeated import repeatedly
 
@@ -39,3 +41,10 @@ def test_nothing_is_said_any_more_once_a_block_has_failed() -> None:
         raise ValueError("it")
     assert told == []
     assert not [thread for thread in threading.enumerate() if thread.name == "long-step"]
+
+
+def test_java_that_ends_before_the_query_starts_is_named() -> None:
+    spark = Mock()
+    spark.dataSource.register.side_effect = ConnectionRefusedError()
+    with pytest.raises(WorkerLost, match="Spark's Java process has ended"):
+        query._start(spark, Mock(label=""), lambda frame, number: None, bounded=True)

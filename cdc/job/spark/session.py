@@ -22,7 +22,7 @@ from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from cdc.errors import EngineError
+from cdc.errors import EngineError, WorkerLost
 from cdc.job.spark.class_archive import archive_options
 from cdc.job.spark.java import LOCALE, Java, share_file_names
 from cdc.job.spark.master import check_master
@@ -33,6 +33,19 @@ DEFAULT_MASTER = "local[*,4]"
 
 JAVA_GONE = (Py4JError, ConnectionError)
 """What any call into Spark raises when its Java process has ended."""
+
+
+@contextlib.contextmanager
+def java_named() -> Iterator[None]:
+    """Calls into Spark. Raises WorkerLost when its Java process ends in the block."""
+    try:
+        yield
+    except JAVA_GONE as error:
+        raise WorkerLost(
+            "Spark's Java process has ended",
+            hint="see the lines above; a run after this one continues at the last committed batch",
+        ) from error
+
 
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 

@@ -29,6 +29,7 @@ from cdc.job.spark.session import (
     as_guest,
     chosen_master,
     end_spark,
+    java_named,
     java_pid,
     no_error_once_stopped,
     without_variables,
@@ -108,7 +109,8 @@ class SharedSpark:
             settings = {**_idle_workers(self.master), **self.settings}
             self._spark, self._forks = forked_session(self._stack, "cdc", self.master, self._java, scratch, settings)
         self._stack.callback(self._end)
-        self._lock.name_java(java_pid(self._spark))
+        with java_named():
+            self._lock.name_java(java_pid(self._spark))
 
     def _end(self) -> None:
         spark, self._spark = self._spark, None
