@@ -73,7 +73,7 @@ class EventCollector:
         """Remove the requests of users that a decided batch has taken in. Repeatable."""
         self._mailbox.remove(requests)
 
-    def snapshots_unasked(self, table: TableId) -> bool:
+    def snapshots_by_itself(self, table: TableId) -> bool:
         """Whether the source snapshots a table again without a user who asks for it."""
         return self._source.snapshots(table) is Snapshots.ALWAYS
 
@@ -92,7 +92,7 @@ class EventCollector:
     def _resnapshot_requests(self, stale: Mapping[TableId, str]) -> Iterator[on.SnapshotRequested]:
         """Requests for tables whose rows cannot be followed, where their source takes them unasked."""
         for table, why in sorted(stale.items()):
-            if self.snapshots_unasked(table):
+            if self.snapshots_by_itself(table):
                 yield on.SnapshotRequested(table, why, by_user=False)
             else:
                 text = "%s: %s: those that are there stay; `cdc resync FILE %s` re-snapshots it"

@@ -143,14 +143,14 @@ class Rules:
         and what they are told."""
         own = {each.op: (each.function.code, each.function.module, sorted(each.function.options.items()))
                for each in self.loaded}  # fmt: skip
-        asked = {each.op: (each.model.model, each.model.prompt, each.model.answer_inputs()) for each in self.models}
+        models = {each.op: (each.model.model, each.model.prompt, each.model.answer_inputs()) for each in self.models}
         found = set()
         for each in walk(node):
             if each.op in _OF_CLOCK or (kind_of(each.type) is Kind.TIMESTAMP_LTZ):
                 found.add(self.settings.zone)
             elif each.op == "HASH":
                 found.add(hmac.digest(self.settings.hash_key or b"", b"hash-key", "sha256").hex()[:12])
-            elif (text := own.get(each.op) or asked.get(each.op)) is not None:
+            elif (text := own.get(each.op) or models.get(each.op)) is not None:
                 found.add(hashlib.sha256(repr(text).encode()).hexdigest()[:12])
         return f"{SETTINGS}{', '.join(sorted(found))}" if found else ""
 

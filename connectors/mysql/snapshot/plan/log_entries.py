@@ -69,8 +69,8 @@ class LogEntries:
         following = Following(self._plan.copies(before), before, self._marks.refresh())
         entries = following.entries(changes, self._history.tables(start.schemas), self._history.tables(end.schemas))
         begun = [entry for entry in entries if isinstance(entry, Begin) and entry.why == "uncertain"]
-        untold = {table: f"{why.reason}; the log does not tell" for table, why in following.uncertain.items()}
-        self._announce(begun, untold)
+        reasons = {table: f"{why.reason}; the log does not tell" for table, why in following.uncertain.items()}
+        self._announce(begun, reasons)
         return entries
 
     def _without_left(self, start: MySqlOffset, end: MySqlOffset, entries: list[Entry]) -> list[Entry]:
