@@ -141,7 +141,7 @@ class Rules:
     def _settings_of(self, node: Typed) -> str:
         """The settings that an expression goes by: the clock, the key of hashes, code of the user's functions, models
         and what they are told."""
-        own = {each.op: (each.function.code, each.function.module, sorted(each.function.options.items()))
+        own = {each.op: (each.source, each.function.module, sorted(each.function.options.items()))
                for each in self.loaded}  # fmt: skip
         models = {each.op: (each.model.model, each.model.prompt, each.model.answer_inputs()) for each in self.models}
         found = set()

@@ -17,6 +17,7 @@ import typing
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -71,6 +72,16 @@ class LoadedFunction:
     def op(self) -> str:
         """How nodes that call it begin."""
         return f"own {self.function.name.upper()}"
+
+    @cached_property
+    def source(self) -> str:
+        """The code; of a module its whole file, empty where that is not Python."""
+        if not self.function.module:
+            return self.function.code
+        try:
+            return inspect.getsource(importlib.import_module(self.function.module.partition(":")[0]))
+        except (OSError, TypeError):
+            return ""
 
     def open(self) -> None:
         """Run the user's `open`, when there is one. Raises TransformError."""

@@ -139,6 +139,7 @@ def test_a_function_of_a_module() -> None:
         engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, projection="id, own(n) AS a"
     )
     assert applied(made, [("+I", ROW)])[0][1]["a"] == 14
+    assert "return a * 2" in function.source, "an edit of the module is one of the rule"
 
 
 def twice(a: int) -> int:
