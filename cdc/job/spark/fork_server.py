@@ -60,10 +60,7 @@ def serve(path: str, modules: Sequence[str]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all; each ends with the one it works for
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        with short_path(path) as short:
-            listening.bind(short)
-        os.chmod(path, 0o600)
-        listening.listen(64)
+        _listen(listening, path)
         try:
             os.write(1, b"k")
         except BrokenPipeError:  # who started this process has ended meanwhile
@@ -75,6 +72,17 @@ def serve(path: str, modules: Sequence[str]) -> None:
             connection, _ = listening.accept()
             with connection:
                 _answer(listening, connection)
+
+
+def _listen(listening: socket.socket, path: str) -> None:
+    """Ends the process with a line where the place for temporary files is gone, full, or read-only."""
+    try:
+        with short_path(path) as short:
+            listening.bind(short)
+        os.chmod(path, 0o600)
+    except OSError as error:
+        sys.exit(f"cdc: {path}: cannot make a socket: {error.strerror}")
+    listening.listen(64)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cdc_process import wait_for
 
-from cdc.job.spark.fork_server import DAEMON, READER
+from cdc.job.spark.fork_server import DAEMON, READER, _listen
 from cdc.job.spark.forks import Forks
 
 
@@ -176,6 +176,14 @@ def test_without_the_server_a_reader_starts_by_itself_and_says_so(tmp_path: Path
 
 
 @pytest.mark.slow
+def test_a_place_for_temporary_files_that_is_gone_is_named(tmp_path: Path) -> None:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening,
+        pytest.raises(SystemExit, match="gone/forks: cannot make a socket: No such file or directory"),
+    ):
+        _listen(listening, str(tmp_path / "gone" / "forks"))
+
+
 def test_a_long_path_for_temporary_files_is_no_hindrance(tmp_path: Path) -> None:
     folder = tmp_path / ("long-" * 12) / ("longer-" * 12)
     folder.mkdir(parents=True)
