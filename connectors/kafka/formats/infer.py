@@ -181,6 +181,15 @@ def _add(names: list[str], members: list[str]) -> None:
             place += 1
 
 
+def no_columns_reason(images: MessageImages) -> str:
+    """Why the first row gives no columns; empty where it could."""
+    try:
+        _new_names(images.rows, 0, ())
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def _new_names(rows: Texts, row: int, known: tuple[str, ...]) -> list[str]:
     """The names of the members of one object that have a value.
 

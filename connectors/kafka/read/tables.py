@@ -107,9 +107,9 @@ class TopicTables:
                 hopeless = list(self._judged(images, schema, group.table).hopeless)
                 images = images.part(~np.isin(np.arange(len(images)), hopeless)) if hopeless else images
             found = infer.infer_fields(images, schema)
-            if schema is None and not found and Columns(images, ()).faults.all():
+            if schema is None and not found and (why := infer.no_columns_reason(images)):
                 hint = "set unreadable-messages to skip or dead-letter to go on without such messages"
-                raise SchemaUnknown("a row that is no JSON object", where=str(group.table), hint=hint)
+                raise SchemaUnknown(why, where=str(group.table), hint=hint)
             fields = tuple(Field(item.name, types.get(item.name, item.type)) for item in found)
             names = {item.name for item in fields}
             fields += tuple(Field(name, data_type) for name, data_type in types.items() if name not in names)

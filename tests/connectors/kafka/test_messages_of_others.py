@@ -154,20 +154,21 @@ def maxwell(kind: str, data: Any, **more: Any) -> dict[str, Any]:
     return {"database": "s", "table": "t", "type": kind, "ts": 1, "data": data, **more}
 
 
-NOT_JSON: dict[str, bytes] = {
+NO_ROWS: dict[str, bytes] = {
     "Debezium's": json.dumps(envelope("c", None, {"id": 1, "v": float("nan")})).encode(),
     "Maxwell's": json.dumps(maxwell("insert", {"id": 1, "v": float("nan")}, primary_key_columns=["id"])).encode(),
+    "of two columns that differ in case": json.dumps(envelope("c", None, {"id": 1, "V": 1, "v": 2})).encode(),
 }
 
 
-@pytest.mark.parametrize("case", NOT_JSON)
-def test_a_first_row_that_is_no_json_is_told_as_that(tmp_path: Path, case: str) -> None:
+@pytest.mark.parametrize("case", NO_ROWS)
+def test_a_first_row_that_is_none_is_told_as_that(tmp_path: Path, case: str) -> None:
     """Not as a key that the row lacks, with a hint to declare it."""
-    with pytest.raises(CdcError, match="a row that is no JSON object") as caught:
-        rows(followed(tmp_path / "fail", ({"id": 1}, NOT_JSON[case])))
+    with pytest.raises(CdcError, match=r"a row that is no JSON object|columns 'V' and 'v' differ only") as caught:
+        rows(followed(tmp_path / "fail", ({"id": 1}, NO_ROWS[case])))
     assert isinstance(caught.value, SchemaUnknown | CorruptLog)
     assert "unreadable-messages" in caught.value.hint
-    skipping = followed(tmp_path / "skip", ({"id": 1}, NOT_JSON[case]), **SKIP)
+    skipping = followed(tmp_path / "skip", ({"id": 1}, NO_ROWS[case]), **SKIP)
     assert (rows(skipping), skipping.counts) == ([], {"unreadable-message topic": 1})
 
 
