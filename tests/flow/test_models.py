@@ -49,9 +49,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    policy = RetryPolicy(timeout_s=5.0, clock=lambda: sum(slept))
+    policy = RetryPolicy(timeout_s=2.0, clock=lambda: sum(slept))
     monkeypatch.setattr(models, "RETRY", Patience(policy, sleep))
-    of_batch = RetryPolicy(timeout_s=2.0, clock=lambda: sum(waited), sleep=waited.append)
+    of_batch = RetryPolicy(timeout_s=1.0, clock=lambda: sum(waited), sleep=waited.append)
     monkeypatch.setattr(local_pipeline, "RetryPolicy", lambda **_: of_batch)
     with model_server() as running:
         yield running
