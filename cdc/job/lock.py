@@ -172,5 +172,6 @@ def _holder(text: str) -> dict[str, int | str]:
 
 def _remove_scratch(holder: dict[str, int | str]) -> None:
     folder = Path(str(holder.get("scratch", "")))
-    if folder.name.startswith(_SCRATCH) and not folder.is_symlink():
+    # Path's own raises where it may not look.
+    if folder.name.startswith(_SCRATCH) and not os.path.islink(folder):
         shutil.rmtree(folder, ignore_errors=True)

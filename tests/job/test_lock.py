@@ -165,7 +165,8 @@ def test_nothing_but_such_a_folder_is_removed(tmp_path: Path, temporary: Path) -
     mine.mkdir()
     link = temporary / "cdc-scratch-link"
     link.symlink_to(mine)
-    for folder in (mine, link, ""):
+    not_to_be_looked_at = temporary / ("cdc-scratch-" + "x" * 300)
+    for folder in (mine, link, "", not_to_be_looked_at):
         left(tmp_path, driver=1, scratch=str(folder))
         acquired_and_released(RunLock(tmp_path, sleep=never))
         assert mine.is_dir()
