@@ -144,6 +144,7 @@ class _Registered:
         self._session, self._group = session, group
         self.columns = [name for name in group[0].rows.schema.names if name != KIND]
         self.reals = [field.name for field in group[0].rows.schema if pa.types.is_floating(field.type)]
+        self.vectors = [field.name for field in group[0].rows.schema if pa.types.is_list(field.type)]
         self.shared = len(group) > 1
         rows = group[0].rows
         if self.shared:
@@ -263,8 +264,9 @@ def _load_multiset(session: DuckDbSession, table: TableId, staged: _Registered, 
     """
     names = [quoted(name) for name in staged.columns]
     columns, target = ", ".join(names), session.names.table(table)
-    reals = [quoted(name) for name in staged.reals]
-    whole = ", ".join([*names, *(f"signbit({name})" for name in reals)])
+    reals, vectors = ([quoted(name) for name in found] for found in (staged.reals, staged.vectors))
+    signs = [*(f"signbit({name})" for name in reals), *(f"[signbit(x) FOR x IN {name}]" for name in vectors)]
+    whole = ", ".join([*names, *signs])
     session.rows(
         f"CREATE OR REPLACE TEMP TABLE __cdc_sums AS WITH running AS (SELECT {columns}, "
         f"CASE WHEN {KIND} IN ({RowKind.INSERT:d}, {RowKind.UPDATE_AFTER:d}) THEN 1 ELSE -1 END AS __cdc_sign, "
@@ -275,6 +277,10 @@ def _load_multiset(session: DuckDbSession, table: TableId, staged: _Registered, 
     )
     same = [f"t.{name} IS NOT DISTINCT FROM s.{name}" for name in names]
     same += [f"signbit(TRY_CAST(t.{name} AS DOUBLE)) IS NOT DISTINCT FROM signbit(s.{name})" for name in reals]
+    same += [
+        f"[signbit(x) FOR x IN TRY_CAST(t.{name} AS FLOAT[])] IS NOT DISTINCT FROM [signbit(x) FOR x IN s.{name}]"
+        for name in vectors
+    ]
     equal = " AND ".join(same)
     deleted = _delete_rows(session, target, f"s.__cdc_lowest < 0 AND {equal}")
     session.rows(

@@ -262,6 +262,17 @@ def test_minus_zero_is_another_row_than_zero_without_a_key(tmp_path: Path) -> No
     assert multiset(rows_at(tmp_path, table)) == multiset([zero, {"d": None, "f": 0.0}])
 
 
+def test_a_vector_with_minus_zero_is_another_row_than_one_with_zero(tmp_path: Path) -> None:
+    table, schema = TABLES[0], TableSchema((Column("v", DataType.parse("VECTOR(2)")),))
+    sink = sink_at(tmp_path)
+    sink.apply(0, [CreateTable(table, schema)])
+    for batch, changes in enumerate(
+        [[("+I", {"v": [0.0, 1.0]}), ("+I", {"v": [-0.0, 1.0]})], [("-D", {"v": [-0.0, 1.0]})]]
+    ):
+        sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0), iter([block(table, schema, changes)])))
+    assert str(rows_at(tmp_path, table)) == "[{'v': [0.0, 1.0]}]"
+
+
 @pytest.mark.parametrize("name", ["rowid", "ROWID", "sign", "running", "number", "id", "t", "s"])
 def test_a_column_has_a_name_that_the_statements_know_too(tmp_path: Path, name: str) -> None:
     """`rowid` hides DuckDB's number of a row: deleting one of two rows that are equal took both, and rows were not read
