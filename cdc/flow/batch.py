@@ -73,8 +73,8 @@ class BatchRunner:
 
     @property
     def error(self) -> CdcError | None:
-        """The error that stopped a batch or its commit."""
-        return self._error or self._commits.error
+        """The error that stopped a commit, else a batch: the batch behind a commit that failed is interrupted."""
+        return self._commits.error or self._error
 
     @property
     def commit_failed(self) -> bool:

@@ -307,6 +307,8 @@ def test_a_commit_that_never_passes_stays_decided(tmp_path: Path) -> None:
         world.run(0)
     assert 60 <= world.clock.now < 75
     assert world.runner.commit_failed
+    world.runner._error = EngineError("interrupted")  # the batch behind it, by the end of the query
+    assert isinstance(world.runner.error, CommitUnknown)
     world.sink._before.clear()
     world.start()
     world.runner.recover()
