@@ -96,9 +96,7 @@ class SearchCluster:
                     raise SinkError(f"the alias {alias} leads to {name}, which no pipeline has made", hint=hint)
                 found[alias] = index
             if name in aliases:
-                hint = "delete or reindex it, or set index.prefix so that the names differ"
-                message = f"{name} is an index, and no alias: no pipeline has made it"
-                raise SinkError(message, where=str(aliases[name]), hint=hint)
+                raise _not_an_alias(name, index_of(name, definition), aliases[name])
         for alias, suffixes in shards.items():
             if alias not in found:
                 hint = f"delete those that the alias {alias} leads to; then `cdc resync` re-snapshots the table"
@@ -258,6 +256,15 @@ def taken_error(index: Index, table: TableId) -> SinkError:
     """The error about an index that another pipeline has taken."""
     hint = "end this one; of two pipelines only the one that began last writes a table's index"
     return SinkError(f"the index {index.name} was taken by another pipeline", where=str(table), hint=hint)
+
+
+def _not_an_alias(name: str, index: Index | None, table: TableId) -> SinkError:
+    """The error about an index that has the name of a table's alias; None for one that somebody else has made."""
+    if index is None:
+        hint = "delete or reindex it, or set index.prefix so that the names differ"
+        return SinkError(f"{name} is an index, and no alias: no pipeline has made it", where=str(table), hint=hint)
+    hint = "route one of the two tables to another name"
+    return SinkError(f"its alias would be {name}, which is the index of {index.table}", where=str(table), hint=hint)
 
 
 def _listed(names: Iterable[str]) -> Iterator[str]:

@@ -325,6 +325,8 @@ def test_tables_whose_names_differ_in_case_are_kept_apart(harness: Harness) -> N
     assert sink.missing_tables([USERS, other]) == [other]
     with pytest.raises(SinkError, match="there is no index"):
         prepared(sink, 2, block(other, SCHEMA, [("+I", {"id": 1, "name": "z"})]))
+    with pytest.raises(SinkError, match=r"would be .*users-000001, which is the index of shop\.Users"):
+        sink.missing_tables([TableId("shop", "users-000001")])
     assert names(harness) == {"1": "a"}
 
 
