@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cdc.errors import PositionLost, SourceError, SourceUnavailable
+from cdc.errors import PositionLost, SourceError, SourceUnavailable, first_of
 from cdc.events import SourceEvent
 from cdc.source import Limits, Split
 from connectors.mysql.log.offset import MySqlOffset
@@ -66,11 +66,21 @@ class BatchPlanner:
             if end != start or self._stopped or not copying:
                 return end
             if time.monotonic() > deadline:
-                raise SourceError(
-                    "tables cannot be copied: they are other tables on the server than in its log",
-                    where=", ".join(map(str, coordinator.blocked)),
-                    hint="leave them out with tables.exclude, or start over with an empty state directory",
-                )
+                raise self._no_progress(start)
+
+    def _no_progress(self, start: MySqlOffset) -> SourceError:
+        """The error about tables that a bounded run waits for in vain."""
+        if blocked := self._parts.coordinator.blocked:
+            return SourceError(
+                "tables cannot be copied: they are other tables on the server than in its log",
+                where=first_of(blocked),
+                hint="leave them out with tables.exclude, or start over with an empty state directory",
+            )
+        return SourceError(
+            f"the snapshot has made no progress for {self._options.retry_timeout_s:g} s",
+            where=first_of(self._parts.coordinator.copied(start)),
+            hint="run it again; SHOW PROCESSLIST on the server names what its queries wait for, if it is a lock",
+        )
 
     def _try_next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """One try of `next`. A bounded run reads the log without end while tables are copied, as the end is where the

@@ -34,6 +34,10 @@ SEGMENT_BYTES = 256 << 10
 _NEAR = 16
 """So many events before a statement are looked at first for its GTID."""
 
+_OUTSIDE = (events.PREVIOUS_GTIDS, events.MARIADB_GTID_LIST, events.MARIADB_BINLOG_CHECKPOINT)
+"""Events at the start of a file, and MariaDB's checkpoint behind a commit: the end of the log, where snapshots may
+stand, can be behind them, and the next transaction come whenever it likes."""
+
 _XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
 _ANY_ROWS = 1 << 62
 
@@ -169,9 +173,8 @@ class Segmenter:
         begun = self._in_transaction or int(buffer.type[-1]) in events.GTID_TYPES
         self._gtid = self._gtid_at(buffer, len(buffer)) if begun else ""
         self.position = int(buffer.end_position[-1])
-        # A file in which nothing is yet: the one before it may be purged all the same. And a MariaDB server notes a
-        # checkpoint of its log behind a commit: the end of the log, where snapshots may stand, is behind it.
-        if not begun and (self._file_begins or int(buffer.type[-1]) == events.MARIADB_BINLOG_CHECKPOINT):
+        # A file in which nothing is yet: the one before it may be purged all the same.
+        if not begun and (self._file_begins or int(buffer.type[-1]) in _OUTSIDE):
             yield self._close(buffer, len(buffer) - 1)
 
     def _next_file(self, buffer: ReceiveBuffer) -> None:

@@ -65,6 +65,10 @@ class Coordinator:
         """Tables that wait for the log, as the server has altered them."""
         return sorted(self._next.blocked)
 
+    def copied(self, start: MySqlOffset) -> list[TableId]:
+        """Tables whose copy is not through."""
+        return sorted(self._plan.copies(start.chunks))
+
     def begin(self, tables: Iterable[TableId]) -> None:
         """Begin a new pipeline's plan with the tables that are to be copied. Repeatable."""
         self._plan.truncate(0)

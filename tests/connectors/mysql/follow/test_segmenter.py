@@ -236,6 +236,17 @@ def test_the_end_of_the_log_is_behind_a_checkpoint_of_mariadb() -> None:
     assert (end.position, end.tables, end.rows, end.gtids) == (ends(script, 4)[0], frozenset(), 0, ())
 
 
+@pytest.mark.parametrize("cut", [pieces, lambda whole: [whole]])
+def test_the_end_of_the_log_is_behind_the_head_of_a_file(cut: Any) -> None:
+    """Where nothing is written after it, as behind FLUSH LOGS or a restart: snapshots that stand there are done."""
+    before, head = (
+        chunk(insert(1, "shop.t")),
+        chunk([(events.STOP, b""), (events.PREVIOUS_GTIDS, bytes(8))], "binlog.000002"),
+    )
+    found = plan([before, *cut(head)])
+    assert (found[-1].file, found[-1].position) == ("binlog.000002", int(head.end_position[-1]))
+
+
 def test_an_alter_in_two_phases_of_mariadb_counts_when_it_ends() -> None:
     start, commit, back = (b"\2", b"\4" + bytes(8), b"\x08" + bytes(8))
     script = [mariadb(1, STANDALONE, start), sql("ALTER shop.t"), mariadb(2), table_map(1, "shop.u"), rows(1), XID]
