@@ -168,7 +168,8 @@ class ServerDialect(Dialect[ServerType]):
                 for column in columns
             )
         free = [column for column in columns if column.name not in schema.primary_key]
-        return self.with_key(ServerTable(table, self._short(columns, free), (), schema.comment), schema.primary_key)
+        keyed = ServerTable(table, self._short(columns, free), schema.primary_key, schema.comment)
+        return self.with_key(keyed, schema.primary_key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[ServerType]:
         """The column in the source's type. Only key columns are NOT NULL: the source may stop seeing to the others."""
@@ -177,11 +178,14 @@ class ServerDialect(Dialect[ServerType]):
         return ActualColumn(column.name, found, not key, column.default, column.comment)
 
     def with_key(self, table: ActualTable[ServerType], key: tuple[str, ...]) -> ActualTable[ServerType]:
-        """The key, or none where a column of it cannot be indexed whole."""
+        """The key, or none where a column of it cannot be indexed whole. A column that leaves the key takes NULL."""
         types = {column.name.casefold(): column.type for column in table.columns}
         possible = all(part.casefold() in types and types[part.casefold()].can_be_key for part in key)
+        new = frozenset(part.casefold() for part in key) if possible else frozenset()
         columns = tuple(
-            replace(column, nullable=False) if possible and any(same(column.name, part) for part in key) else column
+            replace(column, nullable=column.name.casefold() not in new)
+            if column.name.casefold() in new or table.in_key(column.name)
+            else column
             for column in table.columns
         )
         return replace(table, columns=columns, key=key if possible else ())
