@@ -153,6 +153,10 @@ class ServerDialect(Dialect[ServerType]):
         """With the collation that the column has, where that tells the labels apart."""
         return self._labelled(replace(new, collation=old.collation)) if new.is_characters else new
 
+    def loose_cast(self, old: ActualColumn[ServerType], new: ActualColumn[ServerType]) -> str:
+        """No value: a CAST has other names of types than a column."""
+        return "NULL"
+
     # tables
 
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[ServerType]:

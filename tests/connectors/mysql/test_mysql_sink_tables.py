@@ -439,6 +439,16 @@ def test_changes_that_are_carried_out_already_come_to_nothing(harness: Harness) 
     assert list(harness.sink().plan_text([CreateTable(USERS, expected)])) == []
 
 
+def test_a_change_of_type_that_is_copied_leaves_the_column_empty(harness: Harness) -> None:
+    """The copy brings the values; `CAST(NULL AS longtext)` is no statement here, and the change was refused."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    commit(sink, 0, users(("+I", 1, "a")))
+    text = Column("name", DataType.parse("STRING"))
+    sink.apply(1, [AlterColumnType(USERS, text, NAME, copied=True)])
+    assert by_id(harness) == [(1, None)]
+
+
 def test_texts_of_any_length_as_a_key_are_expected_again(harness: Harness) -> None:
     """Columns of such a key share the room of an index, which a restart takes for what it is."""
     parts = [Column(name, DataType.parse("STRING"), nullable=False) for name in ("k", "l")]
