@@ -15,7 +15,7 @@ from cdc.evolution.table import ActualColumn, ActualTable, Layout, T, same
 from cdc.schema import LAST, AlterColumnType, Column, DataType, Kind, Position, TableId
 from cdc.types import certain
 from cdc.types.certain import AnyValue, UncertainValues, uncertain, uncertain_text_key
-from cdc.types.kinds import TEXTS
+from cdc.types.kinds import REALS, TEXTS
 
 
 class ColumnPlanner(Generic[T]):
@@ -167,6 +167,17 @@ class ColumnPlanner(Generic[T]):
             hint=f"change its type in {name}, drop the table, or route to another one",
             curable=True,
         )
+
+    def check_key(self, table: ActualTable[T], new: ActualTable[T]) -> Iterator[Step]:
+        """No row may have a FLOAT or DOUBLE that becomes text in the new key: a cast spells it otherwise than rows that
+        come later have it, which would not meet it."""
+        for column in new.columns:
+            there = table.column(column.name)
+            if there is None or not new.in_key(column.name) or not self._rules.is_text(column.type):
+                continue
+            if self._rules.data_type(there.type).kind in REALS:
+                reason = f"column {there.name}: keys are text here, and a copy spells {there.type} values its own way"
+                yield self._check(table, there.name, AnyValue(), reason)
 
     def _uncertain(
         self, table: ActualTable[T], there: ActualColumn[T], new: DataType, before: DataType

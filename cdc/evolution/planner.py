@@ -212,6 +212,7 @@ class Planner(Generic[T]):
         if same_names(table.key, new.key):
             yield from self._columns.drop_left_copy(table.id)
         else:
+            yield from self._columns.check_key(table, new)
             yield from rebuild(self._rules, self._layout, table, new)
 
     def _table(self, table: TableId) -> ActualTable[T]:

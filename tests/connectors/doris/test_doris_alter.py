@@ -256,6 +256,14 @@ def test_a_new_key_is_a_copy_in_the_place_of_the_table() -> None:
     assert swap.endswith("PROPERTIES ('swap' = 'false')")
 
 
+def test_numbers_that_a_copy_spells_otherwise_become_no_key_over_rows() -> None:
+    there = table("id BIGINT", "f FLOAT", "d DOUBLE", "n DECIMAL(9,2)", "s STRING")
+    steps = steps_of(AlterPrimaryKey(T, ("f", "n", "s", "id")), Layout((there,)), {"replication_num": "1"})
+    assert isinstance(steps[0], Query)
+    assert "column f: keys are text here" in steps[0].reason
+    assert not any(isinstance(step, Query) for step in steps[1:])
+
+
 def test_a_key_column_goes_by_a_copy() -> None:
     there = table("id BIGINT", "k INT", "a INT", key=("id", "k"))
     create = plan(DropColumn(T, "k"), there)[1]
