@@ -109,7 +109,7 @@ def altered(
 ) -> AlteredTable:
     """The table after ALTER TABLE, under its old name. Raises SchemaUnknown when it does not fit the definition.
 
-    `executed_at` is what CURRENT_TIMESTAMP was; it gives an added TIMESTAMP column its value in rows already there.
+    `executed_at` is what CURRENT_TIMESTAMP was, in seconds; an added TIMESTAMP column has it in rows already there.
     `tinyint1_as_boolean` is as in `uncertain_column`.
     """
     return _Alteration(table, statement.clauses, database_charset, dialect, executed_at, tinyint1_as_boolean).result()
@@ -251,9 +251,9 @@ class _Alteration:
         default = written.default.kind if written.default is not None else None
         silent = written.default is None and not column.nullable
         automatic = column.type == "timestamp" and silent and not self.dialect.explicit_timestamps
-        if default is DefaultKind.NOW and column.type == "timestamp" and self.executed_at is not None:
-            moment = self.executed_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-            self.fills[column.name] = moment[: 20 + column.length] if column.length else moment[:19]
+        seconds = column.type == "timestamp" and not column.length
+        if default is DefaultKind.NOW and seconds and self.executed_at is not None:
+            self.fills[column.name] = self.executed_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
         elif (
             written.auto_increment
             or column.generated

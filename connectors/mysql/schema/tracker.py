@@ -308,7 +308,9 @@ def _place(buffer: ReceiveBuffer, index: int) -> dict[str, Any]:
 
 
 def apply_query(catalog: TableDefinitions, query: QueryEvent, buffer: ReceiveBuffer, index: int) -> DdlResult:
-    """Apply a QUERY event to a catalog, under the session settings that the event carries."""
+    """Apply a QUERY event to a catalog, under the settings that it carries, at the moment when its statement began."""
+    begin = int(buffer.start[index])
+    began_s = int.from_bytes(buffer.data[begin : begin + 4].tobytes(), "little")
     explicit = query.explicit_timestamp_flag if catalog.dialect.flags_tell else query.explicit_timestamp
     return catalog.apply(
         query.sql,
@@ -317,6 +319,6 @@ def apply_query(catalog: TableDefinitions, query: QueryEvent, buffer: ReceiveBuf
         charset=charset_of(query.server_collation or 0) or "utf8mb4",
         explicit_timestamps=explicit,
         time_zone=query.time_zone,
-        executed_at=datetime.fromtimestamp(int(buffer.commit_ms[index]) / 1000, UTC),
+        executed_at=datetime.fromtimestamp(began_s, UTC),
         failed=query.error_code != 0,
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from binlog_builder import log, query
+from binlog_builder import gtid, log, query
 
-from cdc.schema import TableId
+from cdc.schema import AddColumn, TableId
 from connectors.mysql import events
 from connectors.mysql.ddl.catalog import TableDefinitions
 from connectors.mysql.kernels import framing
@@ -53,3 +53,17 @@ def test_a_timestamp_is_what_the_server_makes_of_it(tmp_path: Path, version: str
     catalog.define((), databases={"shop": "utf8mb4"})
     apply_query(catalog, parse_query(buffer, 0), buffer, 0)
     assert catalog.tables[T].columns[1].nullable == nullable
+
+
+def test_rows_that_are_there_get_the_moment_when_the_statement_began() -> None:
+    """It is in the statement's own header; the commit comes later, however long the statement takes or waits."""
+    sql = b"ALTER TABLE t ADD at TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP"
+    written = log([(events.GTID, gtid(bytes(16), 1, 1_800_000_000_000_000)), (events.QUERY, query(sql))])
+    data = np.frombuffer(bytearray(written[len(events.MAGIC) :]), np.uint8)
+    _, buffer = Indexer(framing.FILE, "binlog.000001", len(events.MAGIC)).buffers(data, len(data))
+    catalog = TableDefinitions(captures=lambda table: True, dialect=DdlDialect.of("9.7.4"))
+    catalog.define((), databases={"shop": "utf8mb4"})
+    catalog.apply("CREATE TABLE t (id INT PRIMARY KEY)", "shop")
+    (change,) = apply_query(catalog, parse_query(buffer, 1), buffer, 1).changes
+    assert isinstance(change, AddColumn)
+    assert change.column.default == "2023-11-14 22:13:20"
