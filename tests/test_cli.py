@@ -195,6 +195,7 @@ def test_what_is_wrong_comes_as_json_lines_when_that_is_the_format_of_the_log(he
         ("> /dev/full", 5, "cdc: cannot write the output: No space left on device (look at where it goes)\n"),
     ],
 )
+@pytest.mark.slow
 def test_output_that_nobody_can_read_is_no_internal_error(redirected: str, code: int, said: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f'"$0" -m cdc validate "$1" {redirected}', sys.executable, DEMO],

@@ -246,6 +246,7 @@ def test_a_connector_of_another_package_is_checked_by_its_own_model() -> None:
     assert "sink.tokn: unknown key (did you mean `token`?)" in said(text.replace("token", "tokn"))
 
 
+@pytest.mark.slow
 def test_checking_loads_no_driver_and_no_engine() -> None:
     import subprocess
 

@@ -62,6 +62,7 @@ def test_any_options_are_checked(pipeline: dict[str, Any]) -> None:
 
 @settings(max_examples=60)
 @given(st.dictionaries(KEYS, TREES, max_size=6))
+@pytest.mark.slow
 def test_any_tree_is_checked(tree: dict[str, Any]) -> None:
     checks(json.dumps(tree).encode())
 

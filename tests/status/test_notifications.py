@@ -184,6 +184,7 @@ def test_a_command_gets_it_as_its_input_and_its_end_is_looked_at(tmp_path: Path)
     assert "FileNotFoundError" in run_command("/no/such/program", NOTE)
 
 
+@pytest.mark.slow
 def test_a_command_that_hangs_is_ended_with_all_that_it_has_started(tmp_path: Path) -> None:
     child = tmp_path / "child"
 

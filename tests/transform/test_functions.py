@@ -37,6 +37,7 @@ def engine() -> Engine:
     return Engine(zone="UTC", hash_key=b"key")
 
 
+@pytest.mark.slow
 def test_functions_answer_as_the_model_does() -> None:
     assert model.differing(range(2)) == []
 

@@ -55,6 +55,7 @@ def engine() -> Engine:
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 20), pytest.param(20, 220, marks=EXHAUSTIVE)])
+@pytest.mark.slow
 def test_the_engine_and_the_model_agree(first: int, last: int, engine: Engine) -> None:
     assert [each for seed in range(first, last) for each in disagreements(seed, engine)] == []
 

@@ -334,6 +334,7 @@ def test_the_openapi_document_has_every_address_with_its_parameters(client: Test
         assert name in document["components"]["schemas"]
 
 
+@pytest.mark.slow
 def test_any_request_is_answered_as_the_openapi_document_says(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     rng, parts = Random(1), {"components": document["components"]}

@@ -66,6 +66,7 @@ def test_rows_bigger_than_the_buffer() -> None:
 
 
 @pytest.mark.parametrize("size", [LONGEST - 1, LONGEST, 2 * LONGEST + 5])
+@pytest.mark.slow
 def test_rows_of_several_packets_are_joined(size: int) -> None:
     rng = random.Random(size)
     head = len(_row(1, b"")) - 1 + (9 if size > LONGEST + 9 else 4)
