@@ -24,6 +24,7 @@ from cdc.state.durable import make_folder, private, state_error
 _HINT = "stop that run, or choose another --state-dir"
 _SCRATCH = "cdc-scratch-"
 _ROOM = 1 << 20
+"""Bytes that a place for temporary files has to have: Java and Spark leave notes for each other there."""
 _LOOKS, _LOOK_S = 4, 0.05
 """Who only looks has the lock for a moment."""
 

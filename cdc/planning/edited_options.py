@@ -50,15 +50,13 @@ def edited_options(before: Fingerprint, source: object, sink: object, tables: Sc
     """
     for part, options, kept, now in (
         ("source", source, before.source, of_source(source)),
-        ("sink", sink, before.fixed or {}, {}),
+        ("sink", sink, before.fixed or {}, (sink.fixed() or {}) if isinstance(sink, SinkOptions) else {}),
     ):
-        fixed = (options.fixed() or {}) if isinstance(options, Options) else {}
-        values = {**now, **fixed}
         for key, text in kept.items():
-            if not isinstance(options, Options) or values.get(key, text) == text:
+            if not isinstance(options, Options) or now.get(key, text) == text:
                 continue
-            edit = f"is {values[key]} now, the runs before had {text}"
-            if key not in fixed:
+            edit = f"is {now[key]} now, the runs before had {text}"
+            if key.startswith(options.start_keys):
                 yield EditedOption(f"{part}.{key}", f"{edit}: {options.edit_effect(key)}", refused=False)
             elif tables is None or options.edit_matters(key, text, tables):
                 yield EditedOption(f"{part}.{key}", f"{edit}: {options.why_fixed(key)}")

@@ -78,7 +78,7 @@ class BatchPlanner:
             )
         return SourceError(
             f"the snapshot has made no progress for {self._options.retry_timeout_s:g} s",
-            where=first_of(self._parts.coordinator.copied(start)),
+            where=first_of(self._parts.coordinator.unfinished(start)),
             hint="run it again; SHOW PROCESSLIST on the server names what its queries wait for, if it is a lock",
         )
 

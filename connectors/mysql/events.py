@@ -95,6 +95,8 @@ ROWS_TYPES: Final = frozenset(
     }
 )  # fmt: skip
 GTID_TYPES: Final = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID})
+FILE_HEADS: Final = frozenset({FORMAT_DESCRIPTION, PREVIOUS_GTIDS, MARIADB_GTID_LIST, MARIADB_BINLOG_CHECKPOINT})
+"""Events at the beginning of a file, and MariaDB's checkpoint, also behind commits. A part of the log may end there."""
 
 QUERY_POST_HEADER: Final = 13
 LOAD_FILE_FIELDS: Final = 13

@@ -81,7 +81,7 @@ class Judged:
 
 
 def judge(columns: Columns, images: MessageImages, schema: TableSchema, declared: Collection[str] = ()) -> Judged:
-    """Which images can be rows of the table. `columns` are the images' values in the table's columns.
+    """The judgement of which images can be rows of the table. `columns` are their values in the table's columns.
 
     The types of `declared` columns stay as they are: whether a value can be read is found out when it is.
     """

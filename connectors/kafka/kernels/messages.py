@@ -77,7 +77,7 @@ def _span(out: Int, to: Int, source: Int, length: Int, begins: Ints, ends: Ints,
 
 @kernel
 def _headed(text: Int, length: Int, heads: Ints, sizes: Ints, latest: Int) -> Int:
-    """Which head a value begins with that ends in `}`; -1 for none. The latest is the first to be compared."""
+    """The number of the head that a value begins with that ends in `}`; -1 for none. `latest` is compared first."""
     if text == 0 or length == 0 or peek8(text + length - 1) != CLOSE:
         return -1
     for turn in range(len(heads)):

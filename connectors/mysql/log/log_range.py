@@ -14,10 +14,6 @@ from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.positions import LogPosition, file_number
 
 READ_S = 30.0
-_HEADS = (
-    events.FORMAT_DESCRIPTION, events.PREVIOUS_GTIDS, events.MARIADB_GTID_LIST, events.MARIADB_BINLOG_CHECKPOINT,
-)  # fmt: skip
-"""Events at the beginning of a file: a range may end there, where the file has no transaction yet."""
 
 
 def read_range(
@@ -80,4 +76,4 @@ def _ends_transaction(buffer: ReceiveBuffer) -> bool:
     last = int(buffer.type[-1])
     if last == events.QUERY:
         return int(buffer.query_kind[-1]) not in (events.BEGIN, events.HARMLESS)
-    return last in (events.XID, events.XA_PREPARE) or last in _HEADS
+    return last in (events.XID, events.XA_PREPARE) or last in events.FILE_HEADS

@@ -22,7 +22,7 @@ ORDERS = TableId("shop", "orders")
 )
 def test_a_bounded_run_names_the_tables_that_it_waits_for_in_vain(blocked: list[TableId], message: str) -> None:
     parts = MagicMock(given=SimpleNamespace(startup_mode="snapshot", retry_timeout_s=0.0))
-    parts.coordinator.blocked, parts.coordinator.copied.return_value = blocked, [ORDERS]
+    parts.coordinator.blocked, parts.coordinator.unfinished.return_value = blocked, [ORDERS]
     planner = BatchPlanner(parts)
     planner.stop_at_current()
     here = MySqlOffset(LogPosition("binlog.000001", 4), schemas=1)

@@ -65,8 +65,8 @@ class Coordinator:
         """Tables that wait for the log, as the server has altered them."""
         return sorted(self._next.blocked)
 
-    def copied(self, start: MySqlOffset) -> list[TableId]:
-        """Tables whose copy is not through."""
+    def unfinished(self, start: MySqlOffset) -> list[TableId]:
+        """Tables that are being copied still."""
         return sorted(self._plan.copies(start.chunks))
 
     def begin(self, tables: Iterable[TableId]) -> None:
@@ -113,7 +113,7 @@ class Coordinator:
 
     def is_unfinished(self, start: MySqlOffset) -> bool:
         """Whether tables are being copied still, or are to be: the log alone does not make the sink equal."""
-        return bool(self._plan.copies(start.chunks)) or bool(self._new_requests(start))
+        return bool(self.unfinished(start)) or bool(self._new_requests(start))
 
     def position_to_reach(self, start: MySqlOffset) -> LogPosition | None:
         """The position that the log has to be read to until the sink is equal; None when `start` is there."""
