@@ -34,6 +34,10 @@ SEGMENT_BYTES = 256 << 10
 _NEAR = 16
 """So many events before a statement are looked at first for its GTID."""
 
+_OUTSIDE = events.FILE_HEADS - {events.FORMAT_DESCRIPTION}
+"""Events at the start of a file, and MariaDB's checkpoint behind a commit: the end of the log, where snapshots may
+stand, can be behind them, and the next transaction come whenever it likes."""
+
 _XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
 _ANY_ROWS = 1 << 62
 
@@ -101,7 +105,7 @@ class Segmenter:
         self._again: set[int] = set()
         self._xa: dict[tuple[str, ...], frozenset[TableId]] = {}
         self._steps: list[tuple[int, int]] = []
-        self._in_transaction = self._announced = False
+        self._in_transaction = self._announced = self._file_begins = False
         self._gtid = ""
         self.prepared = False
         """Whether the log had prepared XA transactions: what follows cannot be understood without what came before."""
@@ -169,9 +173,8 @@ class Segmenter:
         begun = self._in_transaction or int(buffer.type[-1]) in events.GTID_TYPES
         self._gtid = self._gtid_at(buffer, len(buffer)) if begun else ""
         self.position = int(buffer.end_position[-1])
-        # A file in which nothing is yet: the one before it may be purged all the same. And the end of the log, where
-        # snapshots may stand, is behind such an event: the next transaction comes whenever it likes.
-        if not begun and int(buffer.type[-1]) in events.FILE_HEADS:
+        # A file in which nothing is yet: the one before it may be purged all the same.
+        if not begun and (self._file_begins or int(buffer.type[-1]) in _OUTSIDE):
             yield self._close(buffer, len(buffer) - 1)
 
     def _next_file(self, buffer: ReceiveBuffer) -> None:
@@ -184,6 +187,7 @@ class Segmenter:
             )
         self._files.next_file(self.file, buffer)
         self.file, self.position, self._ids, self._again = buffer.file, 4, {}, set()
+        self._file_begins = True
         self._in_transaction = self._announced = False
 
     def _points(self, view: BufferView) -> list[tuple[int, Callable[[BufferView, int, int], frozenset[TableId]]]]:
@@ -324,7 +328,7 @@ class Segmenter:
         return {table for table in known if table is not None}
 
     def _close(self, buffer: ReceiveBuffer, last: int) -> Segment:
-        done, self._open = self._open, _Open()
+        done, self._open, self._file_begins = self._open, _Open(), False
         return Segment(
             buffer.file,
             int(buffer.end_position[last]),
