@@ -45,11 +45,9 @@ class Dialect(TableRules[T]):
             case op.SwapShadowOp(shadow=shadow, new=new):
                 yield from _statements(table, self.swap_shadow(shadow, new))
             case op.MoveTableOp(actual=actual, new=new):
-                values = [(column.name, self.quoted(column.name)) for column in new.columns]
-                texts = [*self.create_table(new), self.copy_rows(actual.id, new.id, values), self.drop_table(actual.id)]
-                yield from _statements(table, texts)
+                yield from _statements(table, self.move_table(actual, new))
             case op.RebuildTableOp():
-                yield from self._rebuild(operation)
+                yield from self.rebuild_table(operation)
             case op.AddColumnOp(actual=actual, column=column, after=after):
                 for sql in self.add_column(actual, column, after):
                     yield Statement(table, sql, job=True)
@@ -82,7 +80,7 @@ class Dialect(TableRules[T]):
             case _:
                 raise TypeError(f"no statement for {type(operation).__name__}")
 
-    def _rebuild(self, operation: op.RebuildTableOp) -> Iterator[Statement]:
+    def rebuild_table(self, operation: op.RebuildTableOp) -> Iterator[Statement]:
         """A copy, made as the table has to be, takes its place. May be started over at any point before the last."""
         old, new = operation.actual, operation.new
         copy = replace(new, id=operation.copy)
@@ -184,6 +182,11 @@ class Dialect(TableRules[T]):
     def rename_table(self, table: TableId, new_name: str) -> str:
         """Inside of its database."""
         return f"ALTER TABLE {self.table_name(table)} RENAME TO {self.quoted(new_name)}"
+
+    def move_table(self, table: ActualTable[T], new: ActualTable[T]) -> Sequence[str]:
+        """Into another database, which exists."""
+        values = [(column.name, self.quoted(column.name)) for column in new.columns]
+        return [*self.create_table(new), self.copy_rows(table.id, new.id, values), self.drop_table(table.id)]
 
     def comment_table(self, table: ActualTable[T], comment: str) -> str:
         """Another comment, or none."""

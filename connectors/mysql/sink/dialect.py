@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cdc.errors import ChangeRefused
+from cdc.evolution import operations as op
 from cdc.evolution.dialect import Dialect
+from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from connectors.mysql.server.column_type import parse_column_type
@@ -231,6 +233,29 @@ class ServerDialect(Dialect[ServerType]):
     def rename_table(self, table: TableId, new_name: str) -> str:
         """Inside of its database."""
         return f"RENAME TABLE {self.table_name(table)} TO {self.table_name(TableId(table.database, new_name))}"
+
+    def move_table(self, table: ActualTable[ServerType], new: ActualTable[ServerType]) -> Sequence[str]:
+        """With indexes and options. A table with triggers is refused by the server."""
+        return [f"RENAME TABLE {self.table_name(table.id)} TO {self.table_name(new.id)}"]
+
+    def rebuild_table(self, operation: op.RebuildTableOp) -> Iterator[Statement]:
+        """One ALTER for another key, which leaves all else that the table has; a copy for values that change."""
+        old, new = operation.actual, operation.new
+        if operation.values or self.flavor == "oceanbase":
+            yield from super().rebuild_table(operation)
+            return
+        assert isinstance(old, ServerTable)
+        parts = ["DROP PRIMARY KEY"] if old.key else []
+        parts += [f"DROP COLUMN {quoted(column.name)}" for column in old.columns if new.column(column.name) is None]
+        # A column of a key may be numbered by the server, which it cannot be outside of one or behind the first place.
+        parts += [
+            f"MODIFY COLUMN {self._definition(column)}"
+            for column in new.columns
+            if (old.in_key(column.name) or new.in_key(column.name)) and column.name not in old.generated
+        ]
+        if new.key:
+            parts.append(f"ADD PRIMARY KEY ({', '.join(quoted(part) for part in new.key)})")
+        yield Statement(operation.table, f"ALTER TABLE {self.table_name(old.id)} {', '.join(parts)}")
 
     def comment_table(self, table: ActualTable[ServerType], comment: str) -> str:
         """Another comment, or none."""
