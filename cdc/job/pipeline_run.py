@@ -70,7 +70,8 @@ class PipelineRun:
         with step("what earlier runs have left is looked at, and committed"):
             if not checks.finish_earlier(self._runner.recover, self._retry, self._signals):
                 return None
-        with step("Spark starts"):
+        parts = None
+        with step("Spark starts"), self._signals.no_error_once_stopped():
             parts = self._spark.open_session(stack, self._source, self._sink, self._middle)
         if parts is None:
             self._output.line(self._signals.stopped_early)
@@ -95,8 +96,12 @@ class PipelineRun:
         copying = Copying(self._source.progress, self._state.store, reporter.line)
         progress = self._control.progress
         monitor = Monitor(progress, reporter, self._output.recording, self._state, copying)
-        with self._output.step("the query starts"):
+        watch = None
+        with self._output.step("the query starts"), self._signals.no_error_once_stopped():
             watch = Watch(query, runner, progress, monitor, self._state, self._signals, self._retry)
+        if watch is None:
+            self._output.line(self._signals.stopped_early)
+            return
         failed = True
         try:
             watch.until_end()

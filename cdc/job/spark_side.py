@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdc.errors import EngineError, WorkerLost
+from cdc.errors import EngineError
 from cdc.flow.middle import Middle
 from cdc.flow.task import PrepareTask
 from cdc.job.control import RunControl
@@ -23,11 +23,10 @@ from cdc.job.spark.session import (
     end_spark,
     java_named,
     java_pid,
-    no_error_once_stopped,
     without_variables,
 )
 from cdc.job.spark.without_executors import warn_without_executors
-from cdc.job.stream import StreamParts, TaskParts
+from cdc.job.stream import StreamParts
 from cdc.process.without_pandas import keep_pandas_out
 from cdc.sink import Sink
 from cdc.source import Limits, Source
@@ -53,7 +52,7 @@ class SparkSide:
     ) -> tuple[SparkSession, StreamParts] | None:
         """Spark with what stream reader and executors need; None when the run was asked to stop meanwhile.
 
-        `stack` closes them. Raises EngineError, StateError, WorkerLost.
+        `stack` closes them. Raises EngineError, StateError, WorkerLost, also when the same signal has ended Java.
         """
         spark = stack.enter_context(
             self._own_session(source, sink) if self._shared is None else self._shared.open_session()
@@ -72,10 +71,11 @@ class SparkSide:
                 return None
         waiting, warn = self._control.progress.note_wait, self._output.warn
         stack.enter_context(warn_without_executors(spark, stop, warn, waiting, alone=self._shared is None))
-        side = self._executors_side(stack, spark, task, parallelism)
+        with java_named():
+            made = executors_side(self._spec, self._place.pipeline, state, spark, task, parallelism, warn)
+            side = stack.enter_context(made)
         label = "" if self._shared is None else self._spec.label
-        parts = None if side is None else StreamParts(source, state, _limits(self._spec), parallelism, side, label)
-        return None if parts is None else (spark, parts)
+        return spark, StreamParts(source, state, _limits(self._spec), parallelism, side, label)
 
     @contextlib.contextmanager
     def _own_session(self, source: Source, sink: Sink) -> Iterator[SparkSession | None]:
@@ -84,39 +84,17 @@ class SparkSide:
         with contextlib.ExitStack() as stack:
             if control.guest:
                 stack.enter_context(as_guest())
-            spark = None
-            with (
-                self._output.json_log.of_children(),
-                without_variables(self._spec.secret_variables),
-                no_error_once_stopped(control.stop),
-            ):
+            with self._output.json_log.of_children(), without_variables(self._spec.secret_variables):
                 scratch, settings = place.lock.make_scratch(), self._spec.pipeline.spark
                 spark, _ = forked_session(
                     stack, place.pipeline, self._mode.master, self.java, scratch, settings, modules
                 )
-            if spark is None:
-                yield None
-                return
             try:
-                with no_error_once_stopped(control.stop), java_named():
+                with java_named():
                     place.lock.name_java(java_pid(spark))
                 yield None if control.stop.is_set() else spark
             finally:
                 end_spark(spark)
-
-    def _executors_side(
-        self, stack: contextlib.ExitStack, spark: SparkSession, task: PrepareTask, parallelism: int
-    ) -> TaskParts | None:
-        """The executors' parts; None when they went away after the run was asked to stop."""
-        pipeline, warn = self._place.pipeline, self._output.warn
-        try:
-            with java_named():
-                made = executors_side(self._spec, pipeline, self._place.state, spark, task, parallelism, warn)
-                return stack.enter_context(made)
-        except WorkerLost:
-            if not self._control.stop.is_set():
-                raise
-            return None
 
 
 def check_spark_settings(spec: PipelineSpec, control: RunControl) -> None:

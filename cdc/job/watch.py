@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import FrameType
 from typing import ClassVar
@@ -18,7 +19,7 @@ from cdc.errors import CdcError, CommitUnknown, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.job.error_transport import recover
 from cdc.job.monitor import Monitor
-from cdc.job.spark.session import java_named
+from cdc.job.spark.session import java_named, no_error_once_stopped
 from cdc.process.signals import ABORTED, STOPPED_EARLY, STOPPING
 from cdc.progress import Progress
 from cdc.retry import Backoff, RetryPolicy
@@ -61,6 +62,10 @@ class Signals:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def no_error_once_stopped(self) -> AbstractContextManager[None, bool | None]:
+        """A failure in the block after a signal is no error: one to the whole group has ended Java, too."""
+        return no_error_once_stopped(self.stop)
 
     def install(self) -> None:
         """Install the handlers. Main thread."""
@@ -110,6 +115,9 @@ class Watch:
         try:
             with java_named():
                 self._follow()
+        except WorkerLost as lost:
+            if not self._gives_up(lost):
+                raise
         finally:
             self._finished = True
             self._runner.finish()

@@ -268,10 +268,13 @@ def test_the_end_of_java_is_an_engine_error(tmp_path: Path, error: Exception) ->
         def lastProgress(self, value: None) -> None:
             """Nothing is kept."""
 
-    run = Run(tmp_path, Gone(raising(error)))
+    run = Run(tmp_path, Gone(raising(error), raising(error)))
     with pytest.raises(EngineError, match="Spark's Java process has ended"):
         run.watch.until_end()
     run.watch.report()  # which the end of a run does once more
+    run.signals.stop.set()
+    run.watch.until_end()  # a signal to the whole group ends Java, too
+    assert "gave up the running batch, which the next run repeats: Spark's Java process has ended" in run.err.getvalue()
 
 
 def test_lag_and_notes_of_the_source_are_shown_once(tmp_path: Path) -> None:
