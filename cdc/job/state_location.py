@@ -64,6 +64,9 @@ def named_location(given: str | Path) -> StateLocation:
     url = _url(given)
     if url is None or url[1].lower() not in SCHEMES:
         root = local_path(given).absolute()
+        if re.search("[\ud800-\udfff]", str(root)):  # Java gets it as text
+            hint = "rename the folder, or name another one as --state-dir"
+            raise StateError("its name is no UTF-8", where=str(root), hint=hint)
         return StateLocation(root, url_of(root))
     bucket, _, prefix = url[3].strip("/").partition("/")
     prefix = "/".join(filter(None, prefix.split("/")))

@@ -6,14 +6,17 @@ raises VERSION; a field that is added does not, and readers overlook fields that
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic.fields import Field
+from pydantic_core import PydanticSerializationError
 
 from cdc.errors import StateError
+from cdc.printed import printed_field
 from cdc.progress import ChangeCounts
 
 VERSION = 1
@@ -207,7 +210,10 @@ def _version() -> TypeAdapter[_Versioned]:
 
 def to_json(status: StatusDocument) -> bytes:
     """The document as JSON, one line."""
-    return _adapter().dump_json(status)
+    try:
+        return _adapter().dump_json(status)
+    except PydanticSerializationError:  # names of files may hold bytes that are no UTF-8
+        return json.dumps(printed_field(to_object(status))).encode()
 
 
 def to_object(status: StatusDocument) -> dict[str, Any]:

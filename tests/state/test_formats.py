@@ -75,6 +75,11 @@ def test_places_that_are_no_file_system_and_no_prefix_of_a_bucket_are_refused(pl
             named_location(given)
 
 
+def test_a_folder_whose_name_is_no_utf_8_is_refused() -> None:
+    with pytest.raises(StateError, match=r"its name is no UTF-8.*--state-dir"):
+        named_location("state\udcff/p")
+
+
 def test_the_working_copy_of_a_url_is_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = named_location(Path("S3://bucket/cdc/shop/"))

@@ -12,6 +12,7 @@ from cdc.errors import StateError
 from cdc.progress import Progress
 from cdc.schema import TableId
 from cdc.state.store import LocalStore
+from cdc.status.model import from_json, to_json
 from cdc.status.recording import Recording, first_status
 from cdc.tables.requests import Mailbox, RequestKind
 
@@ -59,3 +60,8 @@ def test_a_pause_that_the_next_run_takes_in_is_shown(tmp_path: Path) -> None:
     Mailbox(LocalStore(tmp_path)).add(TableId("shop", "orders"), RequestKind.PAUSE)
     shown = CliRunner().invoke(app, ["status", str(tmp_path)])
     assert "  paused      shop.orders" in shown.stdout.splitlines()
+
+
+def test_a_name_that_is_no_utf_8_is_shown_escaped(tmp_path: Path) -> None:
+    first = first_status(tmp_path, "p", name="p\udcff", source="s", sink="s", file="p\udcff.yaml", behavior="evolve")
+    assert from_json(to_json(first)).file == "p\\udcff.yaml"
