@@ -26,7 +26,8 @@ Tables = Mapping[TableId, TableSchema]
 
 _PAIR = "write both images of an update, -U and +U, in two lines that follow each other"
 _NO_AFTER = "a -U is followed by the +U of the same row"
-_EXAMPLE = 'write lines such as {"op": "+I", "table": "shop.orders", "row": {"id": 1}}'
+_CREATED = '{"change": "create.table", "table": "shop.orders", "schema": {"columns": [{"name": "id", "type": "INT"}]}}'
+_EXAMPLE = f'write lines such as {_CREATED} and, behind it, {{"op": "+I", "table": "shop.orders", "row": {{"id": 1}}}}'
 
 
 @dataclass(frozen=True, slots=True)

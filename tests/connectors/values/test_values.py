@@ -170,6 +170,13 @@ def test_a_wrong_line_is_named_with_its_file_and_number(tmp_path: Path, line: An
     assert refused.value.hint
 
 
+def test_a_row_before_its_table_is_told_the_lines_that_do() -> None:
+    with pytest.raises(SourceError, match="create it first") as refused:
+        source(image("+I", 1)).tables()
+    lines = refused.value.hint.removeprefix("write lines such as ").split(" and, behind it, ")
+    assert ORDERS in source(*map(json.loads, lines)).tables()
+
+
 def test_a_wrong_row_of_the_pipeline_file_is_named_by_its_place() -> None:
     with pytest.raises(SourceError, match=r"^source\.rows\[1\]: op must be"):
         source(CREATE, image("?", 1)).tables()
