@@ -222,9 +222,10 @@ class Step:
         whose, there = f"{self.change_words} of {self.source}", self.sink_schema
         match self.change:
             case RenameColumn(old_name=old_name, new_name=new_name):
-                return f"{whose}: {old_name} stays for other tables, {new_name} is a column of its own"
+                kept = _kept(f"{old_name} and {new_name}")
+                return f"{whose}: {old_name} stays for other tables, {new_name} is a column of its own, {kept}"
             case DropColumn(name=name):
-                return f"{whose}: {name} stays for other tables, NULL for this one"
+                return f"{whose}: {name} stays for other tables, {_kept(name)}"
             case AddColumn(column=column) if column.default is not None:
                 known = there is not None and find(there, column.name) is not None
                 rows = (
@@ -250,3 +251,8 @@ class Step:
 
 def _shape(schema: TableSchema) -> tuple[object, object]:
     return schema.columns, schema.primary_key
+
+
+def _kept(columns: str) -> str:
+    """The part of a notice about rows whose values in columns are not those of the source."""
+    return f"rows that are there keep what they have in {columns} until they are written again"

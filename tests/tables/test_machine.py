@@ -24,6 +24,8 @@ from cdc.schema import (
     DropColumn,
     DropShadow,
     Position,
+    RenameColumn,
+    SchemaChange,
     TableId,
     TableSchema,
 )
@@ -91,6 +93,18 @@ def test_an_impossible_event_names_the_state_and_the_reason() -> None:
         EngineError, match=r"ods.all: shop.a is shadow there, and SnapshotBegun came: a running snapshot"
     ):
         machine.handle(on.SnapshotBegun(A))
+
+
+@pytest.mark.parametrize(
+    ("change", "columns"), [(RenameColumn(A, "note", "remark"), "note and remark"), (DropColumn(A, "note"), "note")]
+)
+def test_a_notice_says_that_rows_of_a_merged_table_keep_what_they_have(change: SchemaChange, columns: str) -> None:
+    live = {(table, ALL): PairState(TableState.LIVE) for table in (A, B)}
+    before = Tables({A: WIDE, B: WIDE}, {ALL: WIDE}, live, {ALL: SinkState(merged=True)})
+    machine = Machine(Circumstances(to((r"shop.\.*", ALL)), Policy(Behavior.EVOLVE), batch=7), before)
+    machine.handle(on.TableChanged(A, change))
+    (notice,) = machine.outcome().notices
+    assert f"keep what they have in {columns} until they are written again" in notice.text
 
 
 FROZEN = Tables(
