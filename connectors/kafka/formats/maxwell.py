@@ -132,7 +132,9 @@ def _read_other(reading: Reading, scan: Scan, place: int, number: int) -> None:
                 DdlMessage(number, str(message.get("database") or ""), sql, _changes(message, sql))
             )
     elif kind not in _PASSED:
-        reading.unreadable[number] = "neither a row nor a statement of Maxwell: see its `type` and `data`"
+        reading.unreadable[number] = (
+            "neither a row nor a statement of Maxwell: see its `type` and `data` (encrypted ones cannot be read)"
+        )
 
 
 def _changes(message: Mapping[str, Any], sql: str) -> Changes:

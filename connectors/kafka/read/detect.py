@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,10 +105,22 @@ def detect_format(messages: Messages) -> str | None:
         if not found.faults[0] and signs <= there and (name != DEBEZIUM or _is_envelope(values.take([number]))):
             return name
     raise UnsupportedChange(
-        "the format of this message is not known",
+        f"the format of this message is not known: {_members(values.bytes_of(number))}",
         where=messages.where(number),
-        hint="say which in value.format (json for rows as they are), or leave the topic out",
+        hint="have its producer write as Debezium, Canal or Maxwell do, say which in value.format (json for rows as "
+        "they are), or leave the topic out",
     )
+
+
+def _members(value: bytes) -> str:
+    """The names in a message, without its values, which may be anybody's secrets."""
+    try:
+        message = json.loads(value)
+    except (ValueError, RecursionError):
+        return "it is no JSON"
+    if not isinstance(message, dict):
+        return "it is no JSON object"
+    return f"its members are {', '.join(list(message)[:12])}" if message else "it has no members"
 
 
 def _is_envelope(value: Texts) -> bool:

@@ -257,7 +257,7 @@ def test_a_topic_of_no_known_format(topics: Topics) -> None:
     topic = topics.broker.new_topic("rows")
     topics.broker.produce(topic, [row(1)])
     with pytest.raises(
-        UnsupportedChange, match=rf"{topic}-0@0: the format of this message is not known .*value.format"
+        UnsupportedChange, match=rf"{topic}-0@0: the format .* is not known: its members are .*value.format"
     ):
         drain(topics.source(topic))
     assert topics.source(topic, **{"value.format": "json"}).tables().keys() == {TableId("", topic)}
