@@ -57,6 +57,11 @@ class ColumnPlanner(Generic[T]):
         """Room for other values besides those that are there, which stay."""
         rules, there = self._rules, self.required_column(table, column.name)
         key = table.in_key(there.name)
+        plain = None if column.source_type else rules.respelled(there.type, replace(column, type=old.type), key=key)
+        if plain is not None:
+            yield from self._change_to(table, op.Conversion(there, replace(there, type=plain), old.type))
+            table = self._layout.get(table.id) or table
+            there = self.required_column(table, column.name)
         if rules.stays(there.type, column.type, old.type, key=key):
             yield from self.drop_left_copy(table.id)
             yield from self._comment(table.id, column)

@@ -33,7 +33,8 @@ def find(schema: TableSchema, name: str) -> Column | None:
 def merge_schemas(sink: TableSchema, source: TableSchema) -> TableSchema:
     """The schema that holds the rows of both: the sink's columns in their order, then those that only the source has.
 
-    Names are compared whatever their case; the sink's spelling stays, and so do its key, comment and defaults.
+    Names are compared whatever their case; the sink's spelling stays, and so do its key, comment and defaults. A column
+    keeps the source's own type where both have the same: another ENUM would not hold the labels of the first.
     """
     columns = [_wider(column, find(source, column.name)) for column in sink.columns]
     columns += [replace(column, nullable=True) for column in source.columns if column_index(sink, column.name) is None]
@@ -53,7 +54,9 @@ def without_defaults(new: TableSchema, there: TableSchema, added: str = "") -> T
 def _wider(sink: Column, source: Column | None) -> Column:
     if source is None:
         return replace(sink, nullable=True)
-    return replace(sink, type=common_type(sink.type, source.type), nullable=sink.nullable or source.nullable)
+    own = {} if sink.source_type == source.source_type else {"source_type": ""}
+    wider = common_type(sink.type, source.type)
+    return replace(sink, type=wider, nullable=sink.nullable or source.nullable, **own)
 
 
 def same_key(left: TableSchema, right: TableSchema) -> bool:

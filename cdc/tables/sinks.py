@@ -85,7 +85,7 @@ def widening(table: TableId, old: TableSchema, new: TableSchema) -> Iterator[Add
         there = find(old, column.name)
         if there is None:
             yield AddColumn(table, column, Position(after=before) if before else Position(first=True))
-        elif (there.type, there.nullable) != (column.type, column.nullable) or column.respells(there):
+        elif (there.type, there.nullable, there.source_type) != (column.type, column.nullable, column.source_type):
             yield AlterColumnType(table, column, there)
         before = column.name
 

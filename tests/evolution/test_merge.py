@@ -27,6 +27,14 @@ def test_merging_what_is_merged_changes_nothing() -> None:
     assert merge_schemas(both, one) == both
 
 
+def test_a_column_keeps_its_own_type_where_both_tables_have_it() -> None:
+    own, other = (
+        TableSchema((Column("e", DataType.parse("STRING"), source_type=text),)) for text in ("enum('a')", "enum('b')")
+    )
+    assert merge_schemas(own, own).column("e").source_type == "enum('a')"
+    assert merge_schemas(own, other).column("e").source_type == ""
+
+
 def test_a_merge_says_why_a_column_has_its_type() -> None:
     tables = {
         TableId("s1", "t"): schema("id INT!", "a INT"),

@@ -189,13 +189,15 @@ def respelled(actual: ServerType, wanted: ServerType) -> ServerType | None:
     one, other = parse_column_type(actual.text), parse_column_type(wanted.text)
     if names in (("enum", "enum"), ("set", "set")):
         more = tuple(label for label in other.labels if label not in one.labels)
+        if names[1] == "set" and not more and {*one.labels} == {*other.labels} and one.labels != other.labels:
+            return wanted  # texts of values have their labels in this order
         if not more or len(one.labels) + len(more) == len(other.labels):
             return wanted if more else None
         return ServerType(spelled(MySqlColumn("", one.type, labels=one.labels + more)))
     if names[0] in _LONGEST and names[1] in _LONGEST:
         return wanted if _LONGEST[names[0]] < _LONGEST[names[1]] else None
     if names[0] in ("enum", "set"):
-        return wanted if names[1] in _LONGEST else ServerType("longtext")
+        return wanted if names[1] in (*_LONGEST, "varchar") else ServerType("longtext")
     if names[0] == names[1] and names[0] in _SIGNED and one.unsigned and not other.unsigned:
         return ServerType(actual.text.removesuffix(" unsigned"))
     wider = names[0] in ("float", "double") and names[0] == names[1] and "," in actual.text
