@@ -221,7 +221,7 @@ class Step:
         """The part of a change that a merged sink table does not follow, in words; empty for none."""
         whose, there = f"{self.change_words} of {self.source}", self.sink_schema
         match self.change:
-            case RenameColumn(old_name=old_name, new_name=new_name):
+            case RenameColumn(old_name=old_name, new_name=new_name) if old_name.casefold() != new_name.casefold():
                 kept = _kept(f"{old_name} and {new_name}")
                 return f"{whose}: {old_name} stays for other tables, {new_name} is a column of its own, {kept}"
             case DropColumn(name=name):

@@ -223,7 +223,9 @@ class OperatedLife:
         """Whether a bounded run from here on has nothing to do."""
         self._restart()
         self.source.stop_at_current()
-        return all(self.local.latest(self.at, self.batch, _LIMITS, 0.0) == self.at for _ in range(2))
+        found = all(self.local.latest(self.at, self.batch, _LIMITS, 0.0) == self.at for _ in range(2))
+        self._restart()  # a source does not plan a batch twice
+        return found
 
     def _unsettled(self) -> list[TableId]:
         return [table for table in self._tables.in_state(*_UNSETTLED) if table.table in TABLES]
