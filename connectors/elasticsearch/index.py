@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc.schema import TableId, TableSchema, shadow_of
-from cdc.schema_json import schema_from_json, schema_to_json
+from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
 from connectors.elasticsearch.client import name_of
 from connectors.elasticsearch.mapping import placing_columns
 
@@ -95,7 +95,7 @@ class Index:
         schema = schema_to_json(self.schema)
         routing: dict[str, Any] = {"routing": self.routing} if self.routing else {}
         routing |= {"sharding": list(self.sharding)} if self.sharding[0] else {}
-        of = {"table": str(self.table), "schema": schema, "pipeline": self.pipeline, "epoch": self.epoch}
+        of = {"table": table_to_json(self.table), "schema": schema, "pipeline": self.pipeline, "epoch": self.epoch}
         return {"cdc": of | routing}
 
     def mappings(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def index_of(name: str, definition: Mapping[str, Any]) -> Index | None:
     pipeline, routing = str(meta["pipeline"]), str(meta.get("routing", ""))
     column, separator = meta.get("sharding", ("", ""))
     return Index(
-        name, TableId.parse(meta["table"]), schema, pipeline, int(meta["epoch"]), fields, routing, (column, separator)
+        name, table_from_json(meta["table"]), schema, pipeline, int(meta["epoch"]), fields, routing, (column, separator)
     )
 
 
