@@ -62,19 +62,23 @@ class ColumnPlanner(Generic[T]):
             yield from self._change_to(table, op.Conversion(there, replace(there, type=plain), old.type))
             table = self._layout.get(table.id) or table
             there = self.required_column(table, column.name)
-        if rules.stays(there.type, column.type, old.type, key=key):
+        spelled = column.type.kind not in TEXTS or rules.spells(old.type)
+        stays = rules.stays(there.type, column.type, old.type, key=key)
+        # Values that were text already keep their spelling; those that come later have the wider type's.
+        text = stays and there.type == rules.column_type(old.type, key=key)
+        if stays and not (text and (not spelled or _other_digits(column.type, old.type))):
             yield from self.drop_left_copy(table.id)
             yield from self._comment(table.id, column)
             return
         new = replace(there, type=rules.altered_type(there.type, rules.column_type(column.type, key=key)))
-        spelled = column.type.kind not in TEXTS or rules.spells(old.type)
         against = certain.lossy_rows(column.type, old.type) if spelled else AnyValue()
         if against is not None:
             reason = (
                 f"column {there.name} is to hold {column.type} too, where {old.type} values would not stay the same"
             )
             yield self._check(table, there.name, against, reason)
-        yield from self._change_to(table, op.Conversion(there, new, old.type))
+        if not stays:
+            yield from self._change_to(table, op.Conversion(there, new, old.type))
         yield from self._comment(table.id, column)
 
     def alter(
@@ -243,3 +247,8 @@ def _inserted(
 ) -> tuple[ActualColumn[T], ...]:
     index = next((number for number, column in enumerate(columns, 1) if column.name == after), len(columns))
     return (*columns[:index], new, *columns[index:])
+
+
+def _other_digits(new: DataType, old: DataType) -> bool:
+    """Whether decimals have another number of digits behind the point."""
+    return new.kind is old.kind is Kind.DECIMAL and new.scale != old.scale

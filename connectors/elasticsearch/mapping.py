@@ -30,7 +30,8 @@ from cdc.types.kinds import BLOBS, INTEGERS, TEXTS, TIMESTAMPS
 
 _DATES = "strict_date_optional_time||uuuu-MM-dd||uuuu-MM-dd'T'HH:mm:ss.SSSSSS||uuuu-MM-dd'T'HH:mm:ss.SSSSSSX"
 _LONGEST_NAME, _LONGEST_SUFFIX = 255, 64
-_DAYS = frozenset({Kind.DATE, *TIMESTAMPS})
+_SPELLED = frozenset({Kind.DATE, Kind.TIME, *TIMESTAMPS})
+"""Kinds that documents have as text with a fraction of their own, or none."""
 _FORBIDDEN = re.compile(r'[ "*\\<|,>/?#:]')
 _NOT_IN_SUFFIXES = re.compile(rf"{_FORBIDDEN.pattern}|[\0-\x1f\x7f]")
 _LONG = frozenset(
@@ -189,7 +190,7 @@ def same_value(there: DataType, wanted: DataType) -> bool:
     """Whether a document has the same for each value of both types, where their field is the same."""
     if wanted.kind is Kind.DECIMAL:
         return same_text(there, wanted)
-    return there.kind is wanted.kind or _DAYS.isdisjoint((there.kind, wanted.kind))
+    return there.kind is wanted.kind or _SPELLED.isdisjoint((there.kind, wanted.kind))
 
 
 def same_field(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

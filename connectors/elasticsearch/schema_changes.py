@@ -254,8 +254,8 @@ class IndexPlanner:
                 if column.name in (*actual.schema.primary_key, *actual.placing) and not same_text(old, column.type):
                     reason = f"is {old} there, and ids or routing of documents are made of its text"
                     raise self._cannot(table, column.name, reason, {})
-                if not (change.copied or change.keeps):
-                    self._check_values(table, column, old)
+                if not change.copied:
+                    self._check_values(table, column, old, keeps=change.keeps)
             case RenameColumn(old_name=name, new_name=new_name):
                 if name not in actual.schema.names and new_name in actual.schema.names:
                     return
@@ -283,9 +283,12 @@ class IndexPlanner:
         if after != actual:
             yield self._mapping(table, after, {})
 
-    def _check_values(self, table: TableId, column: Column, old: DataType) -> None:
-        """Raise ChangeRefused where documents that are there may have another value than their row now."""
-        found = uncertain(column.type, old)
+    def _check_values(self, table: TableId, column: Column, old: DataType, *, keeps: bool) -> None:
+        """Raise ChangeRefused where documents that are there may have another value than their row now.
+
+        `keeps`: the rows keep their values, as in a merged table.
+        """
+        found = None if keeps else uncertain(column.type, old)
         if found is not None:
             raise self._cannot(table, column.name, f"was {old}: {found.reason}", {})
         if not same_value(old, column.type):

@@ -19,7 +19,7 @@ from cdc.retry import RetryPolicy
 from cdc.schema import AlterColumnType, Column, DataType, TableId, TableSchema
 from connectors.elasticsearch.bulk import Sender
 from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines
-from connectors.elasticsearch.index import Index
+from connectors.elasticsearch.index import Index, index_of
 from connectors.elasticsearch.mapping import FieldRules, IndexNames, shard_suffix
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.elasticsearch.schema_changes import IndexPlanner
@@ -114,6 +114,20 @@ def test_a_sharding_column_is_named_with_its_table(given: str, column: str) -> N
     assert FieldRules(sharding=options.sharding()).sharding_column(TableId("shop", "t"), SCHEMA) == column
 
 
+def altered(old: str, new: str, *, keeps: bool = False) -> AlterColumnType:
+    """Another type of a column of the table."""
+    column = Column("c", DataType.parse(old))
+    return AlterColumnType(TableId("shop", "t"), replace(column, type=DataType.parse(new)), column, keeps=keeps)
+
+
+def planned(change: AlterColumnType) -> int:
+    """How many requests it takes."""
+    assert change.old is not None
+    schema, rules = TableSchema((Column("id", DataType.parse("INT")), change.old), ("id",)), FieldRules()
+    index = Index("shop.t-000001", change.table, schema, "p", 1, rules.fields(change.table, schema))
+    return len(IndexPlanner(IndexNames(), rules, "p", {"shop.t": index}, {}, {}).plan(change))
+
+
 @pytest.mark.parametrize(("old", "new", "stays"), [
     ("INT", "BIGINT", True), ("VARCHAR(9)", "STRING", True), ("DECIMAL(5, 2)", "DECIMAL(9, 2)", True),
     ("DECIMAL(5, 2)", "VARCHAR(9)", True), ("TIMESTAMP(3)", "TIMESTAMP(6)", True),
@@ -124,14 +138,7 @@ def test_documents_of_a_field_that_stays_are_left_where_they_have_what_the_new_t
     old: str, new: str, stays: bool
 ) -> None:
     """Else the table is read again, as the engine does it by itself; here where its rows are not copied anyway."""
-    table, rules = TableId("shop", "t"), FieldRules()
-    schema = TableSchema((Column("id", DataType.parse("INT")), Column("c", DataType.parse(old))), ("id",))
-    index = Index("shop.t-000001", table, schema, "p", 1, rules.fields(table, schema))
-    change = AlterColumnType(table, Column("c", DataType.parse(new)), schema.columns[1])
-
-    def planned(change: AlterColumnType) -> int:
-        return len(IndexPlanner(IndexNames(), rules, "p", {"shop.t": index}, {}, {}).plan(change))
-
+    change = altered(old, new)
     if stays:
         assert planned(change) == 1
     else:
@@ -139,3 +146,16 @@ def test_documents_of_a_field_that_stays_are_left_where_they_have_what_the_new_t
             planned(change)
         assert refused.value.curable
     assert planned(replace(change, copied=True)) == 1
+
+
+def test_documents_of_a_merged_table_are_spelled_as_later_ones_are() -> None:
+    """Else the table is read again: `1.50` would be `1.5000` in later documents of the same row."""
+    assert planned(altered("VARCHAR(9)", "STRING", keeps=True)) == 1
+    for old, new in (("DECIMAL(5, 2)", "DECIMAL(9, 4)"), ("TIME(3)", "STRING")):
+        with pytest.raises(ChangeRefused, match="which documents spell otherwise than"):
+            planned(altered(old, new, keeps=True))
+
+
+def test_an_index_knows_its_table_whose_database_has_a_dot() -> None:
+    index = Index("a.b.t-000001", TableId("a.b", "t"), SCHEMA, "p", 1, {})
+    assert index_of(index.name, {"mappings": index.mappings()}) == index

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from paimon_harness import PaimonHarness
 from test_lakes_reports import LAKES, Change, T, commit, judging, texts
 
+from cdc.errors import ChangeRefused
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -137,3 +138,14 @@ def test_values_that_paimon_cannot_convert_are_null_until_their_rows_are_copied(
     changes = [AlterColumnType(T, column("c", "DATE"), before.columns[1], copied=True)]
     harness.sink().apply(1, changes)
     assert texts(harness.rows(T), "id", "c", "d") == [("1", "None", "1.5")]
+
+
+@LAKES
+def test_times_are_spelled_otherwise_than_those_of_a_merged_text(tmp_path: Path, lake: Callable[..., Any]) -> None:
+    """`01:02:03.500000` is there, and would be `01:02:03.5` of the same row later."""
+    harness = lake(tmp_path, {"sink.compaction": "off"})
+    of = TableSchema((column("id", nullable=False), column("c", "TIME(6)")), ("id",))
+    harness.sink().apply(0, [CreateTable(T, of)])
+    commit(harness, 0, of, ("+I", {"id": 1, "c": timedelta(microseconds=500_000)}))
+    with pytest.raises(ChangeRefused, match=r"TIME\(6\) values would not stay the same"):
+        harness.sink().apply(1, [AlterColumnType(T, column("c", "STRING"), of.columns[1], keeps=True)])

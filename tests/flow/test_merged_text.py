@@ -128,6 +128,16 @@ def test_integers_that_a_double_does_not_hold_stop_the_run(tmp_path: Path) -> No
     assert read(path) == [{"id": 1, "n": 2**53 + 1}]
 
 
+def test_long_decimals_which_are_text_are_not_spelled_in_two_ways(tmp_path: Path) -> None:
+    """`1.50` that is there and `1.5000` of the same row later: a delete without a key would not find it."""
+    sink, path = in_duckdb(tmp_path)
+    there = schema(n="DECIMAL(40, 2)")
+    items = [CreateTable(ONE, there), block(ONE, there, [("+I", {"id": 1, "n": "1.50"})], sequence=1)]
+    with pytest.raises(ChangeRefused, match=r"DECIMAL\(40, 2\) values would not stay the same"):
+        run(sink, tmp_path / "engine", [*items, CreateTable(TWO, schema(n="DECIMAL(42, 4)"))])
+    assert read(path) == [{"id": 1, "n": "1.50"}]
+
+
 def test_an_integer_that_its_table_makes_text_is_text_in_a_lenient_sink_too(tmp_path: Path) -> None:
     sink, path = in_duckdb(tmp_path)
     old, new = schema(n="INT"), schema(n="VARCHAR(20)")
