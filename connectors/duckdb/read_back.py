@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from cdc.schema import TableId, TableSchema
 from cdc.sink import stored_columns
 from connectors.duckdb.database import Database, DuckDbSession, quoted
+from connectors.duckdb.shared_opening import SharedOpening
 
 _PIECE_ROWS = 1_000_000
 """Rows read while the file is open: a second or so, in which a pipeline waits with its commit."""
@@ -28,10 +29,10 @@ class DuckDbRows:
     """A table as `cdc.sink.StoredTable`. INTERVAL comes as microseconds, a type that no pipeline writes as text."""
 
     def __init__(
-        self, database: Database, table: TableId, schema: TableSchema, session: DuckDbSession, actual: _Columns
+        self, opening: SharedOpening, table: TableId, schema: TableSchema, session: DuckDbSession, actual: _Columns
     ) -> None:
         """`actual`: the table's columns in the session. Raises SinkError when it lacks a column of the schema."""
-        self._database, self._table, self._schema = database, table, schema
+        self._opening, self._table, self._schema = opening, table, schema
         columns = stored_columns(table, schema, actual)
         # Under other names for the columns, as `rowid` has to be the row's number and may be the name of one.
         aliases = {name: f"__cdc_{place}" for place, name in enumerate(actual)}
@@ -49,7 +50,7 @@ class DuckDbRows:
             return
         start, end = 0, 1
         while start < end:
-            with self._database.open(read_only=True) as session:
+            with self._opening.open() as session:
                 end = 1 + int(session.rows(f"SELECT coalesce(max(rowid), -1) FROM {self._from(session)}")[0][0])
                 where = f"WHERE rowid >= {start} AND rowid < {start + _PIECE_ROWS}"
                 yield from self._query(session, where).to_arrow_reader(_BLOCK_ROWS)
@@ -61,7 +62,7 @@ class DuckDbRows:
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
     def _looked_up(self, keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        with self._database.open(read_only=True) as session:
+        with self._opening.open() as session:
             session.rows(_ZONE)
             session.connection.register(_KEYS, pa.Table.from_batches([keys]))
             same = " AND ".join(f"{_KEYS}.{quoted(name)} = __cdc_rows.{quoted(name)}" for name in keys.schema.names)
@@ -78,13 +79,17 @@ class DuckDbRows:
         return f"{session.names.table(self._table)} AS __cdc_table({self._aliases})"
 
 
-def read_back(database: Database, table: TableId, schema: TableSchema) -> DuckDbRows | None:
-    """The table's rows, None when it is not in the file. Raises SinkError."""
-    if not database.exists:
-        return None
-    with database.open(read_only=True) as session:
-        actual = _columns(session, table)
-        return DuckDbRows(database, table, schema, session, actual) if actual else None
+class FileReader:
+    """The tables of the file. Not picklable."""
+
+    def __init__(self, database: Database) -> None:
+        self._opening = SharedOpening(database)
+
+    def table(self, table: TableId, schema: TableSchema) -> DuckDbRows | None:
+        """The table's rows, None when it is not in the file. Raises SinkError."""
+        with self._opening.open() as session:
+            actual = _columns(session, table)
+            return DuckDbRows(self._opening, table, schema, session, actual) if actual else None
 
 
 def _columns(session: DuckDbSession, table: TableId) -> _Columns:

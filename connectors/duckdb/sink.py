@@ -21,7 +21,7 @@ from connectors.duckdb.database import Database, DuckDbSession
 from connectors.duckdb.fence import Fence
 from connectors.duckdb.load import load_batch
 from connectors.duckdb.options import DuckDbSinkOptions
-from connectors.duckdb.read_back import read_back
+from connectors.duckdb.read_back import FileReader
 from connectors.shared.staging.stage import batch_folder, stage, staged_file, staged_tables, staged_until
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ class DuckDbSink(TableSink[str]):
         super().__init__(context)
         self._database = Database(options, stopping=context.stopping)
         self._pipeline = context.pipeline
+        self._reader: FileReader | None = None
         self._newest = -1
         """The newest batch that this object has seen in the file."""
 
@@ -61,8 +62,11 @@ class DuckDbSink(TableSink[str]):
         return self._database.examine()
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | None:
-        """The table's rows. Any process."""
-        return read_back(self._database, table, schema)
+        """The table's rows. The object cannot be pickled after it. Driver."""
+        if not self._database.exists:
+            return None
+        self._reader = self._reader or FileReader(self._database)
+        return self._reader.table(table, schema)
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes, one transaction for each. Driver."""

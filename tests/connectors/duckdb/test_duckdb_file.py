@@ -18,6 +18,7 @@ from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import block
 from connectors.duckdb import load as load_module
+from connectors.duckdb import shared_opening
 from connectors.duckdb.database import Database
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
@@ -104,6 +105,21 @@ def test_the_file_is_free_between_batches(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path / "x.duckdb")], capture_output=True, text=True, check=True
     )
     assert output.stdout == "[(1, None)]\n"
+
+
+def test_a_pipeline_gets_the_file_while_many_tables_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cdc verify` keeps it open from one table to the next, but not for long."""
+    monkeypatch.setattr(shared_opening, "_OPEN_S", 0.05)
+    database = Database(options(tmp_path))
+    with database.open() as session:
+        session.rows("CREATE TABLE t (n INT)")
+    reading = shared_opening.SharedOpening(database)
+    for number in range(3):
+        for _ in range(20):
+            with reading.open() as session:
+                assert session.rows("SELECT COUNT(*) FROM t") == [(number,)]
+        with database.open() as session:
+            session.rows("INSERT INTO t VALUES (1)")
 
 
 def test_memory_and_threads_are_limited(tmp_path: Path) -> None:
