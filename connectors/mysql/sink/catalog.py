@@ -35,7 +35,13 @@ _NOT_TRANSACTIONAL = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, TABLES.ENGINE FROM information_schema.TABLES "
     "JOIN information_schema.ENGINES ON ENGINES.ENGINE = TABLES.ENGINE AND TRANSACTIONS <> 'YES' WHERE"
 )
-_ROW_TOO_LONG = 1118
+_ROW_TOO_LONG, _KEY_TOO_LONG = 1118, 1071
+_HINTS = {
+    _ROW_TOO_LONG: "text takes four bytes a character here: create or alter the table yourself, with TEXT or another "
+    "character set, and it is taken as it is; or SET GLOBAL innodb_strict_mode = OFF",
+    _KEY_TOO_LONG: "text takes four bytes a character here: create the table yourself, its key in another character "
+    "set and a collation that tells all values apart (CHARACTER SET latin1 COLLATE latin1_bin)",
+}
 _CHANGES = ("ALTER ", "CREATE ", "DROP ", "RENAME ", "TRUNCATE ")
 """How the dialect's statements begin."""
 
@@ -90,10 +96,7 @@ class MySqlSchemas(SchemaSession[ServerType]):
         try:
             self._session.run(statement.sql)
         except StatementRefused as error:
-            hint = "change the values or the table in the server, or start with a new table"
-            if error.code == _ROW_TOO_LONG:
-                hint = "text takes four bytes a character here: create or alter the table yourself, with TEXT or "
-                hint += "another character set, and it is taken as it is; or SET GLOBAL innodb_strict_mode = OFF"
+            hint = _HINTS.get(error.code, "change the values or the table in the server, or start with a new table")
             raise ChangeRefused(str(error), where=str(statement.table), hint=hint, curable=True) from None
 
     def finds(self, query: str) -> bool:

@@ -351,6 +351,9 @@ def test_a_row_that_is_too_long_in_utf8mb4_has_texts(harness: Harness) -> None:
         with pytest.raises(ChangeRefused, match="1118") as refused:
             sink.apply(2, [AddColumn(USERS, replace(more, name="most", default="x"))])
         assert refused.value.curable
+        key = TableSchema((Column("k", DataType.parse("VARCHAR(769)"), nullable=False),), ("k",))
+        with pytest.raises(ChangeRefused, match=r"1071.*its key in another character set"):
+            sink.apply(2, [CreateTable(TableId("shop", "keys"), key)])
     assert harness.server.execute(lengths) == (tuple(2 * size for size in sizes),)
     kept = TableSchema((ID, longer, *columns[1:], more), ("id",))
     assert list(harness.sink().plan_text([CreateTable(USERS, kept)])) == []
