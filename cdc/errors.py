@@ -58,9 +58,14 @@ class CdcError(Exception):
         text = f"{self.where}: {self.message}" if self.where else self.message
         return f"{text} ({self.hint})" if self.hint else text
 
+    @property
+    def class_name(self) -> str:
+        """The class that the documentation has: of one of a connector's own, which stays in its process, the base."""
+        return next(each.__name__ for each in type(self).__mro__ if each is SpecError or each in _BY_NAME.values())
+
     def to_json(self) -> str:
-        """One line of JSON from which `from_json` makes the same error in another process."""
-        own = {"error": type(self).__name__, "message": self.message, "where": self.where, "hint": self.hint}
+        """One line of JSON from which `from_json` makes the error in another process, as that class."""
+        own = {"error": self.class_name, "message": self.message, "where": self.where, "hint": self.hint}
         return json.dumps(own | {"more": self.extra_arguments()})
 
     def extra_arguments(self) -> dict[str, Any]:

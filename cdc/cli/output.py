@@ -39,7 +39,7 @@ def complain(error: Exception, log_format: str = "text") -> int:
             say("error", str(problem), log_format)
         return error.exit_code
     if isinstance(error, CdcError):
-        parts = {"error": type(error).__name__, "where": error.where, "hint": error.hint}
+        parts = {"error": error.class_name, "where": error.where, "hint": error.hint}
         shown = CdcError(printed(error.message), where=printed(error.where), hint=printed(error.hint))
         text = error.message if log_format == "json" else f"cdc: {shown}"
         say("error", text, log_format, exit_code=error.exit_code, **parts)

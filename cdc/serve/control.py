@@ -49,7 +49,7 @@ class ErrorView:
     @classmethod
     def of(cls, error: CdcError, at_s: float) -> ErrorView:
         """An error of a run that ended at that time."""
-        return cls(type(error).__name__, error.message, error.where, error.hint, at_s, error.retryable)
+        return cls(error.class_name, error.message, error.where, error.hint, at_s, error.retryable)
 
 
 @dataclass(frozen=True, slots=True)

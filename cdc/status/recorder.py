@@ -216,7 +216,7 @@ class Recorder:
 def shown_error(error: BaseException, at_s: float) -> Error:
     """An error as it is shown; one that nobody foresaw by its class and text."""
     if isinstance(error, CdcError):
-        return Error(at_s, type(error).__name__, error.message, error.where, error.hint, error.retryable)
+        return Error(at_s, error.class_name, error.message, error.where, error.hint, error.retryable)
     return Error(at_s, type(error).__name__, str(error)[:500], hint="CDC_DEBUG=1 shows where it came from")
 
 

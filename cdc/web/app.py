@@ -186,7 +186,7 @@ class Site:
         for_a_server(error, name)
         status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 502)
         if request.url.path.startswith(API):
-            body = {"type": type(error).__name__, "message": error.message, "where": error.where, "hint": error.hint}
+            body = {"type": error.class_name, "message": error.message, "where": error.where, "hint": error.hint}
             return JSONResponse({"error": body}, status)
         back = link(name) if name and not isinstance(error, PipelineUnknown) else "/"
         return HTMLResponse(render("failed.html", self._visitor(request), error=error, back=back), status)

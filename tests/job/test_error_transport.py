@@ -31,6 +31,14 @@ def test_an_error_is_found_in_sparks_text(error: CdcError) -> None:
     assert (found.message, found.where, found.hint) == (error.message, error.where, error.hint)
 
 
+def test_an_error_of_a_connectors_own_class_comes_out_as_what_it_is_derived_from() -> None:
+    class OwnUnavailable(SourceUnavailable):
+        """A connector's."""
+
+    found = recover(RuntimeError(str(CrossingError(OwnUnavailable("gone", where="h:1")))))
+    assert (type(found), found.exit_code, found.retryable, str(found)) == (SourceUnavailable, 3, True, "h:1: gone")
+
+
 def test_the_first_of_several_counts() -> None:
     text = f"{CrossingError(ERROR)} during handling of which {CrossingError(EngineError('later'))}"
     assert recover(RuntimeError(text)).message == ERROR.message
