@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from cdc import __version__, api
 from cdc.cli import app, entry
-from cdc.errors import NotNow, SinkError
+from cdc.errors import NotNow, SinkError, SpecError
 from cdc.planning.plan import Plan
 from cdc.spec.model import PipelineSpec
 
@@ -126,12 +126,16 @@ def test_a_wrong_file_is_not_run(here: Here, command: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [["validate"], ["explode"], ["run", "--speed", "9", "x.yaml"], ["run", str(DEMO), "--log-format", "xml"],
-     ["schema", "--connector", "orcale"]],
+     ["schema", "--connector", "orcale"], ["dev", "doris", "--sql-port", "65536"]],
 )  # fmt: skip
 def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
     done = line(*arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_has_no_tests() -> None:
+    assert isinstance(line("test", "/").exception, SpecError)
 
 
 def test_the_schema_is_one_json_document() -> None:

@@ -56,7 +56,7 @@ class PipelineTest:
 
 def suite_file(pipeline: str) -> str:
     """The test file beside a pipeline file."""
-    return str(Path(pipeline).with_suffix("")) + SUFFIX
+    return os.path.splitext(pipeline)[0] + SUFFIX
 
 
 def read_suite(pipeline: str, file: str) -> list[PipelineTest]:

@@ -25,7 +25,7 @@ _OPTIONS = (
     "--binlog-expire-logs-seconds=86400",
 )
 
-Port = Annotated[int, typer.Option("--port", help="The server's port; 0 takes a free one.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The server's port; 0 takes a free one.")]
 Writes = Annotated[
     float, typer.Option("--writes", metavar="N", min=0, max=1000, help="Transactions a second; 0: nobody writes.")
 ]

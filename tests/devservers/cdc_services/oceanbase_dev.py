@@ -11,7 +11,7 @@ from cdc.errors import SourceUnavailable
 from cdc_services.oceanbase import PACKAGE, OceanBaseServer, find
 from cdc_services.trial import Ending, say, started
 
-Port = Annotated[int, typer.Option("--port", help="The server's port; 0 takes a free one.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The server's port; 0 takes a free one.")]
 
 
 def oceanbase(port: Port = 2881) -> None:

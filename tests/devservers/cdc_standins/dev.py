@@ -23,9 +23,11 @@ Folder = Annotated[
     Path | None,
     typer.Option("--dir", metavar="DIR", help="Where it keeps its data. Default: .cdc/dev-doris, .cdc/dev-starrocks."),
 ]
-HttpPort = Annotated[int, typer.Option("--port", help="The front end's HTTP port; 0 takes a free one.")]
-BackEndPort = Annotated[int, typer.Option("--be-port", help="The back end's HTTP port; 0 takes a free one.")]
-SqlPort = Annotated[int, typer.Option("--sql-port", help="The MySQL protocol's port; 0 takes a free one.")]
+HttpPort = Annotated[int, typer.Option("--port", min=0, max=65535, help="The front end's HTTP port; 0: a free one.")]
+BackEndPort = Annotated[
+    int, typer.Option("--be-port", min=0, max=65535, help="The back end's HTTP port; 0: a free one.")
+]
+SqlPort = Annotated[int, typer.Option("--sql-port", min=0, max=65535, help="The MySQL protocol's port; 0: a free one.")]
 CountOnly = Annotated[bool, typer.Option("--count-only", help="Count rows and bytes instead of storing them.")]
 
 

@@ -16,7 +16,7 @@ from cdc_services.trial import Ending, say, started
 
 _HINT = "take a broker of your own, or Docker: docker compose up -d --wait kafka"
 
-Port = Annotated[int, typer.Option("--port", help="The broker's port; 0 takes a free one.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The broker's port; 0 takes a free one.")]
 
 
 def kafka(port: Port = 9092) -> None:

@@ -16,7 +16,7 @@ from cdc_services.trial import Ending, say, started
 
 _NAMES = {"opensearch": "OpenSearch", "elasticsearch": "Elasticsearch"}
 
-Port = Annotated[int, typer.Option("--port", help="The node's port; 0 takes a free one.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The node's port; 0 takes a free one.")]
 Version = Annotated[Literal["2", "3"], typer.Option("--version", help="2, or 3, which needs Java 21.")]
 ElasticVersion = Annotated[Literal["7", "8"], typer.Option("--version", help="7 or 8.")]
 
