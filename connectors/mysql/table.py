@@ -151,7 +151,7 @@ def _escaped(label: str) -> str:
     return label
 
 
-_BEYOND_UTF8MB3 = re.compile("[\U00010000-\U0010ffff]")
+BEYOND_UTF8MB3 = re.compile("[\U00010000-\U0010ffff]")
 _WITH_LETTERS_BEYOND = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 
 
@@ -181,6 +181,6 @@ def _shape(table: MySqlTable, index: int) -> tuple[Any, ...]:
     column = table.columns[index]
     as_boolean = data_type(column, tinyint1_as_boolean=True)
     # A server shows labels so to whoever asks for a definition; its log has them as they are.
-    labels = tuple(_BEYOND_UTF8MB3.sub("?", label) for label in column.labels)
+    labels = tuple(BEYOND_UTF8MB3.sub("?", label) for label in column.labels)
     charset = None if column.charset == "binary" else column.charset  # states from before have None for labels of bytes
     return column.name, column.type, str(data_type(column)), str(as_boolean), charset, labels

@@ -16,6 +16,7 @@ from cdc.types.text import Piece, concatenate, escaped, hexadecimal, joined_byte
 from connectors.mysql.server.column_type import parse_column_type
 from connectors.mysql.sink.refusal import RowRefused
 from connectors.mysql.sink.types import Flavor, ServerType
+from connectors.mysql.table import BEYOND_UTF8MB3
 from connectors.shared.conversion.policy import Reason
 from connectors.shared.sql.text import quoted
 
@@ -174,17 +175,15 @@ def _each(
 
 
 def labels_of(found: ServerType) -> frozenset[str]:
-    """The labels of an ENUM or SET; none where one has a `?`, as which servers show letters beyond U+FFFF."""
-    if found.name not in ("enum", "set"):
-        return frozenset()
-    labels = frozenset(parse_column_type(found.text).labels)
-    return frozenset() if any("?" in label for label in labels) else labels
+    """The labels of an ENUM or SET, as servers show them: with `?` for letters beyond U+FFFF."""
+    return frozenset(parse_column_type(found.text).labels if found.name in ("enum", "set") else ())
 
 
 def _no_label(values: pa.Array, column: WrittenColumn) -> pa.Array:
     """A mask of texts that an ENUM or SET stores as others: of other case, with spaces, or the number of a label."""
     texts, several = values.dictionary_encode(), column.type.name == "set"
-    parts = [text.split(",") if several else [text] for text in texts.dictionary.to_pylist()]
+    shown = (BEYOND_UTF8MB3.sub("?", text) for text in texts.dictionary.to_pylist())
+    parts = [text.split(",") if several else [text] for text in shown]
     bad = pa.array([part != [""] and not column.labels.issuperset(part) for part in parts], pa.bool_())
     return pc.fill_null(bad.take(texts.indices), False)
 

@@ -166,6 +166,7 @@ def column_type(column: Column, *, key_parts: int, flavor: Flavor) -> ServerType
             found = ServerType(canonical(own))
             same = column.type in (found.data_type, _not_boolean(found))
             fits = same and column.type.kind not in (*_AS_BYTES[flavor], Kind.JSON)
+            fits = fits and len({*parsed.labels}) == len(parsed.labels)  # servers show each emoji of a label as `?`
         except ValueError:
             return server_type(column.type, key_parts=key_parts, flavor=flavor)
         if fits and (found.can_be_key or not key_parts) and not _is_too_long(parsed):

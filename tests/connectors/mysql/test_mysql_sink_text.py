@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from cdc.schema import Column, DataType
 from connectors.mysql.sink.text import WrittenColumn, literals, load_body
-from connectors.mysql.sink.types import ServerType
+from connectors.mysql.sink.types import ServerType, column_type
 
 COLUMNS = [WrittenColumn("id", ServerType("int")), WrittenColumn("note", ServerType("text")),
            WrittenColumn("raw", ServerType("blob")), WrittenColumn("day", ServerType("date"))]  # fmt: skip
@@ -44,3 +45,9 @@ def _literal(value: object) -> str:
     if isinstance(value, bytes):
         return f"x'{value.hex()}'"
     return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0") + "'"
+
+
+def test_labels_of_which_two_are_shown_alike_are_text_here() -> None:
+    """Servers show each letter beyond U+FFFF as `?`, and take no label twice."""
+    column = Column("c", DataType.parse("STRING"), source_type="enum('?','?','x')")
+    assert column_type(column, key_parts=0, flavor="mysql").text == "longtext"
