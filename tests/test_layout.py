@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -125,6 +126,15 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_garbage_collection() -> Iterator[None]:
+    """Syntax trees are millions of objects: the collector would go through them again and again."""
+    gc.disable()
+    yield
+    tree.cache_clear()
+    gc.enable()
 
 
 @cache
