@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 
 from decoder_kernels import (
@@ -83,6 +84,10 @@ def warm_rest() -> None:
     say(f"preparing later runs: bytecode, {', '.join(REST)}, Spark's classes (once; Ctrl-C does no harm)")
     compiling = [sys.executable, "-m", "compileall", "-qq", "-j", "2", sysconfig.get_path("purelib")]
     subprocess.run(compiling, check=False)  # some packages bring files for other Pythons
+    if find_spec("pytest"):  # else each process of the first tests would rewrite and compile all of them
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "-qq"], stdout=subprocess.DEVNULL, check=False
+        )
     with ThreadPoolExecutor(1) as beside:
         archived = beside.submit(archive_classes)  # a process of its own, which needs the decoder and nothing else
         for what, compile_it in REST.items():
