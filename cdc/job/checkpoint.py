@@ -1,7 +1,7 @@
-"""Repairs Spark's checkpoint after a crash or an early stop that Spark could not start from. Driver, before a query.
+"""Spark's checkpoint: which batches it has planned, with which offsets, and its repair before a query. Driver.
 
-Only what no decision is about is removed: Spark then plans that batch again, under the same number, and whatever was
-prepared for it is aborted first.
+The repair is for what a crash or an early stop left, that Spark could not start from. Only what no decision is about
+is removed: Spark then plans that batch again, under the same number, and whatever was prepared for it is aborted first.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 
 from cdc.errors import StateError
 from cdc.offsets import BATCH_KEY
+from cdc.source import Offset
+from cdc.state.directory import StateDir
 from cdc.state.durable import sync_file, way_out
 
 
@@ -47,6 +49,45 @@ def sync_offsets(checkpoint: Path, batch: int) -> None:
     except OSError as error:
         reason = f"Spark's offsets cannot be put on disk: {error.strerror}"
         raise StateError(reason, where=str(path), hint=way_out(error)) from error
+
+
+def any_planned(checkpoint: Path) -> bool:
+    """Whether Spark has planned a batch, decided or not."""
+    return _newest(checkpoint / "offsets") is not None
+
+
+class OffsetLog:
+    """Begin and end of each batch, from Spark's log of offsets and the stored start. Driver."""
+
+    def __init__(self, state: StateDir) -> None:
+        self._state = state
+
+    def __call__(self, batch: int) -> tuple[Offset, Offset]:
+        """Start and end of a planned batch. Raises StateError when the log does not have it."""
+        end = logged_offset(self._state.checkpoint, batch)
+        start = logged_offset(self._state.checkpoint, batch - 1) if batch > 0 else self._state.initial_offset()
+        if start is None or end is None or end.get(BATCH_KEY) != batch + 1:
+            raise StateError(
+                f"the offsets of batch {batch} are missing or of another batch",
+                where=str(self._state.checkpoint),
+                hint="the folder was changed by hand; restore it, or start over with another --state-dir",
+            )
+        return start, end
+
+
+def logged_offset(checkpoint: Path, batch: int) -> Offset | None:
+    """The end offset of a batch from Spark's offset log, None when it has none.
+
+    Format (Spark's OffsetSeqLog, version v1): a version line, a metadata line, then one line per source.
+    """
+    path = checkpoint / "offsets" / str(batch)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    if len(lines) < 3 or lines[0] != "v1":
+        raise StateError("is not an offset log of version v1", where=str(path), hint="it was written by another Spark")
+    return dict(json.loads(lines[2]))
 
 
 def _mend_offsets(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:

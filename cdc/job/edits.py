@@ -23,10 +23,10 @@ from collections.abc import Iterable
 
 from cdc.errors import EditRefused, SinkError
 from cdc.flow.middle import Middle
+from cdc.job.checkpoint import any_planned
 from cdc.job.edited_routes import filled_tables, routes_of
 from cdc.job.sink_tables import SinkTables
-from cdc.planning.differences import moved_rows
-from cdc.planning.edited_options import edited_options, fingerprint_of
+from cdc.planning.edited_options import edited_options, fingerprint_of, moved_rows
 from cdc.planning.table_checks import check_patterns
 from cdc.schema import TableId
 from cdc.sink import Delivery, Sink
@@ -83,7 +83,7 @@ class Edits:
 
     def _check_options(self, before: Fingerprint | None, sink: Sink) -> None:
         last = self._log.last()
-        in_tasks = sink.delivery is Delivery.COMMIT_IN_TASK and any((self._state.checkpoint / "offsets").glob("[0-9]*"))
+        in_tasks = sink.delivery is Delivery.COMMIT_IN_TASK and any_planned(self._state.checkpoint)
         if before is None or (last < 0 and not in_tasks):
             return
         tables = TableLog(self._state.store).at(last).source if last >= 0 else None

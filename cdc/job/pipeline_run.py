@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
+from cdc.job.checkpoint import OffsetLog
 from cdc.job.control import RunControl
 from cdc.job.copying import Copying
 from cdc.job.first_checks import FirstChecks
-from cdc.job.foreach_batch import OffsetLog
 from cdc.job.monitor import Monitor
 from cdc.job.query import query_of
 from cdc.job.run_settings import LockedState, Mode, Output

@@ -5,14 +5,13 @@ For `cdc plan`, from the state directory and the sink's actual tables. Changes n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, SpecError, first_of
 from cdc.evolution.merge import missing_columns
-from cdc.options import SinkOptions
-from cdc.planning.edited_options import edited_options
+from cdc.planning.edited_options import edited_options, moved_rows
 from cdc.schema import CreateTable, DataType, TableId, TableSchema
 from cdc.source import Snapshots
 from cdc.state.decisions import CommitLog
@@ -127,22 +126,6 @@ def _altered(sink: Sink | None, sink_tables: Schemas) -> Iterator[str]:
         return
     for altered in found:
         yield f"{altered.table}: {altered.text}"
-
-
-def moved_rows(before: Mapping[str, str] | None, options: object, filled: Iterable[TableId]) -> str:
-    """The reason against a run, in words: tables that are filled already, and where; empty for none.
-
-    `before` is the `naming` of the sink's options in the runs before, None where nobody knows.
-    """
-    now = options.naming() if isinstance(options, SinkOptions) else None
-    if before is None or now is None or before == now:
-        return ""
-    assert isinstance(options, SinkOptions)
-    places = ((table, options.container(before, table), options.container(now, table)) for table in sorted(filled))
-    moved = [f"{table} went to {old}, now to {new}" for table, old, new in places if old != new]
-    if not moved:
-        return ""
-    return f"rows would go elsewhere in the sink than those before: {first_of(moved, between='; ')}"
 
 
 @dataclass(frozen=True, slots=True)

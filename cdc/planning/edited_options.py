@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cdc.errors import first_of
 from cdc.options import Options, SinkOptions, SourceOptions
+from cdc.schema import TableId
 from cdc.state.fingerprint import Fingerprint
 from cdc.tables.states import Schemas
 
@@ -60,3 +62,19 @@ def edited_options(before: Fingerprint, source: object, sink: object, tables: Sc
                 yield EditedOption(f"{part}.{key}", f"{edit}: {options.edit_effect(key)}", refused=False)
             elif tables is None or options.edit_matters(key, text, tables):
                 yield EditedOption(f"{part}.{key}", f"{edit}: {options.why_fixed(key)}")
+
+
+def moved_rows(before: Mapping[str, str] | None, options: object, filled: Iterable[TableId]) -> str:
+    """The reason against a run, in words: tables that are filled already, and where; empty for none.
+
+    `before` is the `naming` of the sink's options in the runs before, None where nobody knows.
+    """
+    now = options.naming() if isinstance(options, SinkOptions) else None
+    if before is None or now is None or before == now:
+        return ""
+    assert isinstance(options, SinkOptions)
+    places = ((table, options.container(before, table), options.container(now, table)) for table in sorted(filled))
+    moved = [f"{table} went to {old}, now to {new}" for table, old, new in places if old != new]
+    if not moved:
+        return ""
+    return f"rows would go elsewhere in the sink than those before: {first_of(moved, between='; ')}"

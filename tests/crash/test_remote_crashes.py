@@ -30,8 +30,8 @@ from cdc.block import ChangeBlock
 from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
 from cdc.flow.task import PrepareTask
-from cdc.job.checkpoint import mend
-from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
+from cdc.job.checkpoint import OffsetLog, logged_offset, mend
+from cdc.job.foreach_batch import ForeachBatch
 from cdc.offsets import BATCH_KEY
 from cdc.progress import Progress
 from cdc.retry import RetryPolicy

@@ -14,7 +14,8 @@ import yaml
 import cdc
 from cdc.errors import EditRefused, SinkError, SpecError
 from cdc.job.edits import Edits, fingerprint_of
-from cdc.planning.differences import moved_rows, notes_since
+from cdc.planning.differences import notes_since
+from cdc.planning.edited_options import moved_rows
 from cdc.schema import CreateTable, TableId
 from cdc.source import Context, Snapshots
 from cdc.spec.compiled import compile_spec
