@@ -128,8 +128,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def connector_hint(role: str, written: str, names: Sequence[str]) -> str:
     """The next step where `type` names no connector."""
     there_is = f"there is: {', '.join(names)}"
-    meant = nearest(written, names)
-    if meant:
+    meant = _CALLED_HERE.get(written.lower()) or nearest(written, names)
+    if meant in names:
         return f"did you mean `{meant}`? {there_is}"
     return f"{there_is}; {_ELSEWHERE[role]}" if written.lower() in _FLINK_CDC else there_is
 
@@ -139,6 +139,7 @@ _FLINK_CDC = {
     *("dws", "fluss", "hudi", "maxcompute"),
 }
 """Connectors that Flink CDC has besides those that are here."""
+_CALLED_HERE = {"jdbc": "mysql", "print": "values", "upsert-kafka": "kafka"}
 _ELSEWHERE = {
     "source": "`kafka` reads the topics that Debezium writes for other databases",
     "sink": "`kafka` writes topics that other systems read",
@@ -153,6 +154,7 @@ def _unknown(instance: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str
 
 def _did_you_mean(name: str, known: list[str], kind: str) -> str:
     meant = nearest(name, known) if len(name) <= _LONGEST_KEY else None
+    meant = meant or next((key for key in known if key.endswith(f".{name}")), None)
     if meant is not None:
         return f"did you mean `{meant}`?"
     inner = next((key for key in known if key.startswith(f"{name}.")), None)
