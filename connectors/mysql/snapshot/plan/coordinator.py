@@ -148,7 +148,7 @@ class Coordinator:
             self._next.session.close()
             self._next.blocked.clear()
         count = self._plan.append(entries) if entries else before
-        if entries or not self._next.started or self._next.unblock(end):
+        if entries or not self._next.started or self._next.unblock(end) or self._redefined(start, end):
             self._next.start(end, count)
         wait_s = wait_s if end == start and not entries else 0.0
         count = self._plan.append(self._next.chunks(end, before, count, limits, wait_s))
@@ -179,6 +179,14 @@ class Coordinator:
         known = self._history.tables(start.schemas) if orders else {}
         able = [order for order in orders if order.table in known and self._captures(order.table)]
         return [*map(self._requests.get, sorted(due)), *able]
+
+    def _redefined(self, start: MySqlOffset, end: MySqlOffset) -> bool:
+        """Whether a table that is being copied is another one behind the batch: chunks found before may name columns
+        that it has no more."""
+        if start.schemas == end.schemas:
+            return False
+        before, after = self._history.tables(start.schemas), self._history.tables(end.schemas)
+        return any(before.get(table) != after.get(table) for table in self._plan.copies(start.chunks))
 
     def _is_whole(self, start: MySqlOffset) -> bool:
         """Whether a snapshot is done."""
