@@ -62,11 +62,12 @@ class ColumnPlanner(Generic[T]):
             yield from self._change_to(table, op.Conversion(there, replace(there, type=plain), old.type))
             table = self._layout.get(table.id) or table
             there = self.required_column(table, column.name)
+        # Values that are text already keep their spelling, where later ones may have the wider type's.
+        text = rules.is_text(rules.column_type(old.type, key=key))
         spelled = column.type.kind not in TEXTS or rules.spells(old.type)
+        spelled = spelled and not (text and uncertain_text_key(column.type, old.type))
         stays = rules.stays(there.type, column.type, old.type, key=key)
-        # Values that were text already keep their spelling; those that come later have the wider type's.
-        text = stays and there.type == rules.column_type(old.type, key=key)
-        if stays and not (text and (not spelled or _other_digits(column.type, old.type))):
+        if stays and (spelled or not text):
             yield from self.drop_left_copy(table.id)
             yield from self._comment(table.id, column)
             return
@@ -247,8 +248,3 @@ def _inserted(
 ) -> tuple[ActualColumn[T], ...]:
     index = next((number for number, column in enumerate(columns, 1) if column.name == after), len(columns))
     return (*columns[:index], new, *columns[index:])
-
-
-def _other_digits(new: DataType, old: DataType) -> bool:
-    """Whether decimals have another number of digits behind the point."""
-    return new.kind is old.kind is Kind.DECIMAL and new.scale != old.scale

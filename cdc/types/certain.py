@@ -116,7 +116,7 @@ def lossy_rows(new: DataType, old: DataType) -> Rows | None:
 
 
 def uncertain_text_key(new: DataType, old: DataType) -> UncertainValues | None:
-    """Uncertain values of a key that the sink keeps as text: `1.50` and `1.5000` would be two keys for one value.
+    """Uncertain values that the sink keeps as text, as of a key: `1.50` and `1.5000` would be two keys for one value.
 
     Rows that come later would not meet the rows that are there under the same key.
     """
