@@ -120,38 +120,41 @@ def test_after_a_stop_request_no_batch_is_planned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("error", "shown"), [("ConnectionResetError", False), ("OSError", True)])
 def test_an_answer_that_a_stop_cut_off_leaves_no_traceback_in_the_terminal(error: str, shown: bool) -> None:
     """Spark's runner of readers writes to the closed connection once more after `stop`, and ends with what that met."""
-    program = f"""
+    code, stderr = ended_process(f"""
 from cdc.job.stream import SealedParts, StreamParts, StreamReader
 from cdc.source import Limits
 from cdc.testing import ListSource
 StreamReader(SealedParts(StreamParts(ListSource(()), None, Limits(1, 1), 1, None))).stop()
 raise {error}("of the runner")
-"""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 1
-    assert ("of the runner" in ended.stderr) is shown
-    assert shown or not ended.stderr
+""")
+    assert code == 1
+    assert ("of the runner" in stderr) is shown
+    assert shown or not stderr
 
 
-@pytest.mark.parametrize("label", ["shop", ""])
-def test_lines_of_a_process_that_pipelines_share_name_the_pipeline(label: str) -> None:
-    program = f"""
+def test_lines_of_a_process_that_pipelines_share_name_the_pipeline() -> None:
+    code, stderr = ended_process("""
 import logging, pickle, warnings
 from cdc.job.stream import SealedParts, StreamParts
-for _ in range(2):
-    pickle.loads(pickle.dumps(SealedParts(StreamParts(None, None, None, 1, None, {label!r})))).plan
-logging.getLogger("connectors.mysql").info("not worth a look")
-logging.getLogger("connectors.mysql").warning("no answer: \\x1b[2J%s", "tried again")
+for label in ("", "shop", "shop"):
+    pickle.loads(pickle.dumps(SealedParts(StreamParts(None, None, None, 1, None, label)))).plan
+    logging.getLogger("connectors.mysql").info("not worth a look")
+    logging.getLogger("connectors.mysql").warning("no answer: \x1b[2J%s", "tried again")
 warnings.warn("is old")
-"""
+""")
+    assert code == 0, stderr
+    alone, *shared, warned = stderr.splitlines()[:4]
+    assert alone == "no answer: \x1b[2Jtried again"
+    assert len(shared) == 2
+    for line in shared:
+        assert re.fullmatch(r"\d\d:\d\d:\d\d warning: shop: no answer: \\x1b\[2Jtried again", line)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d warning: shop: .*UserWarning: is old", warned)
+
+
+def ended_process(program: str) -> tuple[int, str]:
+    """Exit code and stderr of a process of Python."""
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 0, ended.stderr
-    first, *more = ended.stderr.splitlines()
-    if label:
-        assert re.fullmatch(r"\d\d:\d\d:\d\d warning: shop: no answer: \\x1b\[2Jtried again", first)
-        assert re.fullmatch(r"\d\d:\d\d:\d\d warning: shop: .*UserWarning: is old", more[0])
-    else:
-        assert first == "no answer: \x1b[2Jtried again"
+    return ended.returncode, ended.stderr
 
 
 def test_a_stop_before_the_first_batch_leaves_an_empty_one(tmp_path: Path) -> None:
