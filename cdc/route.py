@@ -10,7 +10,7 @@ shop_\\d+.orders         ods.orders                          several tables into
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -156,12 +156,14 @@ class RouteTable:
         return self._known[table]
 
     def check(self, tables: Iterable[TableId]) -> None:
-        """Raise SpecError when the names of two sink tables of these source tables differ only in case, or when
-        another sink of the file writes one of them.
+        """Raise SpecError when the names of two sink tables of these source tables differ only in case, when two source
+        tables with dots in their names are spelled alike, or when another sink of the file writes one of them.
         """
         tables = sorted(tables)
         hint = "sinks may take such names for the same: write them alike to merge the tables, or tell them apart"
         problems = [Problem(self._file, 1, 1, "route", text, hint) for text in collisions(tables, self)]
+        hint = "their rows could not be told apart: route one of them to another table"
+        problems += [Problem(self._file, 1, 1, "route", text, hint) for text in _alike(tables, self)]
         own = {sink_table for table in tables for sink_table in self(table)}
         for name, rival in self._rivals.items():
             both = sorted(own & {sink_table for table in tables for sink_table in rival(table)})
@@ -200,6 +202,14 @@ def collisions(tables: Iterable[TableId], route: RouteTable) -> list[str]:
         "; ".join(f"{first_of(sources, 3)} would go to {name}" for name, sources in names.items())
         for names in spelled.values()
         if len(names) > 1
+    ]
+
+
+def _alike(tables: Iterable[TableId], route: RouteTable) -> list[str]:
+    """Source tables whose ids are one text, such as `a.b`.`c` and `a`.`b.c`, and that would go to one sink table."""
+    counts = Counter((str(table), sink_table) for table in set(tables) for sink_table in route(table))
+    return [
+        f"{count} tables are spelled {text}, and would go to {to}" for (text, to), count in counts.items() if count > 1
     ]
 
 

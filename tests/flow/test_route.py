@@ -78,3 +78,11 @@ def test_sink_tables_whose_names_differ_only_in_case_are_refused() -> None:
     assert collisions([ORDERS, TableId("Shop", "Orders")], RouteTable())
     with pytest.raises(SpecError, match=rf"p\.yaml:1:1: route: {told} \(sinks may take such names for the same"):
         table.check([ORDERS, ITEMS])
+
+
+def test_tables_of_one_spelling_that_would_go_to_one_table_are_refused() -> None:
+    """Their shard columns would hold the same, and rows of one replace those of the other."""
+    twins = [TableId("a.b", "c"), TableId("a", "b.c")]
+    RouteTable().check(twins)
+    with pytest.raises(SpecError, match=r"2 tables are spelled a\.b\.c, and would go to ods\.all"):
+        RouteTable([rule(r"\.*.\.*", "ods.all", shard="origin")]).check(twins)
