@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from cdc.block import ChangeBlock
-from cdc.errors import SourceUnavailable
+from cdc.errors import PositionLost, SourceUnavailable
 from cdc.process.stopwatch import in_phase
 from cdc.retry import RetryPolicy
 from cdc.source import Count
@@ -46,9 +46,17 @@ class TopicReader:
                 part = Pending(topic, partition, first, was_read=True)
                 for messages in self._messages(part, last):
                     yield from in_phase("decode", self._decoder.blocks(messages, number))
+        except PositionLost:
+            self._check_same(ids, gone)
+            raise
         finally:
             self._ranges.close()
             self._decoder.finish()
+        self._check_same(ids, gone)
+
+    def _check_same(self, ids: Mapping[str, str], gone: Collection[str]) -> None:
+        """Raise SourceUnavailable for a topic that was recreated since the begin: the next try leaves it out, or ends
+        as the options say."""
         recreated = self._topics.changed_topics({topic: id_ for topic, id_ in ids.items() if topic not in gone})
         if recreated:
             raise SourceUnavailable("the topic was recreated while it was read", where=f"topic {min(recreated)}")

@@ -15,6 +15,7 @@ from cdc.errors import PositionLost, SourceUnavailable
 from cdc.source import Context, Limits
 from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import all_images, drain
+from connectors.kafka.read.range_reader import RangeReader
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -137,6 +138,20 @@ def test_a_task_that_reads_meanwhile_is_tried_again(tmp_path: Path) -> None:
     log.recreate("t", *rows(*range(100, 140)))
     with pytest.raises(SourceUnavailable, match="topic t: the topic was recreated while it was read"):
         next(blocks)
+
+
+def test_a_task_whose_messages_go_with_the_old_one_meanwhile_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, follower, split = planned(tmp_path, **ON)
+
+    def gone(*_: object) -> Any:
+        log.recreate("t", *rows(7))
+        raise PositionLost("the messages from offset 0 on are gone")
+
+    monkeypatch.setattr(RangeReader, "read", gone)
+    with pytest.raises(SourceUnavailable, match="topic t: the topic was recreated while it was read"):
+        list(follower.source.read(split, lambda *_: None, print))
 
 
 @pytest.mark.kafka
