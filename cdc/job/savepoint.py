@@ -30,8 +30,8 @@ FOLDER = "savepoints"
 _PIPELINE = "pipeline.json"
 
 
-def make_savepoint(spec: PipelineSpec, root: Path, target: Path | None = None) -> Path:
-    """Keep a copy of the state; its folder, `target` or one beside the state directory with name and time.
+def make_savepoint(spec: PipelineSpec, root: Path) -> Path:
+    """Keep a copy of the state; its folder is beside the state directory, with name and time.
 
     Raises NotNow when the pipeline runs elsewhere, has not run, or is in the middle of a copy or a commit; StateError.
     """
@@ -48,10 +48,9 @@ def make_savepoint(spec: PipelineSpec, root: Path, target: Path | None = None) -
             name, folder = f"{pipelines.name}-{spec.sink_name}-{when}", pipelines.parent / FOLDER
         else:
             name, folder = f"{root.name}-{when}", beside.parent / FOLDER
-        target = target or folder / name
-        keep(
-            state.root, target, Savepoint(pipeline, spec.label, spec.source.type, spec.sink.type, log.committed(), now)
-        )
+        target = folder / name
+        savepoint = Savepoint(pipeline, spec.label, spec.source.type, spec.sink.type, log.committed(), now)
+        keep(state.root, target, savepoint)
     return target
 
 

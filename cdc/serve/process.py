@@ -6,14 +6,13 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cdc.serve.server import Server
 
 
-def end_on_signals(server: Server, numbers: Iterable[int] = (signal.SIGINT, signal.SIGTERM)) -> None:
+def end_on_signals(server: Server) -> None:
     """The first signal asks the server to end, the second one ends the process at once. Main thread."""
     from cdc.process.signals import ABORTED
 
@@ -25,7 +24,7 @@ def end_on_signals(server: Server, numbers: Iterable[int] = (signal.SIGINT, sign
         stopping.set()
         server.close()
 
-    for number in numbers:
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)
 
 

@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,15 +32,15 @@ class EventFile:
     Args:
         path: of the file. It is made, for this user alone, when it is not there; it may be a pipe.
         pipeline: the name in each line.
-        now: the time in each line.
     """
 
-    def __init__(self, path: Path, pipeline: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._path, self._pipeline, self._now = path, pipeline, now
+    def __init__(self, path: Path, pipeline: str) -> None:
+        self._path, self._pipeline = path, pipeline
 
     def add(self, event: str, **fields: Any) -> None:
         """One line. Raises StateError when it cannot be written."""
-        head = {"time": self._now().isoformat(timespec="milliseconds"), "event": event, "pipeline": self._pipeline}
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        head = {"time": now, "event": event, "pipeline": self._pipeline}
         line = json.dumps({**head, **printed_field(fields)})
         try:
             with open(self._path, "a", encoding="utf-8", opener=private) as file:

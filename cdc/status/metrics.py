@@ -112,10 +112,10 @@ class MetricsServer:
     It is told of each new document, and shows the last one.
     """
 
-    def __init__(self, most_tables: int = MOST_TABLES) -> None:
+    def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(Collected(lambda: [*self._seen.values()], most_tables))
+        self._registry.register(Collected(lambda: [*self._seen.values()]))
         self._server: WSGIServer | None = None
 
     def __call__(self, status: StatusDocument) -> None:

@@ -16,7 +16,6 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -55,8 +54,8 @@ HEADERS: Final = {
 class Logins:
     """The sessions of logged-in users. One per server; a cookie holds nothing but the number of a session."""
 
-    def __init__(self, settings: WebSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._settings, self._clock = settings, clock
+    def __init__(self, settings: WebSettings) -> None:
+        self._settings = settings
         self._secret = secrets.token_bytes(32)
         self._ends: dict[str, float] = {}
 
@@ -71,7 +70,7 @@ class Logins:
 
     def begin(self) -> str:
         """A new session."""
-        now = self._clock()
+        now = time.monotonic()
         self._ends = {key: end for key, end in list(self._ends.items())[-_MOST_SESSIONS:] if end > now}
         key = secrets.token_urlsafe(32)
         self._ends[key] = now + SESSION_S
@@ -83,7 +82,7 @@ class Logins:
 
     def live(self, key: str) -> bool:
         """Whether it is a session that goes on."""
-        return self._ends.get(key, 0.0) > self._clock()
+        return self._ends.get(key, 0.0) > time.monotonic()
 
     def form_token(self, key: str) -> str:
         """The token in a form of this session; without a login, of this server."""

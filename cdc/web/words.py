@@ -47,11 +47,11 @@ def percent(part: float, whole: float) -> int:
     return 0 if whole <= 0 else int(min(100.0, 100 * part / whole))
 
 
-def ago(at_s: float | None, now_s: float | None = None) -> str:
+def ago(at_s: float | None) -> str:
     """`3 s ago`, `in 5 min`; a dash for never."""
     if not at_s:
         return "–"
-    passed = (time.time() if now_s is None else now_s) - at_s
+    passed = time.time() - at_s
     length = about(max(1.0, abs(passed)))
     return f"in {length}" if passed < -1 else f"{length} ago"
 

@@ -18,12 +18,12 @@ _TRIES_S = 20.0
 _PAUSE_S = 1.0
 
 
-def check_master(master: str, tries_s: float = _TRIES_S, policy: RetryPolicy | None = None) -> None:
+def check_master(master: str, tries_s: float = _TRIES_S) -> None:
     """Raise EngineError when none of the masters of a `spark://host:port,host:port` URL takes a connection for
     `tries_s` seconds. Other masters are Spark's own business."""
     if not master.startswith(_STANDALONE):
         return
-    policy = policy or RetryPolicy()
+    policy = RetryPolicy()
     addresses = [_address(each) for each in master.removeprefix(_STANDALONE).split(",")]
     left_s = tries_s
     while reasons := [f"{host}:{port}: {why}" for host, port in addresses if (why := _refusal_reason(host, port))]:
