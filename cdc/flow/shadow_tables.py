@@ -8,11 +8,14 @@ from collections.abc import Collection, Iterable
 from cdc.block import Stream
 from cdc.errors import CdcError, from_json
 from cdc.schema import CreateShadow, DropShadow, DropTable, SchemaChange, SwapShadow, TableId, TruncateTable
-from cdc.sink import Sink
+from cdc.sink import KeylessRows, Sink
 from cdc.tables.router import To, targets
 from cdc.tables.states import TableState
 
 log = logging.getLogger(__name__)
+
+_EMPTIED = "%s is emptied before it is re-snapshotted: this sink has no shadow tables"
+_ADDED = "%s is re-snapshotted: its rows come again, and nothing tells which of those that came before are gone"
 
 
 def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChange]:
@@ -22,7 +25,7 @@ def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChang
         if sink.shadows or not isinstance(change, CreateShadow | SwapShadow | DropShadow):
             found.append(change)
         elif isinstance(change, CreateShadow):
-            log.warning("%s is emptied before it is re-snapshotted: this sink has no shadow tables", change.table)
+            log.warning(_ADDED if sink.keyless is KeylessRows.CHANGES else _EMPTIED, change.table)
             found += _emptied(change)
     return found
 
