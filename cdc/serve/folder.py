@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import SpecError, StateError
+from cdc.printed import printed
 from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import PipelineView
 
@@ -46,7 +47,7 @@ class FileVersion:
     def invalid(self) -> PipelineView:
         """The pipeline of a file that is wrong."""
         return PipelineView(
-            name=self.shown_name, file=str(self.file), source="", sink="", state="invalid", state_dir="",
+            name=printed(self.shown_name), file=printed(self.file), source="", sink="", state="invalid", state_dir="",
             file_errors=self.problems, attention=reason("invalid", (), Waiting(), 0.0),
         )  # fmt: skip
 
@@ -137,7 +138,11 @@ class Folder:
         """The file with each of its sinks, as it is now; None when it is as it was. A mistake is one of all sinks."""
         known = [version for version in self._known.values() if version.file == path]
         try:
+            str(path).encode()
             text = path.read_bytes()
+        except UnicodeEncodeError:
+            problem = f"{printed(path)}: its name is no UTF-8 (rename it)"
+            return _wrong(known, FileVersion(path, "", problems=(problem,)))
         except OSError as error:
             return _wrong(known, FileVersion(path, "", problems=(f"{path}: cannot be read: {error.strerror}",)))
         digest = hashlib.sha256(text).hexdigest()

@@ -121,6 +121,14 @@ def test_of_two_files_of_one_name_that_goes_on_which_ran_last_else_that_of_the_n
     assert used == {"z"}
 
 
+def test_a_name_that_is_no_utf_8_is_refused_and_shown_escaped(tmp_path: Path) -> None:
+    (tmp_path / "p\udcff.yaml").write_text(SOUND)
+    (found,) = Folder(tmp_path).look().read
+    shown = found.invalid()
+    assert (shown.name, shown.file) == ("p\\udcff", f"{tmp_path}/p\\udcff.yaml")
+    assert shown.file_errors == (f"{shown.file}: its name is no UTF-8 (rename it)",)
+
+
 def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to("gone.yaml")
     folder = Folder(tmp_path)
