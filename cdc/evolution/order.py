@@ -55,7 +55,7 @@ def whole_tables_first(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
 
 
 def _without_alters(found: Sequence[tuple[int, SchemaChange]], last: DropTable) -> list[tuple[int, SchemaChange]]:
-    """Without what altered the columns of this table, or began a copy of it, back to where it began."""
+    """The changes without those that altered the columns of this table, or began a copy of it, since its creation."""
     kept: list[tuple[int, SchemaChange]] = []
     name: TableId | None = last.table
     for place, change in sorted(found, key=lambda entry: entry[0])[::-1]:  # those of one place turned round, too

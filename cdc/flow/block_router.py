@@ -60,7 +60,7 @@ class BlockRouter:
     def _routed(
         self, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count
     ) -> Iterator[ChangeBlock]:
-        """For each sink table of a block one, with its columns."""
+        """One block for each sink table that a block goes to, with that table's columns."""
         tables = self.tables
         for block in blocks:
             for target in self.middle.routes.targets(block.table):

@@ -103,7 +103,7 @@ def _common(schemas: list[TableSchema]) -> TableSchema:
 
 
 def _split_block(block: ChangeBlock) -> Iterator[ChangeBlock]:
-    """In blocks of a bounded number of rows."""
+    """The block in parts of a bounded number of rows."""
     start = 0
     while start < len(block):
         end = _whole_update(block, min(start + _BLOCK_ROWS, len(block)))

@@ -108,7 +108,8 @@ class AppendLog:
             raise self._failed("written", error) from error
 
     def _append_bytes(self, file: IO[bytes], data: bytes) -> None:
-        """Behind what was read; what a crash has left there is cut. What does not fit on the disk is taken back."""
+        """Write behind the lines that were read; a crash's rest there is cut off. Data that the disk has no room for is
+        taken back."""
         if file.seek(0, os.SEEK_END) < self._read_to:
             raise OSError(errno.EIO, "the file has become shorter")
         file.truncate(self._read_to)

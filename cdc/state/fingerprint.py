@@ -50,7 +50,7 @@ class Fingerprints:
         self._store = store
 
     def read(self) -> Fingerprint | None:
-        """None before the first run. Raises StateError."""
+        """The fingerprint of the last run; None before the first. Raises StateError."""
         fields = self._store.read_json(FILE)
         if fields is None:
             return None

@@ -57,7 +57,7 @@ class SplitLog:
                 self._store.remove(name)
 
     def _stored(self, batch: int, start: Offset, end: Offset) -> Sequence[Split] | None:
-        """None also when they are of a batch that was planned under this number and never began."""
+        """The splits of a batch; None also when they are of one that was planned under this number and never began."""
         name = _name(batch)
         fields = self._store.read_json(name)
         if fields is None:

@@ -166,7 +166,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Another address is not the one that was named."""
 
     def redirect_request(self, *args: Any) -> None:
-        """None: the answer is an error."""
+        """No request: a redirect is an error."""
         return
 
 

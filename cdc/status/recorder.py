@@ -170,7 +170,8 @@ class Recorder:
         self._moving = moving
 
     def _lag(self, seen: ProgressTotals, running: int | None, now_s: float) -> SinkLag:
-        """Behind while a batch runs or bytes wait; since the newest committed change, or since nothing waited last."""
+        """The lag of the sink, 0 unless a batch runs or bytes wait: the age of the newest committed change, or the time
+        since nothing waited last."""
         last = None if seen.lag_s is None else round(max(0.0, seen.lag_s), 3)
         seconds: float | None = None
         if running is None and not seen.lag_bytes:
@@ -257,7 +258,7 @@ class Rates:
         self._sums: Counter[str] = Counter()
 
     def add(self, rows: Mapping[str, int]) -> None:
-        """So many rows of these tables came now."""
+        """Count rows that came now, by table."""
         if rows:
             self._recent.append((self._clock(), rows))
             self._sums.update(rows)

@@ -212,5 +212,5 @@ def loaded_models(models: Sequence[Model]) -> tuple[tuple[LoadedModel, ...], dic
 
 
 def _question(values: tuple[Any, ...]) -> Question | None:
-    """None where nothing is asked: for NULL, and for a blank input."""
+    """The question to the model; None for NULL and for a blank input."""
     return None if None in values or not values[0].strip() else values

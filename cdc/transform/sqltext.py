@@ -71,7 +71,7 @@ class SqlText:
 
 
 def _align(text: str, source: str, start: int) -> list[int] | None:
-    """For each character of the value its offset in the file; None when the file writes something else there."""
+    """The offset in the file of each character of the value; None when the file writes something else there."""
     style = source[start : start + 1]
     position = start + 1 if style in ("'", '"') else start
     if style in ("|", ">"):

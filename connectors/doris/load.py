@@ -89,7 +89,7 @@ class DorisLoad(TableLoad[Upload]):
         raise SinkError(f"{MOST_LABELS} labels of this load are used up", where=self._where, hint=hint)
 
     def _begin(self, label: str, encoded: EncodedFlush) -> Upload | None:
-        """None when the label is that of a committed load, whose rows may be loaded again."""
+        """The begun load; None when the label is that of a committed one, whose rows may be loaded again."""
         rules, transactions = self._loader.rules, self._transactions
         phases = {"two_phase_commit": "true"} if rules.two_phase else {}
         headers = {**rules.headers, **STRICT, **phases, **encoded.headers, "label": label}

@@ -118,7 +118,7 @@ def _reason(found: Any) -> tuple[str, str]:
 
 
 def _plain(error: Exception) -> str:
-    """Without the address and the object's name that urllib3 puts before the reason."""
+    """The reason alone, without the address and the object's name that urllib3 puts before it."""
     return str(error).rpartition(": ")[2][:300]
 
 

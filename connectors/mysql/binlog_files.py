@@ -93,7 +93,7 @@ class BinlogFilesSource(Source):
         return sequence_text(sequence)
 
     def lag(self) -> Lag | None:
-        """Only what the statements in the files have given reason to tell."""
+        """The notices that statements in the files have given reason to; no figures."""
         return Lag.with_notices(self._planner.notices) if self._planner.notices else None
 
     def warm(self) -> None:

@@ -75,7 +75,7 @@ class LabelCommit:
             raise SinkUnavailable("a load cannot be rolled back", where=f"{table} (label {label})", hint=hint)
 
     def _try_commit(self, table: TableId, label: str, where: str) -> SinkError | None:
-        """None when it is committed, else why not, when another try may help. Raises what is final."""
+        """The error that another try may help against; None when the load is committed. Raises SinkError."""
         reply = self.transactions.commit(table, label)
         if reply.ok:
             return None

@@ -257,7 +257,7 @@ class _Broken(Exception):
 
 
 def _incoming(file: IO[bytes], size: int) -> Iterator[bytes]:
-    """So many bytes, in pieces. Raises _Broken."""
+    """The next `size` bytes, in pieces. Raises _Broken."""
     try:
         yield from pieces(file, size)
     except OSError as error:

@@ -73,7 +73,7 @@ def receive(file: IO[bytes]) -> tuple[dict[str, Any], int] | None:
 
 
 def exactly(file: IO[bytes], size: int) -> bytes:
-    """So many bytes. Raises OSError when the other side ends before."""
+    """The next `size` bytes. Raises OSError when the other side ends before."""
     data = file.read(size)
     if len(data) < size:
         raise ConnectionError("the connection has ended in the middle of a message")
@@ -81,7 +81,7 @@ def exactly(file: IO[bytes], size: int) -> bytes:
 
 
 def pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
-    """So many bytes, in pieces of a megabyte at most. Raises OSError when the other side ends before."""
+    """The next `size` bytes, in pieces of a megabyte at most. Raises OSError when the other side ends before."""
     while size:
         piece = exactly(file, min(size, PIECE))
         size -= len(piece)

@@ -114,7 +114,7 @@ class Segmenter:
 
     @property
     def position_read(self) -> LogPosition:
-        """Behind all that was read."""
+        """The end of all that was read."""
         return LogPosition(self.file, self.position)
 
     def has_read(self, end: LogPosition) -> bool:

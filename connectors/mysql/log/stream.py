@@ -142,7 +142,7 @@ class BinlogStream:
         self._ready = iter(())  # the generator refers to this stream, and both to the buffer
 
     def _skip_before_start(self, buffer: ReceiveBuffer) -> ReceiveBuffer:
-        """Without the events before a start position that no dump can begin at."""
+        """The events behind a start position that no dump can begin at."""
         if not self._skip_to:
             return buffer
         if buffer.file != self._start_file:

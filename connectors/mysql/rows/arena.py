@@ -136,7 +136,7 @@ class Arena:
         )
 
     def _counter_for(self, column: str, count: Count) -> Callable[[int], None] | None:
-        """None for a column of the key: rows whose keys differ there only would become one."""
+        """The counter of replacement characters; None for a column of the key, where they would make rows one."""
         if column in self.plan.schema.primary_key:
             return None
         return partial(count, f"replacement-characters {self.plan.table.id}.{column}")

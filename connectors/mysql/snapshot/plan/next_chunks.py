@@ -173,7 +173,7 @@ class NextChunks:
         return chunks
 
     def _rows_at_pace(self, rows: int) -> int:
-        """So many rows, or as many as are read in `PACED_S`."""
+        """The number of rows of a chunk: `rows`, or as many as are read in `PACED_S`."""
         rate = self._options.rows_per_second
         return rows if rate is None else min(rows, PACED_S * rate)
 

@@ -178,7 +178,7 @@ def _wait_longer(connection: Any) -> None:
 
 
 def _drop(connection: Any) -> None:
-    """Without the farewell of `close`."""
+    """End the connection without the COM_QUIT that `close` sends."""
     connection._force_close()
 
 
