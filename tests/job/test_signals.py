@@ -169,7 +169,7 @@ def _held(moment: str) -> str:
 STOPS = (
     ("before Java", "ctrl_c"), ("while Java starts", "ctrl_c"), ("while Java starts", "terminate_all"),
     ("in the session", "ctrl_c"), ("in the session", "terminate_all"), ("when the query starts", "ctrl_c"),
-    ("when the query starts", "terminate_all"), ("in the first batch", "ctrl_c"),
+    ("in the first batch", "ctrl_c"),
 )  # fmt: skip
 
 
