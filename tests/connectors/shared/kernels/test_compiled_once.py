@@ -74,19 +74,17 @@ def test_a_kernel_that_processes_need_at_once_is_compiled_by_one_of_them(tmp_pat
     assert sum(compiled) == 3
 
 
-@pytest.fixture
-def nowhere_to_cache() -> Iterator[None]:
-    """No folder that can be written to; Numba takes the setting over when it compiles, so it is told of the end."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NUMBA_CACHE_DIR", "/proc/none")
-        yield
+@pytest.fixture(scope="module", autouse=True)
+def settings_as_before() -> Iterator[None]:
+    """Numba takes a changed environment over when it compiles next, in whichever test: it is told of the end."""
+    yield
     config.reload_config()
 
 
-@pytest.mark.usefixtures("nowhere_to_cache")
 def test_kernels_are_kept_for_this_user_alone_where_there_is_no_home_to_write_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "/proc/none")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     own = tmp_path / f"cdc-kernels-{os.getuid()}"
 
