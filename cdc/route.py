@@ -156,14 +156,14 @@ class RouteTable:
         return self._known[table]
 
     def check(self, tables: Iterable[TableId]) -> None:
-        """Raise SpecError when the names of two sink tables of these source tables differ only in case, when two source
-        tables with dots in their names are spelled alike, or when another sink of the file writes one of them.
+        """Raise SpecError when the names of two sink tables of these source tables differ only in case, when two tables
+        with dots in their names are spelled alike, or when another sink of the file writes one of them.
         """
         tables = sorted(tables)
         hint = "sinks may take such names for the same: write them alike to merge the tables, or tell them apart"
         problems = [Problem(self._file, 1, 1, "route", text, hint) for text in collisions(tables, self)]
-        hint = "their rows could not be told apart: route one of them to another table"
-        problems += [Problem(self._file, 1, 1, "route", text, hint) for text in _alike(tables, self)]
+        hint = r"their names could not be told apart: leave one of them out (in patterns, a\.b.c is the table c of a.b)"
+        problems += [Problem(self._file, 1, 1, "route", text, hint) for text in _alike(tables)]
         own = {sink_table for table in tables for sink_table in self(table)}
         for name, rival in self._rivals.items():
             both = sorted(own & {sink_table for table in tables for sink_table in rival(table)})
@@ -192,11 +192,13 @@ class RouteTable:
 
 
 def collisions(tables: Iterable[TableId], route: RouteTable) -> list[str]:
-    """Sink tables whose names differ only in case, which many sinks take for the same; empty when there are none."""
-    spelled: defaultdict[tuple[str, str], dict[TableId, list[TableId]]] = defaultdict(dict)
+    """Sink tables whose ids differ only in case, which many sinks take for the same, or in nothing that is seen, as
+    `a.b`.`c` and `a`.`b.c`; empty when there are none.
+    """
+    spelled: defaultdict[str, dict[TableId, list[TableId]]] = defaultdict(dict)
     for table in sorted(set(tables)):
         for sink_table in route(table):
-            names = spelled[sink_table.database.casefold(), sink_table.table.casefold()]
+            names = spelled[str(sink_table).casefold()]
             names.setdefault(sink_table, []).append(table)
     return [
         "; ".join(f"{first_of(sources, 3)} would go to {name}" for name, sources in names.items())
@@ -205,12 +207,10 @@ def collisions(tables: Iterable[TableId], route: RouteTable) -> list[str]:
     ]
 
 
-def _alike(tables: Iterable[TableId], route: RouteTable) -> list[str]:
-    """Source tables whose ids are one text, such as `a.b`.`c` and `a`.`b.c`, and that would go to one sink table."""
-    counts = Counter((str(table), sink_table) for table in set(tables) for sink_table in route(table))
-    return [
-        f"{count} tables are spelled {text}, and would go to {to}" for (text, to), count in counts.items() if count > 1
-    ]
+def _alike(tables: Iterable[TableId]) -> list[str]:
+    """Source tables whose ids are one text, such as `a.b`.`c` and `a`.`b.c`: state, commands and sinks name them so."""
+    counts = Counter(map(str, set(tables)))
+    return [f"{count} tables are spelled {text}" for text, count in counts.items() if count > 1]
 
 
 class RouteGuard:

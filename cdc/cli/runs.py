@@ -107,7 +107,6 @@ def _compact(spec: PipelineSpec, tables: Sequence[str], state_dir: Path | None, 
     """
     from cdc.errors import SinkError
     from cdc.job.state_location import of_sink, reading
-    from cdc.schema import TableId
     from cdc.source import Context
     from cdc.state.decisions import CommitLog
     from cdc.tables.log import TableLog
@@ -115,14 +114,13 @@ def _compact(spec: PipelineSpec, tables: Sequence[str], state_dir: Path | None, 
     with reading(None if state_dir is None else of_sink(state_dir, spec), spec) as state:
         pipeline = state.ran_pipeline(source=spec.source.type)
         known = TableLog(state.store).at(CommitLog(state.commits).committed()).sink
-        chosen = [TableId.parse(name) for name in tables] or sorted(known)
-        unknown = [str(table) for table in chosen if table not in known]
-        if unknown:
+        spelled = {str(table): table for table in sorted(known)}
+        if unknown := [name for name in tables if name not in spelled]:
             raise SinkError(f"the pipeline has no such table: {', '.join(unknown)}", where=f"sink {spec.sink.type}")
         target = spec.sink.build(Context(pipeline, state.sink))
-        for number, table in enumerate(chosen):
+        for number, table in enumerate([spelled[name] for name in tables] or spelled.values()):
             done = target.compact(table)
             if done is None:
                 return number
             print(printed(f"{f'{spec.sink_name}: ' if named else ''}{table}: {done}"))
-    return len(chosen)
+    return len(tables or spelled)

@@ -128,10 +128,10 @@ class LostLoads:
     def _final_error(self, decision: Decision, error: LoadsLost, tables: Sequence[str], why: str) -> LoadsLost:
         """The error of a run that cannot help itself; it names the source's tables, as `cdc resync` does."""
         names = self._source_tables(decision)
-        sources = [source for table in sorted(tables) for source in names.get(table, [table])]
+        sources = [source for table in sorted(tables) for source in names.get(table, [TableId.parse(table)])]
         commands = ", ".join(f"`cdc resync FILE {source}`" for source in sources)
         way = f"ask for a copy of each: {commands}; then start again, which lets go of these rows"
-        if all(self._task.source.snapshots(TableId.parse(source)) is Snapshots.NEVER for source in sources):
+        if all(self._task.source.snapshots(source) is Snapshots.NEVER for source in sources):
             way = "start over with an empty --state-dir: this source cannot copy single tables"
         return LoadsLost(
             f"{error.message}; {why}",
@@ -141,15 +141,15 @@ class LostLoads:
             uncertain=error.uncertain,
         )
 
-    def _source_tables(self, decision: Decision) -> dict[str, list[str]]:
+    def _source_tables(self, decision: Decision) -> dict[str, list[TableId]]:
         """The source's tables of each sink table, by names."""
         log = TableLog(self._state.store)
         tables = {*log.at(decision.batch - 1).source, *log.at(decision.batch).source}
         sink, routes = self._task.sink, self._task.middle.routes
-        found: dict[str, list[str]] = {}
+        found: dict[str, list[TableId]] = {}
         for table in sorted(tables):
             for to in routes(table):
-                sources = [str(member) for member in self._members(to)] or [str(table)]
+                sources = [*self._members(to)] or [table]
                 found.update(dict.fromkeys(names_of(sink, to), sources))
         return found
 

@@ -38,8 +38,7 @@ def request_pause(spec: PipelineSpec, table: str, state_dir: Path | None) -> str
 
 def _pause_table(spec: PipelineSpec, table: str, state: StateDir) -> str:
     source = _source(spec, state)
-    found, last = TableId.parse(table), CommitLog(state.commits).last()
-    check_known(state, found)
+    found, last = known_table(state, table), CommitLog(state.commits).last()
     if source.snapshots(found) is not Snapshots.ALWAYS:
         hint = "leave it out with the options of the source, or stop the pipeline"
         raise SourceError("it cannot be paused: its source would not re-snapshot it afterwards", where=table, hint=hint)
@@ -67,11 +66,11 @@ def request_resume(spec: PipelineSpec, table: str, state_dir: Path | None) -> st
 
 def _resume_table(spec: PipelineSpec, table: str, state: StateDir) -> str:
     source = _source(spec, state)
-    found = TableId.parse(table)
     pauses = PauseReader(state).tables()
+    found = next((each for each in pauses.paused | pauses.resumed if str(each) == table), None)
     if found in pauses.resumed:
         return f"{table} is resumed already, and will be re-snapshotted."
-    if found not in pauses.paused:
+    if found is None:
         paused = ", ".join(sorted(map(str, pauses.paused))) or "none"
         raise NotNow("it is not paused", where=table, hint=f"tables that are: {paused}")
     if source.snapshots(found) is not Snapshots.ALWAYS:  # before anything is left there: the next run would stop at it
@@ -81,19 +80,19 @@ def _resume_table(spec: PipelineSpec, table: str, state: StateDir) -> str:
     return f"{table} will be re-snapshotted, and followed again."
 
 
-def check_known(state: StateDir, table: TableId) -> None:
-    """Raise TableUnknown for a name that is no source table of the pipeline, in its decided batches or the next one."""
+def known_table(state: StateDir, table: str) -> TableId:
+    """The source table of a name, in the decided batches of the pipeline or the next one. Raises TableUnknown."""
     log = TableLog(state.store)
     decided, planned = log.at(CommitLog(state.commits).last()).rules, log.at(ANY_BATCH).rules
-    known = {str(each).casefold(): str(each) for each in (*planned, *decided)}
-    name = str(table).casefold()
-    if known.get(name) == str(table):
-        return
+    found = {str(each): each for each in (*planned, *decided)}
+    if table in found:
+        return found[table]
+    known, name = {each.casefold(): each for each in found}, table.casefold()
     same = sorted(each for each in known if each.rpartition(".")[2] == name.rpartition(".")[2])
     close = [*difflib.get_close_matches(name, sorted(known), n=3), *same]
     near = [name] if name in known else list(dict.fromkeys(close))[:3]
     hint = f"did you mean {' or '.join(known[each] for each in near)}?" if near else _AS_STATUS
-    raise TableUnknown("the pipeline has no such table", where=str(table), hint=hint)
+    raise TableUnknown("the pipeline has no such table", where=table, hint=hint)
 
 
 def _source(spec: PipelineSpec, state: StateDir) -> Source:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cdc.errors import SourceError, TableUnknown
-from cdc.job.pausing import check_known
+from cdc.job.pausing import known_table
 from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
@@ -36,8 +36,7 @@ def leave_request(spec: PipelineSpec, table: str, state: StateDir) -> None:
     """Leave the request of `request_resync` in a state directory."""
     pipeline = state.ran_pipeline(source=spec.source.type)
     source: Source = spec.source.build(Context(pipeline, state.source))
-    found = TableId.parse(table)
-    check_known(state, found)
+    found = known_table(state, table)
     _check_snapshotted(source, found)
     check_not_paused(state, found)
     middle, tables = compile_spec(spec), TableLog(state.store).at(CommitLog(state.commits).last())

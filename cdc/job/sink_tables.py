@@ -135,9 +135,9 @@ class SinkTables:
 
     def _missing_error(self, tables: Sequence[TableId], sources: Mapping[TableId, Collection[TableId]]) -> SinkError:
         shown = first_of(tables, _SHOWN)
-        names = [str(min(sources[table])) for table in tables if table in sources]
+        names = [min(sources[table]) for table in tables if table in sources]
         commands = ", ".join(f"`cdc resync FILE {name}`" for name in names[:_SHOWN])
-        able = any(self._source.snapshots(TableId.parse(name)) is not Snapshots.NEVER for name in names)
+        able = any(self._source.snapshots(name) is not Snapshots.NEVER for name in names)
         again = f"ask for a copy ({commands}) and start again; " if able else ""
         return SinkError(
             f"tables that this pipeline has filled are not there any more, or cannot be seen: {shown}",

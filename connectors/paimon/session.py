@@ -94,7 +94,7 @@ class PaimonSession(LakeSession):
                 continue
             self._fill_columns(table)
             if SWAP in table.options:
-                self._end_swap(name, TableId.parse(table.options[SWAP]))
+                self._end_swap(name, TableId(name.database, table.options[SWAP].removeprefix(f"{name.database}.")))
 
     def create_database(self, operation: op.CreateDatabaseOp) -> None:
         """When there is none."""

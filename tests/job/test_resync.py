@@ -37,6 +37,13 @@ class Copying(ListSource):
         return Snapshots.ALWAYS if self.captures(table) else Snapshots.NEVER
 
 
+class Everything(Copying):
+    """Captures all databases."""
+
+    def captures(self, table: TableId) -> bool:
+        return True
+
+
 @pytest.fixture
 def spec() -> Any:
     source = SimpleNamespace(type="mysql", build=lambda context: Copying(()))
@@ -72,6 +79,15 @@ def merged(folder: Path, table: TableId, schema: TableSchema) -> None:
 def test_the_request_waits_for_a_batch(spec: Any, log: CommitLog, tmp_path: Path) -> None:
     request_resync(spec, "shop.orders", tmp_path / "state")
     assert requested(tmp_path) == {TableId("shop", "orders")}
+
+
+def test_a_database_with_a_dot_is_part_of_the_name(spec: Any, log: CommitLog, tmp_path: Path) -> None:
+    """The request is of the table that the pipeline has, not of `b.orders` in the database `a`."""
+    dotted = TableId("shop.eu", "orders")
+    spec.source.build = lambda context: Everything(())
+    TableLog(StateDir(tmp_path / "state").store).write(7, TableViews(source={dotted: PLAIN}, rules={dotted: PLAIN}))
+    request_resync(spec, "shop.eu.orders", tmp_path / "state")
+    assert requested(tmp_path) == {dotted}
 
 
 def test_one_of_several_that_have_a_key_is_snapshotted_alone(spec: Any, log: CommitLog, tmp_path: Path) -> None:

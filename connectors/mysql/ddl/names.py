@@ -14,8 +14,8 @@ def known_name(table: TableId, lower_case_table_names: int, known: Collection[Ta
     if lower_case_table_names == 1:
         return TableId(table.database.lower(), table.table.lower())
     if lower_case_table_names == 2 and table not in known:
-        folded = str(table).lower()
-        return next((name for name in known if str(name).lower() == folded), table)
+        folded = table.database.lower(), table.table.lower()
+        return next((name for name in known if (name.database.lower(), name.table.lower()) == folded), table)
     return table
 
 

@@ -67,7 +67,7 @@ class LakeRules(TableRules[str]):
 
     def new_partition(self, table: TableId) -> tuple[str, ...]:
         """The partition columns, or fields, of the table that is created now."""
-        return self.change_partitions or self.partitions.get(table, ())
+        return self.change_partitions or self.partitions.get(TableId.parse(str(table)), ())  # as the option is read
 
 
 def partition_columns(table: TableId, schema: TableSchema, wanted: Sequence[str]) -> list[str]:

@@ -12,8 +12,10 @@ pytest.importorskip("pypaimon_rust")
 from paimon_harness import PaimonHarness
 
 from cdc.errors import LoadsLost
-from cdc.schema import CreateTable
+from cdc.schema import CreateTable, TableId, TruncateTable, shadow_of
 from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, keyed, keyless, prepare, row
+from connectors.paimon.library import identifier
+from connectors.paimon.tables import SWAP
 
 pytestmark = pytest.mark.slow
 
@@ -50,3 +52,17 @@ def test_a_batch_is_in_once_when_its_files_are_merged_away(tmp_path: Path) -> No
         lake.sink().commit(2, last)
     assert [item["name"] for item in lake.rows(ORDERS) or []] == ["c"]
     assert sorted(int(item["id"]) for item in lake.rows(LOG) or []) == [1, 2, 3]
+
+
+def test_a_swap_that_was_cut_off_is_ended_where_the_database_has_a_dot(tmp_path: Path) -> None:
+    """The partition fields are its own, too."""
+    from pypaimon.schema.schema_change import SchemaChange
+
+    lake, table = PaimonHarness(tmp_path, {"partition.key": "shop.eu.orders:name"}), TableId("shop.eu", "orders")
+    lake.sink().apply(0, [CreateTable(table, KEYED)])
+    assert lake.table(table).partition_keys == ("name",)
+    catalog, copy = lake.catalog.open(), identifier(shadow_of(table))
+    catalog.rename_table(identifier(table), copy)
+    catalog.alter_table(copy, [SchemaChange.set_option(SWAP, str(table))], False)
+    lake.sink().apply(1, [TruncateTable(table)])
+    assert lake.rows(table) == []
