@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
-from cdc.errors import EngineError, Problem, SpecError
+from cdc.errors import EngineError, Problem, SpecError, StateError
 
 if TYPE_CHECKING:
     from cdc.job.control import RunControl
@@ -117,7 +117,7 @@ def plan(pipeline: Pipeline | str | Path, *, state_dir: str | Path | None = None
     from cdc.planning.planner import plan_file
 
     spec = _as_pipeline(pipeline).spec
-    with reading(state_dir, spec) as state:
+    with reading(_path(state_dir), spec) as state:
         known = state.pipeline(source=spec.source.type) is not None
         return plan_file(spec, state if known else None)
 
@@ -355,4 +355,6 @@ def _as_pipeline(pipeline: Pipeline | str | Path) -> Pipeline:
 
 
 def _path(path: str | Path | None) -> Path | None:
+    if path == "":
+        raise StateError("state_dir is empty", hint="name a folder, or leave it out for `.cdc/<name>` beside the file")
     return None if path is None else Path(path)

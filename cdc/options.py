@@ -31,7 +31,7 @@ from cdc.edit_rules import EditRules
 from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from cdc.schema_json import CHANGE_NAMES, CHANGE_WORDS
-from cdc.units import DURATION_RULE, SIZE_RULE, OptionError, parse_duration, parse_size, zone_name
+from cdc.units import DURATION_RULE, SIZE_RULE, OptionError, named, parse_duration, parse_size, zone_name
 
 __all__ = [
     "AnyCase",
@@ -72,7 +72,7 @@ Size = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(_unit_schema(S
 
 def _resolve(text: str, info: ValidationInfo) -> str:
     folder = (info.context or {}).get("folder")
-    if "://" in text or text.startswith(":") or text == "-":
+    if "://" in named(text) or text.startswith(":") or text == "-":
         return text
     text = os.path.expanduser(text)
     return os.path.normpath(os.path.join(folder, text)) if folder is not None else text

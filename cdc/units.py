@@ -1,4 +1,4 @@
-"""Durations, sizes and time zones as people write them: `30s`, `10 min`; `64 mb`, `1 MiB`; `GMT+8`. No pydantic.
+"""Durations, sizes, time zones and paths as people write them: `30s`, `10 min`; `64 mb`, `1 MiB`; `GMT+8`. No pydantic.
 
 The units and the meaning of a bare number are Flink's (`TimeUtils`, `MemorySize`): a duration without a unit is
 milliseconds, a size without a unit is bytes, and `kb` and `KiB` are both 1024 bytes.
@@ -89,6 +89,13 @@ def _split_unit(value: object, rule: str) -> tuple[str, str]:
     if match is None:
         raise OptionError(rule)
     return match[1], match[2].lower()
+
+
+def named(path: str) -> str:
+    """A path, which is not empty: the folder that paths start at would be read or written. Raises OptionError."""
+    if not path.strip():
+        raise OptionError("must not be empty", "name a file or folder, or leave the option out")
+    return path
 
 
 def zone_name(text: str) -> str:

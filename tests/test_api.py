@@ -15,7 +15,7 @@ import yaml
 from servers import source_of
 
 import cdc
-from cdc.errors import SourceUnavailable
+from cdc.errors import SourceUnavailable, StateError
 from cdc_services.server import MySqlServer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,6 +83,8 @@ def test_a_plan_prints_what_would_be_done() -> None:
     found = cdc.plan(cdc.load(ROOT / "pipelines" / "demo.yaml"))
     assert [str(table.sink) for table in found.tables][:2] == ["shop.customers", "shop.events_log"]
     assert str(found).startswith("pipeline demo: binlog-files -> duckdb, 4 tables")
+    with pytest.raises(StateError, match="state_dir is empty"):
+        cdc.plan(ROOT / "pipelines" / "demo.yaml", state_dir="")
 
 
 def test_what_a_run_fails_with_is_raised_to_everybody_who_waits(tmp_path: Path) -> None:

@@ -126,7 +126,8 @@ def test_a_wrong_file_is_not_run(here: Here, command: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [["validate"], ["explode"], ["run", "--speed", "9", "x.yaml"], ["run", str(DEMO), "--log-format", "xml"],
-     ["schema", "--connector", "orcale"], ["dev", "doris", "--sql-port", "65536"]],
+     ["schema", "--connector", "orcale"], ["dev", "doris", "--sql-port", "65536"],
+     ["plan", str(DEMO), "--state-dir", ""], ["plan", str(DEMO), "--state-dir="], ["list", "--state-root", " "]],
 )  # fmt: skip
 def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
     done = line(*arguments)

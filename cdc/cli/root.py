@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from cdc import __version__
 from cdc.dev import DevGroup
@@ -18,8 +20,23 @@ failed; 4 the sink failed; 5 the engine failed (Spark, Java, the state directory
 once; 141 the output was closed by its reader. CDC_DEBUG=1 shows where an error came from.
 """
 
+
+class _Commands(TyperGroup):
+    """All commands. None takes an empty argument, which a shell variable without a value leaves: as a path it would be
+    the working folder."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments after the command's own. Raises typer.BadParameter for an empty one."""
+        for before, argument in zip([ctx.info_name, *args], args, strict=False):
+            if not re.sub(r"^--\w[\w-]*=", "", argument).strip():
+                place = f"`{argument.strip()}`" if argument.strip() else f"the argument after `{before}`"
+                raise typer.BadParameter(f"{place} is empty: has the shell's variable a value?")
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(
     name="cdc",
+    cls=_Commands,
     help="Change data capture pipelines in YAML: MySQL, MariaDB and Kafka topics to tables and topics, exactly once.",
     epilog=" ".join(EXIT_CODES.split()),
     context_settings={"help_option_names": ["-h", "--help"]},

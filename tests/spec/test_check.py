@@ -97,6 +97,15 @@ def test_relative_paths_start_at_the_folder_of_the_file(tmp_path: Path) -> None:
     assert spec.sink.path == str(tmp_path / "shop.duckdb")
 
 
+@pytest.mark.parametrize(
+    ("sink", "key"),
+    [("type: duckdb\n  path: ' '", "path"), ("type: paimon\n  catalog.properties.warehouse: ''", "warehouse")],
+)
+def test_a_path_is_not_empty(sink: str, key: str) -> None:
+    """It would be the pipeline file's folder, as where a variable of the environment has no text."""
+    assert f"{key}: must not be empty" in said(f"{SOURCE}sink:\n  {sink}\n{PIPELINE}")
+
+
 def test_paths_are_absolute_where_the_files_own_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Executors run in other folders than the driver."""
     monkeypatch.chdir(tmp_path)

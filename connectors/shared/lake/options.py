@@ -11,6 +11,7 @@ from pydantic import ValidationInfo, model_validator
 
 from cdc.options import AnyCase, Duration, Field, SecretStr, SinkOptions
 from cdc.schema import TableId
+from cdc.units import named
 
 CATALOG, TABLE = "catalog.properties.", "table.properties."
 _SECRET = ("secret", "password", "token", "access-key", "accesskey", "credential")
@@ -33,7 +34,7 @@ def from_folder(text: str, info: ValidationInfo, kind: str) -> str:
 
     `kind` is the field with the kind of the catalog.
     """
-    if "://" in text or info.data.get(kind) == "rest":
+    if "://" in named(text) or info.data.get(kind) == "rest":
         return text
     return os.path.abspath(os.path.join((info.context or {}).get("folder") or "", os.path.expanduser(text)))
 
