@@ -64,6 +64,11 @@ class DeadLetter:
     row: dict[str, object]
 
 
+def folder_of(table: object) -> str:
+    """The folder of a table's dead letters: its id, as in a URL where that has signs of paths."""
+    return quote(str(table), safe="")
+
+
 class DeadLetters:
     """Writes one file. Executor; one per task attempt and table, used by one thread.
 
@@ -75,7 +80,7 @@ class DeadLetters:
 
         Args:
             location: a local folder, or a URI that Arrow's file systems know (`s3://bucket/folder`, `gs://`, `hdfs://`).
-            name: a relative path without suffix, such as `pipeline/shop.orders/batch-7-part-0`.
+            name: a relative path without suffix, such as `pipeline/shop.orders/batch-7-part-0`, with `folder_of`.
             attempt: tells the unfinished files of attempts that overlap from each other.
         """
         self._location, self._name, self._attempt = location, name, attempt

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from s3_server import s3_server
 
-from cdc.dead_letters import DeadLetter, DeadLetters, Rejected, without_secret
+from cdc.dead_letters import DeadLetter, DeadLetters, Rejected, folder_of, without_secret
 from cdc.errors import SinkError
 from connectors.shared.conversion.policy import Reason
 
@@ -25,6 +25,11 @@ LETTER = DeadLetter(
         "spent": float("nan"), "weight": 0.5, "tags": [1.5, None], "paid": True, "none": None, "small": 7,
     },
 )  # fmt: skip
+
+
+def test_a_name_with_signs_of_paths_is_one_folder() -> None:
+    assert folder_of("shop.orders-2") == "shop.orders-2"
+    assert folder_of("shop./../../a b") == "shop.%2F..%2F..%2Fa%20b"
 
 
 def test_a_row_is_one_line_with_exact_values(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from cdc.block import ChangeBlock
-from cdc.dead_letters import DeadLetters
+from cdc.dead_letters import DeadLetters, folder_of
 from cdc.source import Count
 from cdc.state.store import Store
 from cdc.transform import at_work
@@ -110,7 +109,7 @@ class RuleSteps:
             return
         table = dead_letters[0].table
         if table not in self._files:
-            self._files[table] = DeadLetters(self._place, f"{quote(table, safe='')}/{self._task}", self._attempt)
+            self._files[table] = DeadLetters(self._place, f"{folder_of(table)}/{self._task}", self._attempt)
         self._files[table].write(dead_letters)
         dead_letters.clear()
 

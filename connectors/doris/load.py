@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cdc.block import ChangeBlock
-from cdc.dead_letters import DeadLetters
+from cdc.dead_letters import DeadLetters, folder_of
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
@@ -56,7 +56,7 @@ class Loader:
         encoder = FlushEncoder(first.schema, target, DORIS, self.rows)
         labels = self.labels.choices(task, first.table, part)
         name = self.labels.label(task.batch, first.table, task.partition, part)  # whatever generation is sent
-        dead_letters = DeadLetters(self.rules.dead_letters or "", f"{first.table}/{name}", task.attempt)
+        dead_letters = DeadLetters(self.rules.dead_letters or "", f"{folder_of(first.table)}/{name}", task.attempt)
         return DorisLoad(self, first.table, labels, target.upserts, encoder, dead_letters)
 
 

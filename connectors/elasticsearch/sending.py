@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from cdc.dead_letters import DeadLetters
+from cdc.dead_letters import DeadLetters, folder_of
 from cdc.errors import SinkError
 from cdc.process.faults import crash_point
 from cdc.sink import Prepared
@@ -85,7 +85,7 @@ class BatchSending:
     def _batch_dead_letters(self, batch: int) -> BatchDeadLetters:
         place, pipeline = self._options.dead_letters or "", self._cluster.pipeline
         return BatchDeadLetters(
-            self._cluster.index, lambda table: DeadLetters(place, f"{pipeline}/{table}/batch-{batch}")
+            self._cluster.index, lambda table: DeadLetters(place, f"{pipeline}/{folder_of(table)}/batch-{batch}")
         )
 
     def _check_owner(self, batch: int, prepared: Sequence[Prepared]) -> None:

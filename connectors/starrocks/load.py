@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cdc.block import ChangeBlock
-from cdc.dead_letters import DeadLetters
+from cdc.dead_letters import DeadLetters, folder_of
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
@@ -50,7 +50,7 @@ class Loader:
         encoder = FlushEncoder(first.schema, target, STARROCKS, self.rules)
         labels = self.labels.choices(task, first.table, part)
         name = self.labels.label(task.batch, first.table, task.partition, part)  # whatever generation is sent
-        dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{name}", task.attempt)
+        dead_letters = DeadLetters(self.dead_letters or "", f"{folder_of(first.table)}/{name}", task.attempt)
         return StarRocksLoad(self, first.table, labels, target.upserts, encoder, dead_letters)
 
 

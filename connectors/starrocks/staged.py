@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from cdc.block import ChangeBlock
-from cdc.dead_letters import DeadLetters
+from cdc.dead_letters import DeadLetters, folder_of
 from cdc.errors import SinkError
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
@@ -43,7 +43,7 @@ class StagedLoader:
         """The file of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
         label = self.labels.label(task.batch, first.table, task.partition, part)
-        dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{label}", task.attempt)
+        dead_letters = DeadLetters(self.dead_letters or "", f"{folder_of(first.table)}/{label}", task.attempt)
         path = batch_folder(self.store.bulk(""), task.batch) / f"{label}.{task.attempt}"
         encoder = FlushEncoder(first.schema, target, STARROCKS, self.rules)
         return StagedLoad(self.store, path, first.table, label, encoder, dead_letters)

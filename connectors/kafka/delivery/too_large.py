@@ -8,7 +8,7 @@ from types import TracebackType
 
 import numpy as np
 
-from cdc.dead_letters import DeadLetter, DeadLetters, Rejected
+from cdc.dead_letters import DeadLetter, DeadLetters, Rejected, folder_of
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.kafka.encoding.encoder import EncodedMessages
@@ -65,7 +65,7 @@ class OversizedRecords:
     def _keep(self, topic: str, messages: EncodedMessages, reasons: dict[int, str]) -> None:
         table = messages.table
         if table not in self._files:
-            self._files[table] = DeadLetters(self._place or "", f"{table}/{self._name}", self._attempt)
+            self._files[table] = DeadLetters(self._place or "", f"{folder_of(table)}/{self._name}", self._attempt)
         self._files[table].write(
             DeadLetter(
                 str(table), "", "message", {"key": _key(messages.records[index])}, (Rejected(topic, "topic", reason),),

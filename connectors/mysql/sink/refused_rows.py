@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from urllib.parse import quote
 
 import pyarrow as pa
 
-from cdc.dead_letters import DeadLetter, DeadLetters, Rejected, cell
+from cdc.dead_letters import DeadLetter, DeadLetters, Rejected, cell, folder_of
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.mysql.sink.dialect import ServerTable
@@ -62,7 +61,7 @@ class BatchDeadLetters:
             file.discard()
 
     def _file(self, table: TableId) -> DeadLetters:
-        return DeadLetters(self._place or "", f"{self._pipeline}/{quote(str(table), safe='')}/batch-{self._batch}")
+        return DeadLetters(self._place or "", f"{self._pipeline}/{folder_of(table)}/batch-{self._batch}")
 
 
 class RefusedRows:
