@@ -32,7 +32,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
     },
     "canal-json": {"sink.schema-changes": "inline"},
 }
-_STATEMENTS = ("ADD COLUMN", "DROP COLUMN", "RENAME COLUMN", "TRUNCATE", "RENAME TABLE", "DROP TABLE")
+_STATEMENTS = ("ADD COLUMN", "DROP COLUMN", "RENAME COLUMN", "TRUNCATE", "RENAME TABLE", "RENAME BOTH", "DROP TABLE")
 """What a reader of the topics can carry out."""
 
 
@@ -62,6 +62,11 @@ def change_tables(work: Workload) -> None:
         elif kind == "RENAME COLUMN":
             work.sql(f"ALTER TABLE {table.sql} RENAME COLUMN `{column.name}` TO `{name}`")
             table.columns[table.columns.index(column)] = replace(column, name=name)
+        elif kind == "RENAME BOTH":
+            other = table.copy(f"table{number}")
+            work.sql(f"ALTER TABLE {table.sql} RENAME COLUMN `{column.name}` TO `{name}`, RENAME TO {other.sql}")
+            table.columns[table.columns.index(column)] = replace(column, name=name)
+            table.name = other.name
         elif kind == "RENAME TABLE":
             renamed = table.copy(name)
             work.sql(f"RENAME TABLE {table.sql} TO {renamed.sql}")

@@ -189,7 +189,8 @@ def _changes(sql: str, table: TableId, kind: str) -> Changes:
     """The changes of a statement, where its text and Canal's reading of it say the same: the table is one of its own,
     by its new name."""
     found = changes_of(sql, table.database)
-    named = {change.new_table if isinstance(change, RenameTable) else change.table for change in found}
+    named = {change.new_table for change in found if isinstance(change, RenameTable)}
+    named = named or {change.table for change in found}
     return found if table in named and all(kind in _KINDS[type(change)] for change in found) else ()
 
 

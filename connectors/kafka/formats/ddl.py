@@ -86,7 +86,8 @@ class AlteredColumns:
 
 Change = TruncateTable | DropTable | RenameTable | AlteredColumns
 Changes = tuple[Change, ...]
-"""The steps of one statement, one after the other: of whole tables, or one `AlteredColumns`. Empty: not understood."""
+"""The steps of one statement, one after the other: of whole tables, or one `AlteredColumns`, which a `RenameTable` of
+its table may follow. Empty: not understood."""
 
 
 def tables_of(changes: Changes) -> list[TableId]:
@@ -126,13 +127,13 @@ def _is_parsed(sql: str) -> bool:
 def _common(one: Changes, other: Changes) -> Changes:
     """The changes of two readings: a value in which they differ is not certain, and nothing is where all else does."""
     match one, other:
-        case (AlteredColumns() as mine,), (AlteredColumns() as theirs,) if replace(mine, added=()) == replace(
-            theirs, added=()
+        case (AlteredColumns() as mine, *rest), (AlteredColumns() as theirs, *others) if (
+            replace(mine, added=()) == replace(theirs, added=()) and rest == others
         ):
             if [item.name for item in mine.added] == [item.name for item in theirs.added]:
                 pairs = zip(mine.added, theirs.added, strict=True)
                 both = (a if a == b else replace(a, fill=None, uncertain=COMPUTED) for a, b in pairs)
-                return (replace(mine, added=tuple(both)),)
+                return (replace(mine, added=tuple(both)), *rest)
     return ()
 
 
@@ -156,7 +157,7 @@ def _read(sql: str, database: str, dialect: DdlDialect) -> Changes | None:
 
 def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
     dropped, renamed, new = list[str](), list[tuple[str, str]](), list[Added]()
-    not_null, computed = list[str](), list[str]()
+    not_null, computed, new_tables = list[str](), list[str](), list[TableId]()
     for clause in clauses:
         match clause:
             case ddl.DropColumnClause(name):
@@ -169,11 +170,14 @@ def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
                 computed += [column.name] if column.generated else []
             case ddl.AddColumnClause():
                 new.append(added_column(clause))
-            case ddl.RenameToClause() | ddl.MoveRowsClause() | ddl.VersioningClause():
+            case ddl.RenameToClause(new_table):
+                new_tables.append(new_table)
+            case ddl.MoveRowsClause() | ddl.VersioningClause():
                 return ()
     renamed = [(old, name) for old, name in renamed if old != name]
     left = {name.casefold() for name in (*dropped, *(old for old, _ in renamed))}
-    if any(item.name.casefold() in left for item in new):
+    if len(new_tables) > 1 or any(item.name.casefold() in left for item in new):
         return ()  # its rows before and behind the statement have different columns of one name
     filled = tuple(item for item in new if item.uncertain or item.fill is not None)
-    return (AlteredColumns(table, tuple(dropped), tuple(renamed), filled, tuple(not_null), tuple(computed)),)
+    altered = AlteredColumns(table, tuple(dropped), tuple(renamed), filled, tuple(not_null), tuple(computed))
+    return (altered, *(RenameTable(table, name) for name in new_tables if name != table))

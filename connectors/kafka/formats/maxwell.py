@@ -144,12 +144,14 @@ def _changes(message: Mapping[str, Any], sql: str) -> Changes:
     old, new = message.get("old"), message.get("def")
     if message["type"] != "table-alter" or not isinstance(old, dict) or not isinstance(new, dict):
         return ()
-    if _table_of(old) != _table_of(new):
-        return (RenameTable(_table_of(old), _table_of(new)),) if old.get("columns") == new.get("columns") else ()
     table = _table_of(new)
+    if _table_of(old) != table and old.get("columns") == new.get("columns"):
+        return (RenameTable(_table_of(old), table),)
     match changes_of(sql, str(message.get("database") or "")):
         case (AlteredColumns() as change,) if change.agrees(table, _columns(new)):
             return (replace(change, table=table),)
+        case (AlteredColumns() as change, RenameTable() as rename) if change.agrees(_table_of(old), _columns(new)):
+            return (replace(change, table=_table_of(old)), rename) if rename.new_table == table else ()
     return ()
 
 

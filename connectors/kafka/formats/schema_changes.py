@@ -78,9 +78,16 @@ def _changes(ddl: str, database: str, changes: Any) -> Changes:
         case (TruncateTable(table) as change,) if kind != "DROP" and table == named:
             return (change,)
         case (AlteredColumns() as change,) if kind == "ALTER" and named is not None and isinstance(after, dict):
-            if change.agrees(named, [str(column["name"]) for column in after.get("columns", ())]):
+            if change.agrees(named, _columns(after)):
                 return (replace(change, table=named),)
+        case (AlteredColumns() as change, RenameTable(_, table) as rename) if table == named:
+            if kind == "ALTER" and isinstance(after, dict) and change.agrees(change.table, _columns(after)):
+                return (change, rename)
     return ()
+
+
+def _columns(table: Any) -> list[str]:
+    return [str(column["name"]) for column in table.get("columns", ())]
 
 
 def _table(text: str) -> TableId | None:

@@ -113,9 +113,10 @@ def _early(messages: Messages, statement: DdlMessage, around: Around) -> Entry |
 
 def _unsure(statement: DdlMessage, known: HistoryState) -> str:
     """The warning about values of rows that are there and that nothing tells."""
+    there = [known.schemas[table] for table in tables_of(statement.changes) if table in known.schemas]
     match statement.changes:
-        case (AlteredColumns(table) as change,) if table in known.schemas:
-            return "; ".join(_unsure_values(change, known.schemas[table].primary_key))
+        case (AlteredColumns() as change, *_) if there:
+            return "; ".join(_unsure_values(change, there[-1].primary_key))
     return ""
 
 
@@ -158,6 +159,8 @@ def _refusal_reason(messages: Messages, statement: DdlMessage, around: Around) -
     match changes:
         case (AlteredColumns(table) as change,):
             return _refused_columns(change, known) if table in known.schemas else ""
+        case (AlteredColumns() as change, RenameTable()):
+            return _refused_tables(statement, known) or _refused_columns(change, known)
     return _refused_tables(statement, known)
 
 

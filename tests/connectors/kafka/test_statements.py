@@ -184,6 +184,22 @@ def test_statements_of_maxwell_are_carried_out_between_the_rows(tmp_path: Path) 
     assert [notice.partition(": ")[0] for notice in found.notices] == ["maxwell-0@6", "maxwell-0@7"]
 
 
+def test_a_table_that_one_statement_alters_and_renames(tmp_path: Path) -> None:
+    ids = {"database": "shop", "table": "b", "columns": [{"name": "id", "type": "int"}]}
+    wider = {"database": "shop", "table": "a", "columns": [*ids["columns"], {"name": "n", "type": "int"}]}
+    log = TopicLog(maxwell=1)
+    log.write(
+        "maxwell",
+        maxwell("insert", "a", data={"id": 1, "n": 2}, primary_key_columns=["id"]),
+        maxwell("table-alter", "a", old=wider, **{"def": ids}, sql="alter table a rename to b, drop column n"),
+        maxwell("insert", "b", data={"id": 2}, primary_key_columns=["id"]),
+    )
+    found = Follower(log, tmp_path)
+    a, b = TableId("shop", "a"), TableId("shop", "b")
+    assert found.follow()[1] == [DropColumn(a, "n"), RenameTable(a, b), ("+I", {"id": 2})]
+    assert (found.counts, found.notices) == ({}, ())
+
+
 def test_a_rename_to_a_table_that_is_there_already_is_told(tmp_path: Path) -> None:
     log = TopicLog(shop=1)
     rows = [canal("INSERT", name, data=[{"id": "1"}]) for name in "ab"]

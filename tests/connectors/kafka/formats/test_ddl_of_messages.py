@@ -42,6 +42,9 @@ def test_a_statement_about_several_tables_is_its_steps_in_order() -> None:
         RenameTable(A, c), RenameTable(B, A), RenameTable(c, B),
     )  # fmt: skip
     assert changes_of("drop table a /* c */, b /* d */", "shop") == (DropTable(A), DropTable(B))
+    altered = AlteredColumns(A, ("c",), ())
+    assert changes_of("alter table a rename to b, drop column c", "shop") == (altered, RenameTable(A, B))
+    assert changes_of("alter table a rename to b, drop column c, rename to d", "shop") == ()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,6 @@ def test_a_statement_about_several_tables_is_its_steps_in_order() -> None:
         "alter table a drop primary key",
         "alter table a drop index b",
         "alter table a rename index b to c",
-        "alter table a rename to b, add column c int",
         "alter table a truncate partition p",
         "create table a (b int comment 'drop table a')",
     ],
@@ -77,6 +79,8 @@ def test_other_statements_are_left_alone(sql: str) -> None:
         ("ALTER", "b", "alter table a rename b", (RenameTable(A, B),)),
         ("ALTER", "a", "alter table a drop column b", (AlteredColumns(A, ("b",), ()),)),
         ("ALTER", "b", "alter table a drop column b", ()),
+        ("ALTER", "b", "alter table a drop column c, rename b", (AlteredColumns(A, ("c",), ()), RenameTable(A, B))),
+        ("ALTER", "a", "alter table a drop column c, rename b", ()),
         ("RENAME", "c", "rename table a to b, b to c", (RenameTable(A, B), RenameTable(B, TableId("shop", "c")))),
         ("RENAME", "a", "rename table a to b, b to c", ()),
         ("TRUNCATE", "b", "truncate table a", ()),
