@@ -17,6 +17,7 @@ from cdc.evolution.dialect import Dialect
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
+from cdc.types.kinds import BLOBS
 from connectors.mysql.server.column_type import parse_column_type
 from connectors.mysql.sink.types import (
     Flavor,
@@ -154,6 +155,17 @@ class ServerDialect(Dialect[ServerType]):
     def altered_type(self, old: ServerType, new: ServerType) -> ServerType:
         """With the collation that the column has, where that tells the labels apart."""
         return self._labelled(replace(new, collation=old.collation)) if new.is_characters else new
+
+    def in_place(self, table: ActualTable[ServerType], column: ActualColumn[ServerType], new: ServerType) -> bool:
+        """But for bits that become bytes: MODIFY makes the digits of their number of them."""
+        return not _bits_to_bytes(column.type, new)
+
+    def cast(self, old: ActualColumn[ServerType], new: ActualColumn[ServerType], before: DataType | None = None) -> str:
+        """The bytes of bits, which a CAST makes the same digits of."""
+        if not _bits_to_bytes(old.type, new.type):
+            return super().cast(old, new, before)
+        digits = 2 * (old.type.data_type.length or 1)
+        return f"UNHEX(LPAD(HEX({quoted(old.name)}), {digits}, '0'))"
 
     def loose_cast(self, old: ActualColumn[ServerType], new: ActualColumn[ServerType]) -> str:
         """No value: a CAST has other names of types than a column."""
@@ -307,6 +319,10 @@ class ServerDialect(Dialect[ServerType]):
         if column.comment:
             parts.append(f"COMMENT {text_literal(column.comment)}")
         return " ".join(parts)
+
+
+def _bits_to_bytes(old: ServerType, new: ServerType) -> bool:
+    return old.name == "bit" != new.name and new.data_type.kind in BLOBS
 
 
 def default_clause(column: ActualColumn[ServerType]) -> str:

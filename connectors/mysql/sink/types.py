@@ -195,6 +195,9 @@ def respelled(actual: ServerType, wanted: ServerType) -> ServerType | None:
         if not more or len(one.labels) + len(more) == len(other.labels):
             return wanted if more else None
         return ServerType(spelled(MySqlColumn("", one.type, labels=one.labels + more)))
+    if names in (("bit", "bit"), ("bit", "binary")):
+        bits = (other.length or 1) * (8 if names[1] == "binary" else 1)
+        return ServerType(f"bit({bits})") if bits > (one.length or 1) else None
     if names[0] in _LONGEST and names[1] in _LONGEST:
         return wanted if _LONGEST[names[0]] < _LONGEST[names[1]] else None
     if names[0] in ("enum", "set"):

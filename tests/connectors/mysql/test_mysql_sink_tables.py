@@ -427,6 +427,9 @@ SHARDS = (  # types of one table and of the other, the first one's value and as 
     ("STRING", "enum('a')", "STRING", "enum('b')", "a", "a", "b", "longtext"),
     ("STRING", "set('a')", "INT", "int", "a", "a", "1", "longtext"),
     ("DOUBLE", "double(7,3)", "FLOAT", "float", 0.5, 0.5, 0.0625, "double"),
+    ("BINARY(2)", "bit(9)", "BINARY(2)", "bit(16)", b"\x01\xff", b"\x01\xff", b"\xff\xff", "bit(16)"),
+    ("BINARY(2)", "bit(9)", "BINARY(2)", "binary(2)", b"\x01\xff", b"\x01\xff", b"\xff\xff", "bit(16)"),
+    ("BINARY(2)", "bit(9)", "BINARY(3)", "binary(3)", b"\x00\x07", b"\x00\x07", b"abc", "varbinary(3)"),
 )
 
 
