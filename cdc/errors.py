@@ -208,7 +208,8 @@ class LoadsLost(SinkError):
 class ChangeRefused(SinkError):
     """A schema change that the sink cannot carry out.
 
-    `curable`: it can have the table as it is to be, but not make it of the one that is there.
+    `curable`: it can have the table as it is to be, but not make it of the one that is there. The engine says whether
+    a re-snapshot does that; the hint is of what else helps.
     """
 
     def __init__(self, message: str, *, where: str = "", hint: str = "", curable: bool = False) -> None:

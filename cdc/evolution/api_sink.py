@@ -101,8 +101,7 @@ class ApiSession(TableSession[T]):
 
     def has_rows(self, check: Check) -> bool:
         """True when the table has rows, for `checks_rows`."""
-        hint = "a re-snapshot of the table brings it: `cdc resync`"
-        raise ChangeRefused(f"{self.rules.name} does not look at rows", where=str(check.table), hint=hint, curable=True)
+        raise ChangeRefused(f"{self.rules.name} does not look at rows", where=str(check.table), curable=True)
 
     def carry_out(self, operation: op.Operation) -> Iterator[None]:
         """Call the operation's method."""
@@ -115,8 +114,7 @@ class ApiSession(TableSession[T]):
 
     def _unable(self, operation: op.Operation) -> ChangeRefused:
         reason = f"{self.rules.name} cannot {op.text_of(operation)}"
-        hint = "a re-snapshot of the table brings it: `cdc resync`"
-        return ChangeRefused(reason, where=str(operation.table), hint=hint, curable=True)
+        return ChangeRefused(reason, where=str(operation.table), curable=True)
 
 
 METHODS: Mapping[type[op.Operation], str] = {

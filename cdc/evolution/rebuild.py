@@ -33,5 +33,4 @@ def rebuild(
 
 def not_in_place(rules: TableRules[T], table: TableId, reason: str) -> ChangeRefused:
     """The refusal of what a sink does not do in place: a re-snapshot into a shadow table brings it."""
-    hint = "a re-snapshot of the table brings it: `cdc resync`"
-    return ChangeRefused(f"{reason} in place in {rules.name}", where=str(table), hint=hint, curable=True)
+    return ChangeRefused(f"{reason} in place in {rules.name}", where=str(table), curable=True)

@@ -268,13 +268,13 @@ class IndexPlanner:
                 if tuple(key) == tuple(actual.schema.primary_key):
                     return
                 reason = "ids of documents are made of the key, which changes"
-                raise ChangeRefused(reason, where=str(table), hint="the table is read again", curable=True)
+                raise ChangeRefused(reason, where=str(table), curable=True)
             case DropColumn(name=name):
                 if name not in actual.schema.names:
                     return
                 if name in (*actual.schema.primary_key, *actual.placing):
                     reason = f"ids or routing of documents are made of the column {name}, which is dropped"
-                    raise ChangeRefused(reason, where=str(table), hint="the table is read again", curable=True)
+                    raise ChangeRefused(reason, where=str(table), curable=True)
             case AlterTableComment():
                 pass
             case _:
@@ -321,5 +321,4 @@ class IndexPlanner:
 
     def _cannot(self, table: TableId, name: str, reason: str, field: Mapping[str, Any]) -> ChangeRefused:
         wanted = f", {field['type']} is wanted" if field else ""
-        hint = "the table is read again into a new index"
-        return ChangeRefused(f"column {name} {reason}{wanted}", where=str(table), hint=hint, curable=True)
+        return ChangeRefused(f"column {name} {reason}{wanted}", where=str(table), curable=True)
