@@ -28,6 +28,7 @@ from connectors.mysql.sink.types import (
     is_key_type,
     respelled,
     server_type,
+    shared_key_type,
 )
 from connectors.shared.sql.text import quoted, text_literal
 
@@ -161,9 +162,9 @@ class ServerDialect(Dialect[ServerType]):
         return not _bits_to_bytes(column.type, new)
 
     def cast(self, old: ActualColumn[ServerType], new: ActualColumn[ServerType], before: DataType | None = None) -> str:
-        """The bytes of bits, which a CAST makes the same digits of."""
+        """The bytes of bits, which a CAST makes the same digits of; a text's collation is that of its column."""
         if not _bits_to_bytes(old.type, new.type):
-            return super().cast(old, new, before)
+            return quoted(old.name) if old.type.text == new.type.text else super().cast(old, new, before)
         digits = 2 * (old.type.data_type.length or 1)
         return f"UNHEX(LPAD(HEX({quoted(old.name)}), {digits}, '0'))"
 
@@ -202,14 +203,18 @@ class ServerDialect(Dialect[ServerType]):
         new = frozenset(part.casefold() for part in key) if possible else frozenset()
         columns = tuple(
             replace(column, nullable=column.name.casefold() not in new)
-            if column.name.casefold() in new or table.in_key(column.name)
+            if table.in_key(column.name)
+            else replace(column, type=self._compared_exactly(column.type), nullable=False)
+            if column.name.casefold() in new
             else column
             for column in table.columns
         )
         return replace(table, columns=columns, key=key if possible else ())
 
     def _keyed(self, column: Column, parts: int) -> ServerType:
-        found = column_type(column, key_parts=parts, flavor=self.flavor)
+        return self._compared_exactly(column_type(column, key_parts=parts, flavor=self.flavor))
+
+    def _compared_exactly(self, found: ServerType) -> ServerType:
         return replace(found, collation=_KEY_COLLATION[self.flavor]) if found.is_characters else found
 
     def _labelled(self, found: ServerType) -> ServerType:
@@ -283,6 +288,9 @@ class ServerDialect(Dialect[ServerType]):
 
     def modify_column(self, table: ActualTable[ServerType], column: ActualColumn[ServerType], value: str) -> str:
         """The server converts, as the source's does."""
+        if table.in_key(column.name):
+            kind = shared_key_type(column.type, len(table.key))
+            column = replace(column, type=kind if kind.collation else self._compared_exactly(kind))
         others = [other for other in table.columns if not same(other.name, column.name)]
         (*_, changed) = self._short((*others, column), [] if table.in_key(column.name) else [column])
         return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {self._definition(changed)}"

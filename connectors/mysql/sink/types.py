@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cdc.schema import Column, DataType, Kind
@@ -155,6 +155,16 @@ def is_key_type(actual: ServerType, wanted: DataType) -> bool:
     if wanted.kind not in _UNBOUNDED:
         return False
     return any(actual.text == server_type(wanted, key_parts=parts).text for parts in range(1, _KEY_PARTS + 1))
+
+
+def shared_key_type(found: ServerType, parts: int) -> ServerType:
+    """The type of one of so many parts of a key, for one that would take all of its room."""
+    if found.collation and not found.collation.startswith("utf8mb4"):
+        return found
+    for wanted in (DataType(Kind.STRING), DataType(Kind.BYTES)):
+        if found.text == server_type(wanted, key_parts=1).text:
+            return replace(found, text=server_type(wanted, key_parts=parts).text)
+    return found
 
 
 def column_type(column: Column, *, key_parts: int, flavor: Flavor) -> ServerType:

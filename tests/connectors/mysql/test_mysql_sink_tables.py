@@ -536,6 +536,24 @@ def test_texts_of_any_length_as_a_key_are_expected_again(harness: Harness) -> No
     assert list(harness.sink().plan_text([CreateTable(USERS, schema)]) or ()) == []
 
 
+@pytest.mark.parametrize("made", ["altered", "another key", "widened"])
+def test_a_key_that_becomes_text_tells_rows_apart_as_a_new_one_does(harness: Harness, made: str) -> None:
+    """Also where its parts share the room of an index."""
+    kind = DataType.parse("STRING" if made == "widened" else "VARCHAR(40)")
+    text, n = Column("name", kind, nullable=False), Column("name", DataType.parse("INT"), nullable=False)
+    new = TableSchema((ID, text), ("name", "id"))
+    old = replace(new, primary_key=("id",)) if made == "another key" else replace(new, columns=(ID, n))
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, old)])
+    change = AlterColumnType(USERS, text, n, keeps=made == "widened")
+    sink.apply(1, [AlterPrimaryKey(USERS, ("name", "id")) if made == "another key" else change])
+    rows = [{"id": 1, "name": "a"}, {"id": 1, "name": "A"}]
+    commit(sink, 1, block(USERS, new, [("+I", row) for row in rows]))
+    assert sorted(name for _, name in by_id(harness)) == ["A", "a"]
+    commit(sink, 2, block(USERS, new, [("-D", rows[0])]))
+    assert by_id(harness) == [(1, "A")]
+
+
 def test_a_commit_runs_no_ddl(harness: Harness) -> None:
     """The table of batches is made once; a server logs each CREATE, whatever it does."""
     sink = harness.sink()
