@@ -14,8 +14,8 @@ from importlib.metadata import version
 from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
-from cdc.errors import CdcError, LoadsLost
-from cdc.schema import CreateTable, RenameTable, SchemaChange
+from cdc.errors import CdcError, LoadsLost, SinkError
+from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId
 from cdc.sink import Announced, Delivery, KeylessRows, Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.kafka.client import SINK, KafkaCluster
@@ -68,7 +68,16 @@ class KafkaSink(Sink):
         for change in changes:
             table = change.new_table if isinstance(change, RenameTable) else change.table
             if isinstance(change, CreateTable | RenameTable):
+                self._check_own_topic(table)
                 topics.partitions(self._names.topic(table))
+
+    def _check_own_topic(self, table: TableId) -> None:
+        """Raise SinkError for a topic that another table may have too, where messages do not say which they are of."""
+        silent = self._options.value_format == "json" and not self._options.table_headers
+        if silent and self._names.is_shared(table):
+            topic = self._names.topic(table)
+            reason = f"its topic would be {topic}, as that of other tables, and json does not say whose a row is"
+            raise SinkError(reason, where=str(table), hint="name a topic for it in sink.tableId-to-topic.mapping")
 
     def announce(self, batch: int, changes: Sequence[Announced]) -> None:
         """Publish schema changes, where that is asked for, in a transaction of the driver's. Driver."""

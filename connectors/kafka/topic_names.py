@@ -27,6 +27,11 @@ class TopicNames:
     mapping: tuple[tuple[str, str], ...] = ()
     prefix: str = ""
 
+    def is_shared(self, table: TableId) -> bool:
+        """Whether another table's topic may have the same name without an option that says so."""
+        named = self.one is not None or any(TablePattern(pattern).matches(table) for pattern, _ in self.mapping)
+        return not named and _NOT_IN_NAMES.search(str(table)) is not None
+
     def topic(self, table: TableId) -> str:
         """The topic of a sink table. What names of topics cannot have becomes an underscore, as Debezium has it.
 

@@ -9,6 +9,7 @@ from kafka_servers import KafkaServer
 from schema_registry import SchemaRegistry
 
 from cdc.errors import SinkError
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from connectors.kafka.sink import KafkaSink
@@ -24,6 +25,24 @@ def test_a_schema_registry_that_refuses_the_login_is_told_at_the_start(
         sink(kafka_broker, server.url, "me:word", tmp_path).check()
         with pytest.raises(SinkError, match="the login is refused"):
             sink(kafka_broker, server.url, "me:other", tmp_path).check()
+
+
+def test_a_topic_that_tables_would_share_is_refused_where_messages_do_not_name_theirs(
+    kafka_broker: KafkaServer, tmp_path: Path
+) -> None:
+    """Both of `größe` and `gr__e` have `gr__e`; a mapping says which topic is meant."""
+    given = {"type": "kafka", "properties.bootstrap.servers": kafka_broker.bootstrap, "value.format": "json"}
+    schema = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
+    table = TableId(kafka_broker.new_name("shop"), "größe")
+
+    def apply(**more: str) -> None:
+        context = Context("p", LocalStore(tmp_path))
+        KafkaSink(KafkaSinkOptions.model_validate(given | more), context).apply(0, [CreateTable(table, schema)])
+
+    with pytest.raises(SinkError, match=r"größe: its topic would be .*\.gr__e, as that of other tables"):
+        apply()
+    apply(**{"sink.tableId-to-topic.mapping": f"{table}:{table.database}.sizes"})
+    apply(**{"value.format": "maxwell-json"})
 
 
 def sink(broker: KafkaServer, url: str, login: str, folder: Path) -> KafkaSink:
