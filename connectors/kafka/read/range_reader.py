@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from cdc.errors import PositionLost, SourceUnavailable
+from cdc.errors import SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.source import Count
 from connectors.kafka.client import KafkaCluster
@@ -73,7 +73,7 @@ class RangeReader:
             try:
                 records.collect(self._cluster, found, pending)
             except OffsetLost as error:
-                self._jump(reader, part, error)
+                self._jump(reader, part, last, error)
                 continue
             if part.position == before:
                 self._check_end(part, last)
@@ -89,16 +89,23 @@ class RangeReader:
         yield from self._read_up_to(part, last)
 
     def _check_end(self, part: Pending, last: int) -> None:
-        """Raise PositionLost when the topic ends before what was planned, as one that was recreated may."""
+        """See to a topic that ends before what was planned, as one that was recreated may. Raises PositionLost."""
         if not part.at_end:
             return
         high = self._offset(startup.ends_of, part)
         if high < last:
-            raise PositionLost(
-                f"the topic ends at offset {high}, and held messages up to {last} when the batch was planned",
-                where=f"{part.topic}-{part.partition}",
-                hint="it was recreated, or its broker has lost messages: start over with an empty state directory",
-            )
+            ends = f"the topic ends at offset {high}, and held messages up to {last} when the batch was planned"
+            self._leave_out(part, last, records.lost_offset(ends, part))
+
+    def _leave_out(self, part: Pending, last: int, error: OffsetLost) -> None:
+        """Go on without what was planned and is cut off, when the options say so; raises `error` else.
+
+        The plan of the next batch finds that the log ends before it, and begins with it again.
+        """
+        if self._options.on_lost == "fail":
+            raise error
+        self._count(f"messages-lost {part.topic}", last - part.position)
+        part.position = last
 
     def _offset(self, ask: Callable[..., dict[str, int]], part: Pending) -> int:
         asker = records.asker(self._cluster, self._pipeline)
@@ -113,12 +120,11 @@ class RangeReader:
             yield part.messages()
             part.parts, part.bytes = [], 0
 
-    def _jump(self, reader: Fetcher, part: Pending, error: OffsetLost) -> None:
-        if self._options.on_lost == "fail":
-            raise error
+    def _jump(self, reader: Fetcher, part: Pending, last: int, error: OffsetLost) -> None:
         low = self._offset(startup.beginnings_of, part)
-        if low <= part.position:  # the log has been cut at its end: what is planned is not there
-            raise error
+        if low <= part.position or self._options.on_lost == "fail":
+            self._leave_out(part, last, error)
+            return
         self._count(f"messages-lost {part.topic}", low - part.position)
         part.position = low
         records.assign(reader, [part])

@@ -43,11 +43,16 @@ def test_it_is_told_or_read_from_its_beginning(tmp_path: Path, bounded: bool) ->
 
 
 def test_a_task_does_not_read_what_is_before_its_range(tmp_path: Path) -> None:
+    """Its batch ends without it: the plan of the next one begins with the log again."""
     log, first = cut_log(tmp_path)
     log.write("t", *[b'{"id":7}'] * 5)
     end = first.source.latest_offset(first.at, Limits(1000, 1 << 20), 0.01)
     (split,) = first.source.splits(first.at, end, 1)
     del log.logs["t", 0][2:]
-    reader = Follower(log, tmp_path, at=first.at, **ON).source
-    with pytest.raises(PositionLost):
-        list(reader.read(split, lambda *_: None, print))
+    with pytest.raises(PositionLost, match=r"set scan\.on-lost: earliest"):
+        list(Follower(log, tmp_path, at=first.at, **PLAIN).source.read(split, lambda *_: None, print))
+    again, counts = Follower(log, tmp_path, at=end, **ON), dict[str, int]()
+    assert list(again.source.read(split, counts.__setitem__, print)) == []
+    assert counts == {"messages-lost t": 2}
+    (batch,) = again.follow()
+    assert len([item for item in batch if isinstance(item, tuple)]) == 2

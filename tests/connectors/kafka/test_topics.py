@@ -340,6 +340,9 @@ def test_a_topic_that_was_recreated_is_not_taken_for_the_old_one(topics: Topics)
     split.payload["ranges"][0][-1] = 9
     with pytest.raises(PositionLost, match=r"the topic ends at offset 5, and held messages up to 9"):
         list(again.read(split, lambda *_: None, print))
+    going_on, counts = topics.source(topic, **{"scan.on-lost": "earliest"}), dict[str, int]()
+    assert sum(block.rows.num_rows for block in going_on.read(split, counts.__setitem__, print)) == 5
+    assert counts == {f"messages-lost {topic}": 4}
 
 
 def test_what_the_source_says_of_itself(topics: Topics) -> None:
