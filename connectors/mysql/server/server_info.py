@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import pymysql
 
-from cdc.errors import SourceError
+from cdc.errors import SourceError, SourceUnavailable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
 from connectors.shared.ddl.dialect import DdlDialect
@@ -228,8 +228,20 @@ def _executed(connection: MySqlConnection, flavor: Flavor, logged: Row) -> str:
     """The GTIDs that belong to the end of the log."""
     if flavor == "mysql" or not logged[0]:
         return _one_line(str(logged[4] or ""))
-    found = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (logged[0], logged[1]))
-    return str(found[0][0] or "")
+    return gtids_at(connection, str(logged[0]), int(logged[1]))
+
+
+def gtids_at(connection: MySqlConnection, file: str, position: int) -> str:
+    """MariaDB's GTIDs at a place of its log. Raises SourceUnavailable when the server cannot tell: the answer is NULL,
+    where no transaction at all is an empty text."""
+    found = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, position))[0][0]
+    if found is None:
+        raise SourceUnavailable(
+            f"the server cannot tell the GTIDs at {file}:{position} of its log",
+            where=where_of(connection),
+            hint="it may not read an event there that is longer than its max_allowed_packet: make that larger",
+        )
+    return str(found)
 
 
 def _names(text: str, in_lower_case: bool) -> frozenset[str]:

@@ -18,7 +18,7 @@ from connectors.mysql.server.connection_errors import account
 from connectors.mysql.server.engines import no_view
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
+from connectors.mysql.server.server_info import ServerInfo, gtids_at, query, server_info, where_of
 
 LONGEST_WAIT_S: Final = 3600.0
 """For the next bytes of a result: a filter may leave out many rows before one that is sent."""
@@ -110,8 +110,7 @@ class ChunkSessions:
 
     def gtids_at(self, position: LogPosition) -> str:
         """MariaDB: the GTID position at a place in the log."""
-        rows = query(self.side, "SELECT BINLOG_GTID_POS(%s, %s)", (position.file, position.position))
-        return str(rows[0][0] or "")
+        return gtids_at(self.side, position.file, position.position)
 
     def prepared(self) -> bool:
         """Whether XA transactions are prepared. Raises SourceError when the account may not ask and there may be some.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cdc.errors import SourceError, SourceUnavailable
 from cdc_services.server import MySqlServer
 from connectors.mysql.server.same_server import check_has, check_same_place
-from connectors.mysql.server.server_info import ServerInfo, server_info
+from connectors.mysql.server.server_info import ServerInfo, gtids_at, server_info
 
 OLD, NEW, ELSE = (f"{digit * 8}-0000-0000-0000-000000000000" for digit in "123")
 INFO = ServerInfo(
@@ -54,3 +56,11 @@ def test_a_mariadb_server_of_the_same_number_is_known_by_its_log(
     assert foreign in caught.value.message
     assert info.executed in caught.value.message
     connection.close()
+
+
+def test_a_server_that_cannot_tell_its_gtids_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MariaDB answers NULL where its max_allowed_packet has become less than an event of the log."""
+    monkeypatch.setattr("connectors.mysql.server.server_info.query", lambda *_: [(None,)])
+    connection: Any = SimpleNamespace(user="u", host="h", port=1)
+    with pytest.raises(SourceUnavailable, match=r"cannot tell the GTIDs at bin\.1:4.*max_allowed_packet"):
+        gtids_at(connection, "bin.1", 4)
