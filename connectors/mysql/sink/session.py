@@ -19,6 +19,8 @@ from connectors.mysql.sink.refusal import SIGNALLED
 from connectors.mysql.sink.types import Flavor
 from connectors.shared.sql.client import StatementRefused
 
+ENVELOPE_BYTES = 16 << 10
+"""What a statement has besides its rows, at most: the names of its columns, and the start of a packet."""
 _PIECE_BYTES = 1 << 20
 _SQL_MODE = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
 _OCEANBASE_LIMITS = ("ob_query_timeout", "ob_trx_timeout", "ob_trx_idle_timeout")
@@ -57,6 +59,12 @@ class SinkSession:
         self.connection, self.where = connection, where
         version, comment, longest = self.rows("SELECT VERSION(), @@version_comment, @@max_allowed_packet")[0]
         self.version, self.max_packet_bytes = str(version), int(longest)
+        if self.max_packet_bytes < 2 * ENVELOPE_BYTES:
+            raise SinkError(
+                f"max_allowed_packet of the server is {self.max_packet_bytes:,} bytes, which leaves no room for rows",
+                where=where,
+                hint=f"set it to at least {2 * ENVELOPE_BYTES:,} bytes there, better to more than the longest row",
+            )
         banner = f"{version} {comment}".lower()
         self.flavor: Flavor = "oceanbase" if "oceanbase" in banner else "mariadb" if "mariadb" in banner else "mysql"
         # OceanBase commits a LOAD DATA by itself, whatever transaction is open.

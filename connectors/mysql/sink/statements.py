@@ -18,15 +18,13 @@ import pyarrow as pa
 from cdc.errors import SinkError
 from connectors.mysql.sink.dialect import ServerTable
 from connectors.mysql.sink.refusal import RowRefused, is_harmless, of_a_row, of_the_table
-from connectors.mysql.sink.session import SinkSession
+from connectors.mysql.sink.session import ENVELOPE_BYTES, SinkSession
 from connectors.mysql.sink.text import WrittenColumn, in_literals, labels_of, load_columns
 from connectors.shared.conversion.policy import Reason
 from connectors.shared.sql.client import StatementRefused
 from connectors.shared.sql.text import quoted
 
 _STATEMENT_ROWS, _STATEMENT_BYTES = 1_000, 1 << 20
-_ENVELOPE_BYTES = 16 << 10
-"""What a statement has besides its rows, at most: the names of its columns, and the start of a packet."""
 
 T = TypeVar("T")
 
@@ -102,8 +100,8 @@ class RowStatements:
 
     def _run(self, sql: str, rows: int) -> int:
         longest = self._session.max_packet_bytes
-        if rows == 1 and (size := len(sql.encode())) + _ENVELOPE_BYTES > longest:
-            message = f"a row of {size:,} bytes is longer than the server's max_allowed_packet, {longest:,} bytes"
+        if rows == 1 and (size := len(sql.encode())) + ENVELOPE_BYTES > longest:
+            message = f"a row of {size:,} bytes does not fit in the server's max_allowed_packet, {longest:,} bytes"
             raise RowRefused(Reason.TOO_LONG, message)
         changed, warnings = self._translate_errors(lambda: self._session.write(sql))
         if warnings:

@@ -372,6 +372,9 @@ def test_a_server_that_takes_small_packets_gets_them(harness: Harness) -> None:
     harness.server.execute("SET GLOBAL max_allowed_packet = 65536")
     try:
         commit(sink, 0, block(USERS, schema, [("+I", {"id": number, "t": "x" * 1000}) for number in range(200)]))
+        harness.server.execute("SET GLOBAL max_allowed_packet = 16384")
+        with pytest.raises(SinkError, match="is 16,384 bytes, which leaves no room for rows"):
+            commit(sink, 1, block(USERS, schema, [("+I", {"id": 200, "t": "x"})]))
     finally:
         harness.server.execute(f"SET GLOBAL max_allowed_packet = {before}")
     assert harness.server.execute("SELECT COUNT(*) FROM shop.users") == ((200,),)
