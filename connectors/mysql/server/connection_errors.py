@@ -151,7 +151,10 @@ def _privilege_error(text: str, where: str) -> SourceError:
 
 
 _GTID_MODE = re.compile(r"Cannot replicate .*transaction.* when @@GLOBAL\.GTID_MODE = (ON|OFF)", re.IGNORECASE)
-_RESET = "if its log was reset since (RESET BINARY LOGS), no event begins there: start over with another --state-dir"
+_RESET = (
+    "if its log was reset since (RESET BINARY LOGS) or it is another server than before, no event begins there: "
+    "start over with another --state-dir"
+)
 
 _NEVER_SENT = (
     "an event that is larger than that (an update has its row before and after) is sent to nobody: where it has that "

@@ -76,6 +76,8 @@ def check_same_place(connection: MySqlConnection, info: ServerInfo, file: str, p
     """Raises SourceError when a MariaDB server had other transactions at that place of its log than were read there.
 
     Servers of MariaDB have no name of their own but a number, which many leave at 1: another one passes for the same.
+    A server that cannot tell (NULL) passes: no event ends there, or it may not read one before. What is asked next,
+    when the file was opened and for its events, tells a log that was reset from another fault.
     """
     if not info.mariadb or done is None:
         return
