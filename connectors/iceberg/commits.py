@@ -161,7 +161,8 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
     names = key_names(len(table.key))
     if len(flushes) == 1:  # a flush has each key once
         return ChangedKeys(rows.select(names), _rows_with_place(rows), {})
-    by = ", ".join(names)
+    signs = [f"signbit({name})" for name in names if pa.types.is_floating(rows.schema.field(name).type)]
+    by = ", ".join([*names, *signs])  # to DuckDB -0 is 0, which is another key
     with connection() as duck:
         duck.register("rows", rows)
         ranked = duck.sql(

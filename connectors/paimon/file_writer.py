@@ -73,8 +73,21 @@ def _with_system_columns(table: Any, rows: pa.RecordBatch, delete: np.ndarray, s
     system = [pa.field("_SEQUENCE_NUMBER", pa.int64(), False), pa.field("_VALUE_KIND", pa.int8(), False)]
     named = [pa.field(f"_KEY_{field.name}", field.type, False) for field in fields]
     whole = pa.Table.from_arrays(columns, schema=pa.schema([*named, *system, *rows.schema]))
-    order = pc.sort_indices(pa.table(arrays, list(map(str, range(len(arrays))))), _ascending(len(arrays)))
+    by = list(map(ordered, arrays))
+    order = pc.sort_indices(pa.table(by, list(map(str, range(len(by))))), _ascending(len(by)))
     return whole.take(order)
+
+
+def ordered(values: pa.Array) -> pa.Array:
+    """The values that keys are sorted and compared by: of floats their bits, -0 is another key and before 0.
+
+    A reader that merges files has them in this order, and takes a key twice from files that have not.
+    """
+    if not pa.types.is_floating(values.type):
+        return values
+    kind = np.int32 if values.type == pa.float32() else np.int64
+    bits = values.to_numpy(zero_copy_only=False).view(kind)
+    return pa.array(bits ^ ((bits >> (8 * bits.itemsize - 1)) & np.iinfo(kind).max))
 
 
 def _ascending(number: int) -> list[tuple[str, str]]:

@@ -13,9 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from iceberg_harness import IcebergHarness
 from paimon_harness import PaimonHarness
-from test_lakes_reports import LAKES, T, commit, judged, prepared, schema
+from test_lakes_reports import LAKES, T, commit, judged, prepared, schema, texts
 
 from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableSchema
+from cdc.sink import TaskAttempt
+from cdc.testing import block
 from connectors.iceberg import known
 from connectors.iceberg.latest import Latest
 from connectors.paimon.file_writer import column_stats
@@ -167,3 +169,24 @@ def _look(lake: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, str]:
     monkeypatch.setattr(known, "_lists", Latest(1_000, len))
     monkeypatch.setattr(known, "_files", Latest(1_000, len))
     return known, "read_entries"
+
+
+@LAKES
+def test_minus_zero_takes_the_place_of_zero(tmp_path: Path, lake: Any) -> None:
+    """A key that the source takes for the same: readers merge files in order of their keys, -0 before 0."""
+    harness = lake(tmp_path, {"sink.compaction": "off"})
+    of = TableSchema(
+        (Column("id", DataType.parse("DOUBLE"), nullable=False), Column("v", DataType.parse("INT"))), ("id",)
+    )
+    harness.sink().apply(0, [CreateTable(T, of)])
+    commit(harness, 0, of, ("+I", {"id": 0.0, "v": 0}), ("+I", {"id": -1.5, "v": 0}))
+    other = {"id": -1.5, "v": 1}
+    commit(harness, 1, of, ("+U", other), ("-U", {"id": 0.0, "v": 0}), ("+U", {"id": -0.0, "v": 1}))
+    for _ in range(2):
+        assert texts(harness.rows(T), "id", "v") == [("-0.0", "1"), ("-1.5", "1")]
+        harness.sink().compact(T)
+    back = [("-U", {"id": -0.0, "v": 2}), ("+U", {"id": 0.0, "v": 3})]
+    parts = enumerate([[("+U", {"id": -0.0, "v": 2})], back])
+    tasks = [(TaskAttempt(2, part, 0, noting=[].append), block(T, of, changes)) for part, changes in parts]
+    harness.sink().commit(2, [one for task, changes in tasks for one in harness.sink().prepare(task, iter([changes]))])
+    assert texts(harness.rows(T), "id", "v") == [("-1.5", "1"), ("0.0", "3")]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from connectors.paimon.file_writer import DELETE, written_files
+from connectors.paimon.file_writer import DELETE, ordered, written_files
 from connectors.paimon.rows import plain
 from connectors.paimon.tables import LakeTable
 from connectors.paimon.types import arrow_type
@@ -49,7 +49,7 @@ def merge_files(
 
 def _newest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """The last image of each key, sorted by key."""
-    order = [rows.column(name) for name in keys]
+    order = [ordered(rows.column(name).combine_chunks()) for name in keys]
     names = [str(place) for place in range(len(keys))]
     numbered = pa.table([*order, rows.column(SEQUENCE), pa.array(np.arange(rows.num_rows))], [*names, "s", "n"])
     indices = pc.sort_indices(numbered, [(name, "ascending") for name in (*names, "s", "n")])
@@ -58,8 +58,7 @@ def _newest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
         return rows
     ends = np.zeros(rows.num_rows, bool)
     ends[-1] = True
-    for name in keys:
-        column = rows.column(name).combine_chunks()
+    for column in (values.take(indices) for values in order):
         ends[:-1] |= ~pc.equal(column[:-1], column[1:]).to_numpy(zero_copy_only=False)
     return rows.filter(pa.array(ends))
 
