@@ -170,12 +170,21 @@ class Segmenter:
         self._gather(view, max(first, stop), len(buffer))
         self._in_transaction = view.open_at(len(buffer), self._in_transaction)
         self._announced = view.announces(len(buffer) - 1)
+        alone = self._is_alone(buffer)
         begun = self._in_transaction or int(buffer.type[-1]) in events.GTID_TYPES
         self._gtid = self._gtid_at(buffer, len(buffer)) if begun else ""
         self.position = int(buffer.end_position[-1])
         # A file in which nothing is yet: the one before it may be purged all the same.
-        if not begun and (self._file_begins or int(buffer.type[-1]) in _OUTSIDE):
+        if not begun and (alone or self._file_begins or int(buffer.type[-1]) in _OUTSIDE):
             yield self._close(buffer, len(buffer) - 1)
+
+    def _is_alone(self, buffer: ReceiveBuffer) -> bool:
+        """Whether the last event is FLUSH, GRANT or ANALYZE, with which the log may end. XA START is none, nor is what
+        comes later in its transaction."""
+        if self._in_transaction or buffer.type[-1] != events.QUERY or buffer.query_kind[-1] != events.HARMLESS:
+            return False
+        begins = int(buffer.type[-2]) in events.GTID_TYPES if len(buffer) > 1 else bool(self._gtid)
+        return begins and not parse_query(buffer, len(buffer) - 1).sql.upper().startswith("XA ")
 
     def _next_file(self, buffer: ReceiveBuffer) -> None:
         """Transactions never go on in the next file, so one that is open was cut off by a crash of the server."""

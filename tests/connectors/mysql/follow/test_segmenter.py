@@ -247,6 +247,15 @@ def test_the_end_of_the_log_is_behind_the_head_of_a_file(cut: Any) -> None:
     assert (found[-1].file, found[-1].position) == ("binlog.000002", int(head.end_position[-1]))
 
 
+@pytest.mark.parametrize("cut", [pieces, lambda whole: [whole]])
+@pytest.mark.parametrize("begin", [seen(2), mariadb(2, STANDALONE)])
+def test_the_end_of_the_log_is_behind_a_statement_that_changes_nothing(begin: Event, cut: Any) -> None:
+    for text in ("FLUSH TABLES", "/* c */ GRANT SELECT ON *.* TO u", "ANALYZE TABLE t"):
+        whole = chunk([begin, sql(text)])
+        assert [each.position for each in plan(cut(whole))] == [int(whole.end_position[-1])]
+    assert not plan(cut(chunk([*XA[:2], sql("SAVEPOINT `a`")])))
+
+
 def test_an_alter_in_two_phases_of_mariadb_counts_when_it_ends() -> None:
     start, commit, back = (b"\2", b"\4" + bytes(8), b"\x08" + bytes(8))
     script = [mariadb(1, STANDALONE, start), sql("ALTER shop.t"), mariadb(2), table_map(1, "shop.u"), rows(1), XID]
