@@ -49,6 +49,8 @@ _PLAIN_TEXT = frozenset({"char", "varchar", "enum", "set", "uuid", "inet4", "ine
 _NO_DEFAULT = frozenset(
     {"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json", "geometry"}
 )
+_TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
+"""Types with a default that is an expression, since MySQL 8.0.13 and MariaDB 10.2; others and OceanBase refuse it."""
 _MOST = 65_535
 _OF_TEXT = 12
 """What a text or a blob takes of a row, at most; numbers and times take no more, but for a DECIMAL."""
@@ -284,7 +286,10 @@ class ServerDialect(Dialect[ServerType]):
         """At its place; rows that are there get the default."""
         place = f" AFTER {quoted(after)}" if after else ""
         (*_, added) = self._short((*table.columns, column), [column] if column.default is None else [])
-        return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {self._definition(added)}{place}"]
+        default = ""
+        if column.default is not None and added.type.name in _TEXTS:
+            default = f" DEFAULT ({text_literal(column.default)})"
+        return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {self._definition(added)}{default}{place}"]
 
     def modify_column(self, table: ActualTable[ServerType], column: ActualColumn[ServerType], value: str) -> str:
         """The server converts, as the source's does."""

@@ -497,6 +497,21 @@ def test_changes_that_are_carried_out_already_come_to_nothing(harness: Harness) 
     assert list(harness.sink().plan_text([CreateTable(USERS, expected)])) == []
 
 
+def test_rows_get_the_default_of_an_added_text(harness: Harness) -> None:
+    """It has to be an expression there; rows had NULL, which later changes did not meet."""
+    sink = harness.sink()
+    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    commit(sink, 0, users(("+I", 1, "a")))
+    note = Column("note", DataType.parse("STRING"), default="it's", source_type="tinytext", comment="c")
+    if harness.server.flavor == "oceanbase":
+        with pytest.raises(ChangeRefused, match="Invalid default value for 'note'"):
+            sink.apply(1, [AddColumn(USERS, note)])
+        return
+    sink.apply(1, [AddColumn(USERS, note)])
+    assert harness.server.execute("SELECT note FROM shop.users") == (("it's",),)
+    assert list(harness.sink().plan_text([AddColumn(USERS, note)]) or ()) == []
+
+
 def test_a_change_of_type_that_is_copied_leaves_the_column_empty(harness: Harness) -> None:
     """The copy brings the values; `CAST(NULL AS longtext)` is no statement here, and the change was refused."""
     sink = harness.sink()
