@@ -293,10 +293,10 @@ class Sink(ABC):
         return None
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
-        """The columns of `schema` of a table, for `cdc verify`; None when there is no such table. Any process.
+        """The columns of `schema` of a table, for `cdc verify`; None when there is no such table. Driver.
 
-        A text says why its rows are not those of the source at any time, such as for a table that only grows. Raises
-        SinkError.
+        The sink is not pickled after it. A text says why its rows are not those of the source at any time, such as for
+        a table that only grows. Raises SinkError.
         """
         kind = type(self).__name__.removesuffix("Sink").lower()
         hint = "compare a sink that reads them; of several sinks `--sink NAME` compares one"

@@ -46,11 +46,9 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d{1,6})?)?")
 _SPAN = re.compile(r"-?\d{1,3}:\d\d(?::\d\d(?:\.\d{1,6})?)?")
 _NUMERIC = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"})
 _PLAIN_TEXT = frozenset({"char", "varchar", "enum", "set", "uuid", "inet4", "inet6"})
-_NO_DEFAULT = frozenset(
-    {"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json", "geometry"}
-)
 _TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
 """Types with a default that is an expression, since MySQL 8.0.13 and MariaDB 10.2; others and OceanBase refuse it."""
+_NO_DEFAULT = _TEXTS | {"tinyblob", "blob", "mediumblob", "longblob", "json", "geometry"}
 _MOST = 65_535
 _OF_TEXT = 12
 """What a text or a blob takes of a row, at most; numbers and times take no more, but for a DECIMAL."""
