@@ -42,25 +42,28 @@ def check_log(
         check_same(connection, start.server)
         check_not_reset(connection, info, start.gtids)
         check_same_log(connection, info, at, done)
-        if at == start.position:
-            check_same_place(connection, info, at.file, at.position, start.gtids)
-    _check_opened(store, streams.session, info.identity, at.file)
+        unknown = at == start.position and check_same_place(connection, info, at.file, at.position, start.gtids)
+    before = _check_opened(store, streams.session, info.identity, at.file)
+    if unknown:  # a log that was reset is told first, and the file of a server that may be another is not noted
+        raise unknown
+    if before != at.file:
+        note_opened(store, info.identity, at.file, opened_s(streams.session(), at.file))
     return info
 
 
-def _check_opened(store: Store, open_session: Callable[[], MySqlConnection], server: str, file: str) -> None:
-    """Raises PositionLost when a file that was read before is another one of the same name now. Raises SourceError.
+def _check_opened(store: Store, open_session: Callable[[], MySqlConnection], server: str, file: str) -> str | None:
+    """The file in the note. Raises PositionLost when one that was read before is another of the same name now, and
+    SourceError.
 
     `file` is one that the server has. A file that comes after the known one takes its place in the note; the known one
     has to be the same until it is purged, or log was rewritten up to the other since.
     """
     before = store.read_json(FILE_NAME, hint=_REMOVE)
-    if before is not None and before.get("server") != server:
-        before = None
-    if before is not None and (before["file"] == file or _has(open_session(), before["file"])):
+    if before is None or before.get("server") != server:
+        return None
+    if before["file"] == file or _has(open_session(), before["file"]):
         _check_same(open_session(), before)
-    if before is None or before["file"] != file:
-        note_opened(store, server, file, opened_s(open_session(), file))
+    return str(before["file"])
 
 
 def _has(connection: MySqlConnection, file: str) -> bool:

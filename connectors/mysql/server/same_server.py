@@ -8,7 +8,7 @@ from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.gtid_range import Gtids, lacking
 from connectors.mysql.server.positions import LogPosition, check_file_position, list_logs
-from connectors.mysql.server.server_info import ServerInfo, identity_of, query, where_of
+from connectors.mysql.server.server_info import ServerInfo, gtids_at, identity_of, where_of
 
 _POINT = "point hostname and port at the old server or a replica of it, or start over with another --state-dir"
 
@@ -72,17 +72,21 @@ def check_same_log(connection: MySqlConnection, info: ServerInfo, at: LogPositio
         )
 
 
-def check_same_place(connection: MySqlConnection, info: ServerInfo, file: str, position: int, done: str | None) -> None:
+def check_same_place(
+    connection: MySqlConnection, info: ServerInfo, file: str, position: int, done: str | None
+) -> SourceUnavailable | None:
     """Raises SourceError when a MariaDB server had other transactions at that place of its log than were read there.
 
     Servers of MariaDB have no name of their own but a number, which many leave at 1: another one passes for the same.
-    A server that cannot tell (NULL) passes: no event ends there, or it may not read one before. What is asked next,
-    when the file was opened and for its events, tells a log that was reset from another fault.
+    Of a server that cannot tell, the error is returned: that the log was reset, which is asked next, says more.
     """
     if not info.mariadb or done is None:
-        return
-    rows = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, position), slow=True)
-    there, read = MariaDbGtid.parse(str(rows[0][0] or "")), MariaDbGtid.parse(done)
+        return None
+    try:
+        found = gtids_at(connection, file, position)
+    except SourceUnavailable as error:
+        return error
+    there, read = MariaDbGtid.parse(found), MariaDbGtid.parse(done)
     numbers = {domain: (server, number) for domain, server, number in read.domains}
     other = [entry for entry in there.domains if numbers.get(entry[0], entry[1:]) != entry[1:]]
     if other:
@@ -92,6 +96,7 @@ def check_same_place(connection: MySqlConnection, info: ServerInfo, file: str, p
             where=where_of(connection),
             hint=_POINT,
         )
+    return None
 
 
 def needed_gtids(done: str | None, where: str, *, old: str, new: str) -> str:

@@ -234,12 +234,13 @@ def _executed(connection: MySqlConnection, flavor: Flavor, logged: Row) -> str:
 def gtids_at(connection: MySqlConnection, file: str, position: int) -> str:
     """MariaDB's GTIDs at a place of its log. Raises SourceUnavailable when the server cannot tell: the answer is NULL,
     where no transaction at all is an empty text."""
-    found = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, position))[0][0]
+    found = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, position), slow=True)[0][0]
     if found is None:
         raise SourceUnavailable(
             f"the server cannot tell the GTIDs at {file}:{position} of its log",
             where=where_of(connection),
-            hint="it may not read an event there that is longer than its max_allowed_packet: make that larger",
+            hint="it may not read an event there that is longer than its max_allowed_packet: make that larger; or it "
+            "is another server than before",
         )
     return str(found)
 

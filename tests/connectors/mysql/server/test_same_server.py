@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cdc.errors import SourceError, SourceUnavailable
+from cdc.state.store import LocalStore
 from cdc_services.server import MySqlServer
+from connectors.mysql.follow.opened import check_log
+from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import check_has, check_same_place
 from connectors.mysql.server.server_info import ServerInfo, gtids_at, server_info
 
@@ -42,9 +46,7 @@ def test_a_replica_with_all_of_them_takes_over(executed: str) -> None:
 
 
 @pytest.mark.mysql
-def test_a_mariadb_server_of_the_same_number_is_known_by_its_log(
-    mariadb_server: MySqlServer,
-) -> None:
+def test_a_mariadb_server_of_the_same_number_is_known_by_its_log(mariadb_server: MySqlServer, tmp_path: Path) -> None:
     mariadb_server.new_database("place")
     connection = mariadb_server.connect()
     info = server_info(connection)
@@ -57,10 +59,17 @@ def test_a_mariadb_server_of_the_same_number_is_known_by_its_log(
     assert info.executed in caught.value.message
     connection.close()
 
+    between = LogPosition(info.file, info.position - 1)  # no event begins there
+    start: Any = SimpleNamespace(server=info.identity, position=between, gtids=info.executed)
+    streams: Any = SimpleNamespace(session=mariadb_server.connect)
+    with pytest.raises(SourceUnavailable, match="or it is another server than before"):
+        check_log(LocalStore(tmp_path), streams, lambda _: True, start, between, info.executed)
+    assert not (tmp_path / "opened.json").exists(), "the file of a server that may be another is not noted"
+
 
 def test_a_server_that_cannot_tell_its_gtids_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """MariaDB answers NULL where its max_allowed_packet has become less than an event of the log."""
-    monkeypatch.setattr("connectors.mysql.server.server_info.query", lambda *_: [(None,)])
+    monkeypatch.setattr("connectors.mysql.server.server_info.query", lambda *_, **__: [(None,)])
     connection: Any = SimpleNamespace(user="u", host="h", port=1)
     with pytest.raises(SourceUnavailable, match=r"cannot tell the GTIDs at bin\.1:4.*max_allowed_packet"):
         gtids_at(connection, "bin.1", 4)
