@@ -56,6 +56,9 @@ _programs: dict[tuple[RegistrySettings, int, int], Program] = {}
 """Schemas that this process has asked for."""
 
 
+_EIGHT = " (Apicurio's numbers of eight bytes begin so: have its converter write apicurio.registry.as-confluent: true)"
+
+
 class Registry:
     """Asks one registry. Any number of threads."""
 
@@ -69,7 +72,7 @@ class Registry:
         if found is None:
             answer = self.get(f"/schemas/ids/{number}")
             if answer is None:
-                raise UnreadableSchema(f"the registry has no schema {number}")
+                raise UnreadableSchema(f"the registry has no schema {number}" + ("" if number else _EIGHT))
             if not isinstance(answer, dict):
                 raise UnreadableSchema(f"what the registry says of schema {number} is no object")
             if schema_type(answer) != "AVRO":

@@ -21,7 +21,7 @@ from connectors.kafka.formats.scan import Texts
 from connectors.kafka.formats.wrapped import BARE, Learn, Shape, WrappedPayloads
 
 _HEADER = 5
-_NO_FRAME = "no Avro with the number of its schema before it (a zero byte and four more)"
+_NO_FRAME = "no Avro with the number of its schema before it (a zero byte and four more); those in headers are not read"
 _PADDING = 8
 _FIRST_ROOM = 4
 """How much longer than the Avro the text is at first taken to be."""

@@ -39,7 +39,8 @@ from connectors.kafka.kernels import NULL, OBJECT, STRING
 
 _ENVELOPE = Tree({
     "op": None, "before": None, "after": None, "ts_ms": None,
-    "source": {"db": None, "schema": None, "table": None, "keyspace": None, "ts_ms": None},
+    "source": {"db": None, "schema": None, "table": None, "keyspace": None, "ts_ms": None,
+               "value_capture_type": None},
     "ddl": None, "databaseName": None, "tableChanges": None, "status": None,
 })  # fmt: skip
 _OPS = Tree({"op": None})
@@ -50,6 +51,16 @@ _NO_OP = "neither a change nor a note of Debezium: it has no `op` (rows without 
 
 
 _NO_TABLE = "source.table is missing, which Debezium writes (but for MongoDB) and Flink's format of that name does not"
+
+_CELLS = (
+    "its values are {value, set}, as YugabyteDB and Cassandra write them: a column that a change leaves alone is NULL "
+    "there (have it write whole rows, and their values alone: REPLICA IDENTITY FULL and `YBExtractNewRecordState`)"
+)
+_VALUES = (b"OLD_AND_NEW_VALUES", b"NEW_VALUES")
+_CHANGED = (
+    "an update of Spanner with the columns that changed alone (give the change stream value_capture_type NEW_ROW, or "
+    "NEW_ROW_AND_OLD_VALUES)"
+)
 
 
 class DebeziumFormat:
@@ -111,6 +122,7 @@ class DebeziumFormat:
                     databases[table] = database
                 parts.append((table, (int(shapes[places[first]]), databases.get(table)), places[first:last]))
         for table, (shape, database), rows_of_table in gathered(parts):
+            rows_of_table = rows_of_table[~_changes_alone(reading, scan, rows_of_table, numbers, ops[rows_of_table])]
             for members in by_key(messages, numbers, rows_of_table):
                 key = key_names(messages, numbers[members])
                 reading.statements += [
@@ -166,6 +178,28 @@ def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
     """The fields of the rows in an envelope with this Connect schema; None when it has none. Raises ValueError."""
     rows = connect.row_schema(schema)
     return None if rows is None else connect.fields_of(rows)
+
+
+def _changes_alone(reading: Reading, scan: Scan, places: Any, numbers: Any, ops: Any) -> Any:
+    """bool[n], messages of a table that cannot be read, as columns that a change leaves alone are NULL in them."""
+    after, captured = scan.cells("after"), scan.cells("source", "value_capture_type")
+    found = (ops == _UPDATE) & (captured.kinds[places] == STRING)
+    found[found] = [captured.raw(int(place)) in _VALUES for place in places[found]]
+    reason = _CHANGED
+    rows = places[after.kinds[places] == OBJECT]
+    if len(rows) and _are_cells(after.raw(int(rows[0]))):
+        found[:], reason = True, _CELLS
+    reading.unreadable.update(dict.fromkeys(numbers[places[found]].tolist(), reason))
+    return found
+
+
+def _are_cells(row: bytes) -> bool:
+    """Whether the values of a row stand in objects that say whether they were set."""
+    try:
+        values = json.loads(row).values()
+    except (ValueError, RecursionError):
+        return False
+    return any(isinstance(value, dict) and {"value", "set"} <= value.keys() for value in values)
 
 
 def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str | None]:

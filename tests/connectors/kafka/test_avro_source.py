@@ -125,6 +125,7 @@ def test_a_delete_without_the_row_before_is_found_by_its_avro_key(registry: Sche
     ("key", "value", "reason"),
     [
         (None, framed(99, PLAIN, row(1, "a")), "the registry has no schema 99"),
+        (None, bytes(8) + framed(1, PLAIN, row(1, "a")), r"no schema 0 \(Apicurio's numbers of eight bytes begin so"),
         (None, framed(5, PLAIN, row(1, "a")), "schema 5 is of the type PROTOBUF, not AVRO"),
         (None, b'{"op":"c"}', "no Avro with the number of its schema before it"),
         (None, framed(2, "long", 7), "its bytes are not of schema 2"),

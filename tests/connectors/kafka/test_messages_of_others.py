@@ -80,6 +80,22 @@ def test_tables_of_two_keyspaces_are_two(tmp_path: Path) -> None:
     assert {str(change.table) for change in made} == {"commerce.orders", "other.orders"}
 
 
+CHANGES_ALONE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"value_capture_type": "NEW_VALUES"}, {"id": 1, "v": None}, "an update of Spanner with the columns that changed"),
+    ({}, {"id": {"value": 1, "set": True}, "v": None}, "its values are {value, set}, as YugabyteDB and Cassandra"),
+]
+
+
+@pytest.mark.parametrize(("source", "row", "said"), CHANGES_ALONE, ids=["Spanner", "YugabyteDB"])
+def test_columns_that_a_change_leaves_alone_are_not_read_as_null(
+    tmp_path: Path, source: dict[str, Any], row: dict[str, Any], said: str
+) -> None:
+    message = postgres(row)
+    message["source"].update(source)
+    with pytest.raises(CorruptLog, match=said):
+        rows(followed(tmp_path, ({"id": 1}, message)))
+
+
 def test_tables_of_two_databases_do_not_become_one(tmp_path: Path) -> None:
     """They have the same schema and name; the table of a message of PostgreSQL is named by these."""
     found = followed(tmp_path, ({"id": 1}, postgres({"id": 1}, "one")), ({"id": 1}, postgres({"id": 1}, "two")))
