@@ -10,6 +10,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -63,14 +64,26 @@ def _day(values: pa.Array) -> pa.Array:
 
 
 def _zoned(target: DataType, zone: str) -> Cast:
-    if target.kind is Kind.TIMESTAMP_LTZ:
+    """Instants of what a zone's clocks show, or the other way round. It fails for a time that they skip in spring, and
+    for the second of two instants at which they show the same."""
 
-        def to_instant(values: pa.Array) -> pa.Array:
-            local = pc.assume_timezone(values, zone, ambiguous="earliest", nonexistent="latest")
-            return local.cast(arrow_type(target))
+    def to_instant(values: pa.Array) -> pa.Array:
+        return pc.assume_timezone(values, zone, ambiguous="earliest", nonexistent="raise").cast(arrow_type(target))
 
-        return to_instant
-    return lambda values: pc.local_timestamp(values.cast(pa.timestamp("us", tz=zone)))
+    def to_clock(values: pa.Array) -> pa.Array:
+        instants = values.cast(pa.timestamp("us", tz=zone))
+        clocks = pc.local_timestamp(instants)
+        if is_second_of_two(instants, clocks).any():
+            raise ValueError("the second of two instants with the same time")
+        return clocks
+
+    return to_instant if target.kind is Kind.TIMESTAMP_LTZ else to_clock
+
+
+def is_second_of_two(instants: pa.Array, clocks: pa.Array) -> np.ndarray:
+    """bool[n], true where the instants' zone has shown the same clock before, as in an hour of autumn."""
+    first = pc.assume_timezone(clocks, instants.type.tz, ambiguous="earliest", nonexistent="latest")
+    return np.asarray(pc.not_equal(first, instants).fill_null(False), bool)
 
 
 def _to_decimal(target: DataType) -> Cast:

@@ -215,7 +215,8 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     zone: Zone = Field(
         "UTC",
         alias="time-zone",
-        description="The clock of instants (MySQL TIMESTAMP) that are written without a zone.",
+        description="The clock of instants (MySQL TIMESTAMP) that are written without a zone. A time that it skips "
+        "in spring is a value that cannot be read.",
     )
 
     @model_validator(mode="before")

@@ -7,6 +7,7 @@ from decimal import Decimal
 from itertools import product
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from cdc.schema import DataType
@@ -116,3 +117,17 @@ def test_a_number_of_as_many_digits_as_a_long_decimal_has_fits_into_it() -> None
     assert cast is not None
     nines = Decimal("-" + "9" * 38)
     assert cast(pa.array([nines], pa.decimal128(38, 0))).to_pylist() == [f"{nines}.00"]
+
+
+def test_a_time_that_the_zone_skips_or_has_twice_is_not_bent() -> None:
+    to_instant = cast_for(DataType.parse("TIMESTAMP(0)"), DataType.parse("TIMESTAMP_LTZ(0)"), "Europe/Berlin")
+    to_clock = cast_for(DataType.parse("TIMESTAMP_LTZ(0)"), DataType.parse("TIMESTAMP(0)"), "Europe/Berlin")
+    assert to_instant is not None
+    assert to_clock is not None
+    twice = pa.array([datetime(2026, 10, 25, 2, 30), None], pa.timestamp("us"))
+    instants = to_instant(twice)
+    assert to_clock(instants) == twice
+    with pytest.raises(ValueError, match="second of two"):
+        to_clock(pc.add(instants, timedelta(hours=1)))
+    with pytest.raises(ValueError, match="doesn't exist"):
+        to_instant(pa.array([datetime(2026, 3, 29, 2, 30)], pa.timestamp("us")))

@@ -199,11 +199,19 @@ def _moment(field: Field, cells: Cells, count: Count) -> pa.Array:
     if kind is Kind.DATE:
         return pa.array((values // 86_400_000_000).astype(np.int32), pa.int32(), mask=empty).cast(arrow)
     if kind is Kind.TIMESTAMP_LTZ and field.zone != "UTC":
-        local = convert.from_micros(pa.timestamp("us"), values, empty)
-        instants = pc.assume_timezone(local, field.zone, ambiguous="earliest", nonexistent="latest").cast(pa.int64())
         zoned = verdicts == moments.ZONED  # these say of which clock they are
-        values = np.where(zoned, values, instants.fill_null(0).to_numpy())
+        values = np.where(zoned, values, _instants(values, empty | zoned, field.zone))
     return convert.from_micros(arrow, values, empty)
+
+
+def _instants(clocks: np.ndarray, empty: np.ndarray, zone: str) -> np.ndarray:
+    """The microseconds at which a zone's clocks show these; the first of two."""
+    shown = convert.from_micros(pa.timestamp("us"), clocks, empty)
+    instants = pc.assume_timezone(shown, zone, ambiguous="earliest", nonexistent="latest")
+    skipped = pc.not_equal(pc.local_timestamp(instants), shown).fill_null(False)
+    if pc.any(skipped).as_py():
+        raise BadValue(pc.index(skipped, True).as_py(), f"is in an hour that the clocks of {zone} skip")
+    return np.asarray(instants.cast(pa.int64()).fill_null(0).to_numpy())
 
 
 def _nanos(field: Field, cells: Cells) -> pa.Array:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from cdc.dead_letters import DeadLetter, Rejected, cell
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
+from cdc.types.casts import is_second_of_two
 from connectors.shared.conversion.checks import FieldLimits, ValueCheck, checks, nulls
 from connectors.shared.conversion.convert import converter, plain_text
 from connectors.shared.conversion.plan import ColumnPlan, plan_columns, text_bytes
@@ -75,14 +76,14 @@ class Fitter:
             limits: those of the way into the sink.
             policy: what happens to a value that does not fit.
             time_zone: the zone, in Arrow's spelling, whose wall clock a TIMESTAMP is written in; its value is an
-                instant. A zone with summer time gives two instants a year the same clock, so in a key only UTC
-                tells them apart.
+                instant. In a key the second of two instants with the same clock does not fit.
             max_key_bytes: the longest encoded key the server takes, None without limit.
 
         Raises:
             SinkError: the sink's table lacks a column.
         """
         self._table, self._limits, self.policy = target.table, limits, policy
+        self._upserts = target.upserts
         self._zone = None if time_zone == "UTC" else time_zone
         self.max_key_bytes = max_key_bytes
         plans = plan_columns(schema, target)
@@ -118,11 +119,14 @@ class Fitter:
         keep[list(found.left_out)] = False
         return Fitted(rows.filter(pa.array(keep)), images.delete[keep], dead_letters, found.counts)
 
-    def adapted(self, column: _Column, array: pa.Array) -> pa.Array:
-        """Instants as the wall clock of the sink's zone."""
+    def adapted(self, column: _Column, array: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
+        """Instants as the wall clock of the sink's zone, and which of a key's have that of another instant."""
         if self._zone is None or column.plan.source.type.kind is not Kind.TIMESTAMP_LTZ:
-            return array
-        return pc.local_timestamp(array.cast(pa.timestamp("us", tz=self._zone)))
+            return array, None
+        instants = array.cast(pa.timestamp("us", tz=self._zone))
+        clocks = pc.local_timestamp(instants)
+        is_key = self._upserts and column.plan.target.is_key
+        return clocks, is_second_of_two(instants, clocks) if is_key else None
 
     def without_deleted(self, column: _Column, array: pa.Array, live: np.ndarray | None) -> pa.Array:
         """The column without values of deleted rows, when one of them is longer than a field may be: they do not go."""
@@ -176,7 +180,9 @@ class _Findings:
 
     def column(self, column: _Column, array: pa.Array) -> pa.Array:
         """The column as it can be sent."""
-        array = self._fitter.adapted(column, array)
+        array, same_clock = self._fitter.adapted(column, array)
+        if same_clock is not None:
+            array = self._apply(column, ValueCheck(Reason.SAME_CLOCK, nulls), array, same_clock)
         if column.plan.converted:
             array = self._converted(column, array)
         for check in column.checks:
@@ -311,6 +317,7 @@ def _sentence(column: _Column, reason: Reason, row: pa.RecordBatch, max_key_byte
         Reason.INVALID_UTF8: f"{what} is not valid UTF-8",
         Reason.INVALID_JSON: f"{what} is not a JSON document",
         Reason.NOT_CONVERTIBLE: f"{what} is no {kind}",
+        Reason.SAME_CLOCK: f"{what} has the clock of an earlier key in sink.time-zone (UTC has each once)",
         Reason.KEY_TOO_LONG: f"the key is longer than the server's {max_key_bytes} bytes",
     }[reason]
 

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     INVALID_UTF8 = "invalid-utf8"
     INVALID_JSON = "invalid-json"
     NOT_CONVERTIBLE = "not-convertible"
+    SAME_CLOCK = "same-clock"
     KEY_TOO_LONG = "key-too-long"
     CHECK = "refused-by-a-check"
     UNIQUE_KEY = "unique-key-taken"

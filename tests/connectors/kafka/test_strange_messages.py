@@ -159,6 +159,9 @@ def test_moments_that_say_of_which_clock_they_are(tmp_path: Path) -> None:
     ((_, found),), _ = followed(tmp_path, (KEY, row), **options)
     assert {name: str(found[name]) for name in ISO} == {name: read for name, (_, _, read) in ISO.items()}
     assert str(found["o"]) == "2026-06-26 16:02:03+00:00"
+    skipped = {**row, "o": "2026-03-29 02:30:00", "i": "2026-03-29T02:30:00Z"}
+    with pytest.raises(CdcError, match="is in an hour that the clocks of Europe/Berlin skip"):
+        followed(tmp_path / "skipped", (KEY, skipped), **{**options, "time-zone": "Europe/Berlin"})
 
 
 def test_heartbeats_tell_no_format_and_are_passed_over(tmp_path: Path) -> None:

@@ -347,6 +347,18 @@ def test_instants_are_written_in_the_zone_asked_for(zone: str) -> None:
     assert found.rows["c"].to_pylist() == [clock("2026-07-02 00:30:00")]
 
 
+def test_two_instants_with_the_same_clock_are_not_one_key() -> None:
+    """02:30 is there twice on the last Sunday of October."""
+    moments = [datetime.datetime(2026, 10, 25, hour, 30, tzinfo=datetime.UTC) for hour in (0, 1)]
+    schema = TableSchema((Column("c", DataType.parse("TIMESTAMP_LTZ(0)")),), ("c",))
+    found = images(block(TABLE, schema, [("+I", {"c": moment}) for moment in moments], sequence=HERE), ["c"])
+    target = TargetTable(TABLE, (column("DATETIME(0)", is_key=True),), ("c",))
+    Fitter(schema, target, DORIS.limits).check(found)
+    with pytest.raises(SinkError, match=r"01:30:00\+00:00 has the clock of an earlier key"):
+        Fitter(schema, target, DORIS.limits, RejectedValuePolicy.NULL, time_zone="Europe/Berlin").check(found)
+    assert len(fitted("TIMESTAMP_LTZ(0)", column("DATETIME(0)"), moments, time_zone="Europe/Berlin").rows) == 2
+
+
 def test_rows_without_a_key_name_only_the_position() -> None:
     schema = TableSchema((Column("c", DataType.parse("INT")),))
     rows = block(TABLE, schema, [("+I", {"c": 1000})], sequence=HERE)
