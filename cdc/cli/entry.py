@@ -83,7 +83,7 @@ def _give_up(stream: int) -> None:
 
 
 def _leave(code: int) -> None:
-    """End the process; after a run at once, as DuckDB's binding reports every object that outlives it."""
+    """End the process; at once with Spark or DuckDB, as DuckDB's binding reports every object that is left."""
     ignore()
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
@@ -91,6 +91,6 @@ def _leave(code: int) -> None:
         except OSError as error:
             code = code or (CLOSED_PIPE if isinstance(error, BrokenPipeError) else _exit_code(error))
             _give_up(number)
-    if "pyspark" in sys.modules:
+    if {"pyspark", "duckdb"} & sys.modules.keys():
         os._exit(code)
     sys.exit(code)
