@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -70,7 +71,10 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The two sides of a table. `key` names columns that both sides have; empty for a table without one."""
+    """The two sides of a table. `key` names columns that both sides have; empty for a table without one.
+
+    `engine`: of the hashes (`cdc.verify.hashing.open_engine`).
+    """
 
     source: Rows
     sink: Rows
@@ -79,23 +83,18 @@ class Comparison:
     by_key: bool
     log: Log
     retry: RetryPolicy
+    engine: duckdb.DuckDBPyConnection
 
     def __call__(self, show: int) -> Compared:
         """Compare; up to `show` differing rows are kept to be shown. Raises as the sides do."""
-        hasher = RowHasher(self.columns, self.key)
-        try:
-            return self._compared(hasher, show)
-        finally:
-            hasher.close()
-
-    def _compared(self, hasher: RowHasher, show: int) -> Compared:
-        here, there = self._sums(self.source, hasher), self._sums(self.sink, hasher)
-        chosen, complete = differing(here, there, MOST_ROWS)
+        hasher = RowHasher(self.engine, self.columns, self.key)
+        source, sink = self._sums(self.source, hasher), self._sums(self.sink, hasher)
+        chosen, complete = differing(source, sink, MOST_ROWS)
         if not chosen.any():
-            return Compared(here.rows, there.rows)
+            return Compared(source.rows, sink.rows)
         suspects = self._suspects(hasher, chosen)
         verdicts = recheck(self.source, self.sink, suspects, hasher, self.log, show=show, retry=self.retry)
-        return Compared(here.rows, there.rows, verdicts, complete)
+        return Compared(source.rows, sink.rows, verdicts, complete)
 
     @staticmethod
     def _sums(rows: Rows, hasher: RowHasher) -> Buckets:

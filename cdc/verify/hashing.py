@@ -17,32 +17,34 @@ Hashes = npt.NDArray[np.uint64]
 _SHIFTS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
+def open_engine() -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB for the hashers of all tables, as opening one takes longer than hashing a small table."""
+    connection = duckdb.connect(":memory:", config={"threads": "1"})
+    connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+    return connection
+
+
 class RowHasher:
     """Hashes rows of one table. One thread.
 
     Args:
-        columns: names, in the order of the rows.
-        key: those of the key, none for a table without one: its rows are their own keys.
+        engine: from `open_engine`.
+        columns: column names, in the order of the rows.
+        key: names of the key columns; empty for a table without a key, whose rows are their own keys.
     """
 
-    def __init__(self, columns: Sequence[str], key: Sequence[str]) -> None:
-        places = [f"c{columns.index(name)}" for name in key]
-        everything = [f"c{place}" for place in range(len(columns))]
-        self._names = everything
-        self._select = f"hash({', '.join(places or everything)}) AS k, hash({', '.join(everything)}) AS r"
-        self._connection = duckdb.connect(":memory:", config={"threads": "1"})
-        self._connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+    def __init__(self, engine: duckdb.DuckDBPyConnection, columns: Sequence[str], key: Sequence[str]) -> None:
+        self._engine = engine
+        self._names = [f"c{index}" for index in range(len(columns))]
+        keys = [f"c{columns.index(name)}" for name in key] or self._names
+        self._select = f"hash({', '.join(keys)}) AS k, hash({', '.join(self._names)}) AS r"
 
     def __call__(self, rows: pa.RecordBatch) -> tuple[Hashes, Hashes]:
         """uint64[n] of the keys, uint64[n] of the rows."""
         table = pa.Table.from_batches([pa.RecordBatch.from_arrays(rows.columns, names=self._names)])
-        made = self._connection.from_arrow(table).project(self._select).to_arrow_table()
-        keys, whole = (made.column(name).to_numpy() for name in ("k", "r"))
-        return spread(keys), spread(whole)
-
-    def close(self) -> None:
-        """Let the engine go."""
-        self._connection.close()
+        hashes = self._engine.from_arrow(table).project(self._select).to_arrow_table()
+        key_hashes, row_hashes = (hashes.column(name).to_numpy() for name in ("k", "r"))
+        return spread(key_hashes), spread(row_hashes)
 
 
 def spread(hashes: Hashes) -> Hashes:

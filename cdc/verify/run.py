@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from cdc.state.directory import StateDir
 from cdc.status.file import read_status
 from cdc.tables.log import TableLog
 from cdc.tables.pauses import PauseReader
+from cdc.verify.hashing import open_engine
 from cdc.verify.position import Committed
 from cdc.verify.report import TableReport, Verification
 from cdc.verify.table_verifier import TableVerifier, VerifySettings
@@ -48,16 +50,14 @@ def _verify_tables(
         raise SourceError("its tables cannot be read, only their changes", where=f"source {spec.source.type}")
     committed = Committed(state, RetryPolicy(_wait_s(settings, state), 0.1, 1.0))
     decision = committed.decision()
-    try:
-        work = TableVerifier(now, sink, compile_spec(spec), committed, settings)
-        work.copying = {each.table: each.state for each in source.progress() if each.state != "done"}
-        work.pauses = PauseReader(state).tables()
+    with closing(now), open_engine() as engine:
+        verifier = TableVerifier(now, sink, compile_spec(spec), committed, settings, engine)
+        verifier.copying = {each.table: each.state for each in source.progress() if each.state != "done"}
+        verifier.pauses = PauseReader(state).tables()
         reports = []
-        for pair in work.pairs(TableLog(state.store).at(decision.batch).sink):
-            reports.append(work.report(pair))
+        for pair in verifier.pairs(TableLog(state.store).at(decision.batch).sink):
+            reports.append(verifier.report(pair))
             on_report(reports[-1])
-    finally:
-        now.close()
     return Verification(spec.label, decision.batch, committed.offset(), tuple(reports))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -54,7 +55,7 @@ class VerifySettings:
 
 
 class TableVerifier:
-    """Compares tables, one after another."""
+    """Compares tables, one after another. `engine`: of the hashes (`cdc.verify.hashing.open_engine`)."""
 
     def __init__(
         self,
@@ -63,9 +64,10 @@ class TableVerifier:
         middle: Middle,
         committed: Committed,
         settings: VerifySettings,
+        engine: duckdb.DuckDBPyConnection,
     ) -> None:
         self._now, self._sink, self._middle = now, sink, middle
-        self._committed, self._settings = committed, settings
+        self._committed, self._settings, self._engine = committed, settings, engine
         self._sources: dict[TableId, TableSchema] = {}
         self.copying: dict[TableId, str] = {}
         self.pauses = PausedTables()
@@ -135,7 +137,7 @@ class TableVerifier:
         )
         return Comparison(
             expected, sink_rows(stored, pair.columns), pair.columns, pair.key, expected.by_key, log,
-            RetryPolicy(_LONGEST_S, 0.05, 1.0),
+            RetryPolicy(_LONGEST_S, 0.05, 1.0), self._engine,
         )  # fmt: skip
 
     def _feeds(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Iterator[Feed]:

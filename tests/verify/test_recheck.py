@@ -11,7 +11,7 @@ import pytest
 
 from cdc.retry import RetryPolicy
 from cdc.verify.compare import BITS, Buckets, Compared, Comparison, differing
-from cdc.verify.hashing import RowHasher
+from cdc.verify.hashing import RowHasher, open_engine
 from cdc.verify.recheck import Log
 from cdc.verify.report import DifferenceKind
 from cdc.verify.table_verifier import kinds, shown_rows
@@ -39,7 +39,8 @@ def compared(
 ) -> Compared:
     log = Log(dict, lambda mark: committed, lambda start, end: quiet)
     retry = RetryPolicy(10.0, sleep=lambda seconds: None)
-    return Comparison(source, sink, ("id", "a"), key, True, log, retry)(5)
+    with open_engine() as engine:
+        return Comparison(source, sink, ("id", "a"), key, True, log, retry, engine)(5)
 
 
 A, B, CHANGED = [(1, "x"), (2, "y")], [(2, "y"), (1, "x")], [(1, "x"), (2, "z")]
@@ -80,7 +81,9 @@ def test_a_row_that_is_written_to_all_the_time_stays_open() -> None:
     clock = iter(range(1000))
     log = Log(dict, lambda mark: True, lambda start, end: False)
     retry = RetryPolicy(5.0, clock=lambda: float(next(clock)), sleep=lambda seconds: None)
-    found = Comparison(source, Moments([(1, "old")]), ("id", "a"), ("id",), True, log, retry)(5).verdicts
+    with open_engine() as engine:
+        sink = Moments([(1, "old")])
+        found = Comparison(source, sink, ("id", "a"), ("id",), True, log, retry, engine)(5).verdicts
     assert found is not None
     assert (found.open.tolist(), found.different.tolist(), found.waited) == ([True], [False], False)
 
@@ -107,16 +110,14 @@ def test_more_differing_rows_than_are_held_are_told_as_at_least_some(monkeypatch
 
 
 def test_exchanged_values_and_null_are_told_apart() -> None:
-    hasher = RowHasher(("id", "a"), ("id",))
-    try:
-        sides = []
+    sides = []
+    with open_engine() as engine:
+        hasher = RowHasher(engine, ("id", "a"), ("id",))
         for rows in ([(1, "x"), (2, "y")], [(1, "y"), (2, "x")], [(1, "x"), (2, None)], [(1, "x"), (2, "")]):
             side = Buckets()
             for batch in Moments(rows)(None):
                 side.add(*hasher(batch))
             sides.append(side)
-    finally:
-        hasher.close()
     for number, one in enumerate(sides):
         for other in sides[number + 1 :]:
             assert differing(one, other, 100)[0].any()

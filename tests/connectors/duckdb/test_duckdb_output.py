@@ -10,13 +10,13 @@ from pathlib import Path
 _ASK = "SELECT current_setting('enable_progress_bar')"
 _PROGRAM = f"""
 from cdc.transform.engine import Engine
-from cdc.verify.hashing import RowHasher
+from cdc.verify.hashing import open_engine
 from connectors.duckdb.database import Database
 from connectors.duckdb.options import DuckDbSinkOptions
 with Database(DuckDbSinkOptions.model_validate({{"type": "duckdb", "path": "a.duckdb"}})).open() as session:
     assert session.rows("{_ASK}") == [(False,)]
 assert Engine()._connection.execute("{_ASK}").fetchall() == [(False,)]
-assert RowHasher(["a"], ["a"])._connection.execute("{_ASK}").fetchall() == [(False,)]
+assert open_engine().execute("{_ASK}").fetchall() == [(False,)]
 """
 
 
