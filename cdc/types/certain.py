@@ -24,6 +24,7 @@ from cdc.schema import DataType, Kind
 from cdc.types.kinds import BINARIES, BLOBS, RANGES, REALS, TEXTS, TIMESTAMPS
 
 _TIMED = frozenset({Kind.DATE, Kind.TIME, *TIMESTAMPS})
+_NEVER_KEPT = frozenset({Kind.JSON, Kind.VECTOR})
 _LONGEST_DECIMAL = 38
 """Digits of the sinks' DECIMAL; more are kept as text, with all digits of the scale."""
 
@@ -156,25 +157,34 @@ def condition(column: str, rows: Rows, *, native_bytes: bool = True) -> str:
 
 def _converted(new: DataType, old: DataType) -> bool:
     """Whether the sink's text or number for an unchanged value would be another one, or the source may have rounded."""
-    if old.kind in BLOBS or new.kind in BLOBS:
-        # The bytes of a text depend on its character set.
+    kinds = frozenset((old.kind, new.kind))
+    if kinds & BLOBS:  # the bytes of a text depend on its character set
         return True
-    if old.kind in _TIMED or new.kind in _TIMED:
-        widened = old.kind is new.kind and old.kind is not Kind.TIME and (new.length or 0) >= (old.length or 0)
-        return not widened and (old.kind, new.kind) != (Kind.DATE, Kind.TIMESTAMP)
+    if kinds & _TIMED:
+        return not _keeps_times(new, old)
     if old.kind in REALS or new.kind is Kind.FLOAT:
         return (old.kind, new.kind) != (Kind.FLOAT, Kind.DOUBLE)
-    if new.kind is Kind.DECIMAL and old.kind is not Kind.DECIMAL and (new.length or 10) > _LONGEST_DECIMAL:
-        return True
-    if old.kind is Kind.DECIMAL and new.kind is Kind.DECIMAL:
-        longest = max(old.length or 10, new.length or 10)
-        return longest > _LONGEST_DECIMAL and (
-            _integer_digits(new) < _integer_digits(old) or (old.scale or 0) != (new.scale or 0)
-        )
-    if new.kind is Kind.BOOLEAN or not {Kind.JSON, Kind.VECTOR}.isdisjoint((old.kind, new.kind)):
+    if new.kind is Kind.DECIMAL:
+        return _becomes_text(new, old) or old.kind in _NEVER_KEPT or old.kind in TEXTS
+    if new.kind is Kind.BOOLEAN or kinds & _NEVER_KEPT:
         return True
     # An ENUM takes a number for a member's place, not for its name.
     return (old.kind in RANGES and new.kind is Kind.STRING) or (old.kind in TEXTS and new.kind not in TEXTS)
+
+
+def _keeps_times(new: DataType, old: DataType) -> bool:
+    """Whether every date or time stays: with as many digits or more, or a date that becomes a TIMESTAMP."""
+    widened = old.kind is new.kind and old.kind is not Kind.TIME and (new.length or 0) >= (old.length or 0)
+    return widened or (old.kind, new.kind) == (Kind.DATE, Kind.TIMESTAMP)
+
+
+def _becomes_text(new: DataType, old: DataType) -> bool:
+    """Whether sinks keep a number as text that has another spelling in a DECIMAL than before."""
+    if old.kind is not Kind.DECIMAL:
+        return (new.length or 10) > _LONGEST_DECIMAL
+    longest = max(old.length or 10, new.length or 10)
+    respelled = _integer_digits(new) < _integer_digits(old) or (old.scale or 0) != (new.scale or 0)
+    return longest > _LONGEST_DECIMAL and respelled
 
 
 def _of_bytes(new: DataType, old: DataType) -> UncertainValues | None:

@@ -78,6 +78,11 @@ class Index:
         return placing_columns(self.routing, self.sharding)
 
     @property
+    def identity_columns(self) -> tuple[str, ...]:
+        """Columns of whose texts ids and routing of documents are made."""
+        return (*self.schema.primary_key, *self.placing)
+
+    @property
     def parts(self) -> list[str]:
         """Names of its shards, and its own."""
         return [*(self.shard(suffix) for suffix in self.shards), self.name]

@@ -225,63 +225,64 @@ class IndexPlanner:
         self._behind[self._alias(new_table)] = renamed
 
     def _alter(self, change: SchemaChange) -> Iterator[IndexRequest]:
-        """Changes of columns and comments."""
-        table = change.table
-        actual = self._index(table)
+        """Changes of columns, keys and comments."""
+        actual = self._index(change.table)
         match change:
-            case AddColumn(column=column):
-                if column.name in actual.schema.names:
-                    return
-                check_field(table, column.name)
-                field = self._rules.field(table, column)
-                there = actual.fields.get(column.name)
-                if there is not None:
-                    reason = "was dropped before, and older documents still have its values"
-                    raise self._cannot(table, column.name, reason, field)
-                if column.default is not None:
-                    reason = f"comes with the default {column.default!r}, which documents that are there do not have"
-                    raise self._cannot(table, column.name, reason, field)
-                after = self._after(actual, change)
-                yield self._mapping(
-                    table, replace(after, fields={**actual.fields, column.name: field}), {column.name: field}
-                )
+            case AddColumn():
+                yield from self._add_column(actual, change)
                 return
-            case AlterColumnType(column=column):
-                field = self._rules.field(table, column)
-                if not same_field(actual.fields.get(column.name, {}), field):
-                    raise self._cannot(table, column.name, f"is {actual.fields[column.name].get('type')} there", field)
-                old = next((one.type for one in actual.schema.columns if one.name == column.name), column.type)
-                if column.name in (*actual.schema.primary_key, *actual.placing) and not same_text(old, column.type):
-                    reason = f"is {old} there, and ids or routing of documents are made of its text"
-                    raise self._cannot(table, column.name, reason, {})
-                if not change.copied:
-                    self._check_values(table, column, old, keeps=change.keeps)
+            case AlterColumnType():
+                self._check_type(actual, change)
             case RenameColumn(old_name=name, new_name=new_name):
-                if name not in actual.schema.names and new_name in actual.schema.names:
-                    return
-                raise self._cannot(table, name, f"cannot be renamed to {new_name}", {})
+                if name in actual.schema.names or new_name not in actual.schema.names:
+                    raise self._cannot(change.table, name, f"cannot be renamed to {new_name}")
             case RenameColumns(names=names):
-                left = [(old, new) for old, new in names if old != new]
-                renames = ", ".join(f"{old} to {new}" for old, new in left)
-                raise self._cannot(table, left[0][0], f"cannot be renamed ({renames})", {})
+                pairs = [(old, new) for old, new in names if old != new]
+                renames = ", ".join(f"{old} to {new}" for old, new in pairs)
+                raise self._cannot(change.table, pairs[0][0], f"cannot be renamed ({renames})")
             case AlterPrimaryKey(primary_key=key):
-                if tuple(key) == tuple(actual.schema.primary_key):
-                    return
-                reason = "ids of documents are made of the key, which changes"
-                raise ChangeRefused(reason, where=str(table), curable=True)
+                if tuple(key) != tuple(actual.schema.primary_key):
+                    reason = "ids of documents are made of the key, which changes"
+                    raise ChangeRefused(reason, where=str(change.table), curable=True)
             case DropColumn(name=name):
-                if name not in actual.schema.names:
-                    return
-                if name in (*actual.schema.primary_key, *actual.placing):
+                if name in actual.schema.names and name in actual.identity_columns:
                     reason = f"ids or routing of documents are made of the column {name}, which is dropped"
-                    raise ChangeRefused(reason, where=str(table), curable=True)
+                    raise ChangeRefused(reason, where=str(change.table), curable=True)
             case AlterTableComment():
                 pass
             case _:
-                raise ChangeRefused(f"{type(change).__name__} is not known here", where=str(table))
+                raise ChangeRefused(f"{type(change).__name__} is not known here", where=str(change.table))
         after = self._after(actual, change)
         if after != actual:
-            yield self._mapping(table, after, {})
+            yield self._mapping(change.table, after, {})
+
+    def _add_column(self, actual: Index, change: AddColumn) -> Iterator[IndexRequest]:
+        table, column = change.table, change.column
+        if column.name in actual.schema.names:
+            return
+        check_field(table, column.name)
+        field = self._rules.field(table, column)
+        if column.name in actual.fields:
+            reason = "was dropped before, and older documents still have its values"
+            raise self._cannot(table, column.name, reason, field)
+        if column.default is not None:
+            reason = f"comes with the default {column.default!r}, which documents that are there do not have"
+            raise self._cannot(table, column.name, reason, field)
+        after = replace(self._after(actual, change), fields={**actual.fields, column.name: field})
+        yield self._mapping(table, after, {column.name: field})
+
+    def _check_type(self, actual: Index, change: AlterColumnType) -> None:
+        """Raise ChangeRefused where the field, ids or documents that are there do not fit the column's new type."""
+        table, column = change.table, change.column
+        field = self._rules.field(table, column)
+        if not same_field(actual.fields.get(column.name, {}), field):
+            raise self._cannot(table, column.name, f"is {actual.fields[column.name].get('type')} there", field)
+        old = next((one.type for one in actual.schema.columns if one.name == column.name), column.type)
+        if column.name in actual.identity_columns and not same_text(old, column.type):
+            reason = f"is {old} there, and ids or routing of documents are made of its text"
+            raise self._cannot(table, column.name, reason)
+        if not change.copied:
+            self._check_values(table, column, old, keeps=change.keeps)
 
     def _check_values(self, table: TableId, column: Column, old: DataType, *, keeps: bool) -> None:
         """Raise ChangeRefused where documents that are there may have another value than their row now.
@@ -290,9 +291,9 @@ class IndexPlanner:
         """
         found = None if keeps else uncertain(column.type, old)
         if found is not None:
-            raise self._cannot(table, column.name, f"was {old}: {found.reason}", {})
+            raise self._cannot(table, column.name, f"was {old}: {found.reason}")
         if not same_value(old, column.type):
-            raise self._cannot(table, column.name, f"was {old}, which documents spell otherwise than {column.type}", {})
+            raise self._cannot(table, column.name, f"was {old}, which documents spell otherwise than {column.type}")
 
     def _after(self, actual: Index, change: SchemaChange) -> Index:
         schema = apply_change(actual.schema, change)
@@ -319,6 +320,6 @@ class IndexPlanner:
     def _alias(self, table: TableId) -> str:
         return self._names.alias(table)
 
-    def _cannot(self, table: TableId, name: str, reason: str, field: Mapping[str, Any]) -> ChangeRefused:
+    def _cannot(self, table: TableId, name: str, reason: str, field: Mapping[str, Any] | None = None) -> ChangeRefused:
         wanted = f", {field['type']} is wanted" if field else ""
         return ChangeRefused(f"column {name} {reason}{wanted}", where=str(table), curable=True)

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from cdc.errors import SchemaUnknown
 from cdc.schema import Position, TableId
-from connectors.mysql.ddl.certain import uncertain_column, uncertain_fill, unseen_in_sinks, unsure_in_sinks
+from connectors.mysql.ddl.certain import uncertain_beyond_types, uncertain_column
+from connectors.mysql.ddl.certain_default import uncertain_default, unsupported_default
 from connectors.mysql.ddl.computed import computed_from, is_collated, is_retyped, redefinition
 from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
@@ -270,8 +271,8 @@ class _Alteration:
     def _note_constant(self, default: Default | None, column: MySqlColumn) -> None:
         """A constant whose value in rows already there depends on the server, or that not every sink takes."""
         fill = self.fills.get(column.name, fill_text(column))
-        reason = uncertain_fill(column, default, fill)
-        self._note_uncertain(column.name, reason or unsure_in_sinks(column, fill), unseen=bool(reason))
+        reason = uncertain_default(column, default, fill)
+        self._note_uncertain(column.name, reason or unsupported_default(column, fill), unseen=bool(reason))
 
     def _note_rewritten(self, old: MySqlColumn, new: MySqlColumn) -> None:
         """Values that the server may have changed. Text is text to the sink before and after, so is a boolean; and a
@@ -286,9 +287,9 @@ class _Alteration:
     def _note_changed(self, old: MySqlColumn, new: MySqlColumn, name: str, *, unseen: bool = False) -> None:
         strict, boolean = self.dialect.strict, self.tinyint1_as_boolean
         by_session = rewritten_by_session(old, new, self.dialect)
-        reason = by_session or uncertain_column(old, new, strict=strict, tinyint1_as_boolean=boolean)
-        unseen = unseen or bool(by_session or unseen_in_sinks(old, new, strict=strict, tinyint1_as_boolean=boolean))
-        self._note_uncertain(name, reason, unseen=unseen)
+        hidden = by_session or uncertain_beyond_types(old, new, strict=strict, tinyint1_as_boolean=boolean)
+        reason = hidden or uncertain_column(old, new, strict=strict, tinyint1_as_boolean=boolean)
+        self._note_uncertain(name, reason, unseen=unseen or bool(hidden))
 
     def _note_uncertain(self, column: str, reason: str, *, unseen: bool = False) -> None:
         if reason:

@@ -11,58 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.block import arrow_schema
-from cdc.errors import SchemaUnknown, UnsupportedChange
+from cdc.errors import UnsupportedChange
 from cdc.schema import Kind, TableSchema
 from connectors.mysql.kernels import ops
 from connectors.mysql.rows import table_map as codes
+from connectors.mysql.rows.definition_check import check_definition, hidden_hashes
 from connectors.mysql.rows.table_map import TableMapEvent
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BLOBS = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})
-_SHAPES = frozenset(
-    {
-        "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-        "geometrycollection",
-    }
-)  # fmt: skip
-_VARYING = frozenset({"varchar", "varbinary", "vector"})
-_FITS: dict[int, frozenset[str]] = {
-    codes.TINY: frozenset({"tinyint"}),
-    codes.SHORT: frozenset({"smallint"}),
-    codes.INT24: frozenset({"mediumint"}),
-    codes.LONG: frozenset({"int"}),
-    codes.LONGLONG: frozenset({"bigint"}),
-    codes.FLOAT: frozenset({"float"}),
-    codes.DOUBLE: frozenset({"double"}),
-    codes.NEWDECIMAL: frozenset({"decimal"}),
-    codes.YEAR: frozenset({"year"}),
-    codes.DATE: frozenset({"date"}),
-    codes.NEWDATE: frozenset({"date"}),
-    codes.TIME_OLD: frozenset({"time"}),
-    codes.TIME2: frozenset({"time"}),
-    codes.DATETIME_OLD: frozenset({"datetime"}),
-    codes.DATETIME2: frozenset({"datetime"}),
-    codes.TIMESTAMP_OLD: frozenset({"timestamp"}),
-    codes.TIMESTAMP2: frozenset({"timestamp"}),
-    codes.BIT: frozenset({"bit"}),
-    codes.VARCHAR: _VARYING,
-    codes.VAR_STRING: _VARYING,
-    codes.VARCHAR_COMPRESSED: frozenset({"varchar", "varbinary"}),
-    codes.STRING: frozenset({"char", "binary", "uuid", "inet4", "inet6"}),
-    codes.ENUM: frozenset({"enum"}),
-    codes.SET: frozenset({"set"}),
-    codes.TINY_BLOB: _BLOBS,
-    codes.MEDIUM_BLOB: _BLOBS,
-    codes.LONG_BLOB: _BLOBS,
-    codes.BLOB: _BLOBS,
-    codes.BLOB_COMPRESSED: _BLOBS,
-    codes.JSON: frozenset({"json"}),
-    codes.GEOMETRY: _SHAPES,
-    codes.VECTOR: frozenset({"vector"}),
-}
-_SIZES = {"tinyblob": 1, "tinytext": 1, "blob": 2, "text": 2, "mediumblob": 3, "mediumtext": 3}
-_STRINGS = {"uuid": 16, "inet6": 16, "inet4": 4}
 _FIXED: dict[int, tuple[int, int, int]] = {
     codes.TINY: (ops.INT8, 1, 1),
     codes.SHORT: (ops.INT16, 2, 2),
@@ -82,20 +39,6 @@ _FRACTIONAL: dict[int, tuple[int, int]] = {
     codes.DATETIME2: (ops.DATETIME2, 5),
     codes.TIMESTAMP2: (ops.TIMESTAMP2, 4),
 }
-_WIDTHS: dict[int, tuple[int, ...]] = {
-    codes.ENUM: (1, 2),
-    codes.SET: (1, 2, 3, 4, 8),
-    **dict.fromkeys((codes.JSON, codes.GEOMETRY, codes.VECTOR, codes.BLOB_COMPRESSED), (1, 2, 3, 4)),
-}
-"""Bytes of the value, or of its length field, that a TABLE_MAP may announce."""
-OTHER_DEFINITION = (
-    "the definition kept for this table is not the one the log was written with; leave it out with tables.exclude "
-    "until the log is read to its end, then take it in again, or start with a new state directory"
-)
-
-
-HASH = "DB_ROW_HASH_"
-"""How the names of MariaDB's hidden columns for long unique keys begin; the log has names with all metadata only."""
 Op = dict[str, int]
 """Fields of an ops.COLUMN record."""
 
@@ -152,14 +95,14 @@ def plan_table(
     Args:
         charsets: per column, the charset of its text; None where none is known, which is UTF-8, or it is no text.
         where: table and position, for errors.
-        mariadb: the log is MariaDB's, whose rows may have hidden columns at their end (`hashes`).
+        mariadb: the log is MariaDB's, whose rows may have hidden columns at their end (`hidden_hashes`).
 
     Raises:
         SchemaUnknown: the two do not fit: number of columns, a type, precision, sign or name.
         UnsupportedChange: a storage form that this tool does not read.
     """
-    hidden = hashes(found, len(table.columns)) if mariadb else 0
-    _check(table, found, len(found.types) - hidden, where)
+    hidden = hidden_hashes(found, len(table.columns)) if mariadb else 0
+    check_definition(table, found, len(found.types) - hidden, where)
     schema = table_schema(table, tinyint1_as_boolean=tinyint1_as_boolean)
     numbers = np.zeros(len(found.types), ops.COLUMN)
     labels: list[bytes] = []
@@ -187,58 +130,6 @@ def plan_table(
     arrow = arrow_schema(schema)
     raw = tuple(kind if left is None else pa.binary() for kind, left in zip(arrow.types, finish, strict=True))
     return RowPlan(table, schema, arrow, numbers, ends, text, json_columns, raw, tuple(finish))
-
-
-def hashes(found: TableMapEvent, columns: int) -> int:
-    """Hidden columns behind the first `columns` of a MariaDB table: it keeps a BIGINT with a hash for each unique key
-    that is too long for an index (`UNIQUE (a_text)`), and logs it. 0 when what is there cannot be that."""
-    types, names = found.types[columns:], found.names[columns:]
-    hidden = all(code == codes.LONGLONG for code in types) and all(name.startswith(HASH) for name in names)
-    return len(types) if hidden else 0
-
-
-def _check(table: MySqlTable, found: TableMapEvent, columns: int, where: str) -> None:
-    if columns != len(table.columns):
-        raise SchemaUnknown(
-            f"rows have {columns} columns, the known definition has {len(table.columns)}",
-            where=where,
-            hint=OTHER_DEFINITION,
-        )
-    for index, column in enumerate(table.columns):
-        reason = _does_not_fit(column, found, index)
-        if reason:
-            raise SchemaUnknown(
-                f"column {index + 1}, {column.name} {column.type}: {reason}", where=where, hint=OTHER_DEFINITION
-            )
-
-
-def _does_not_fit(column: MySqlColumn, found: TableMapEvent, index: int) -> str:
-    """Why the column cannot be what the log announces, empty when it can."""
-    code, metadata = found.types[index], found.metadata[index]
-    if column.type not in _FITS.get(code, frozenset()) and code != codes.TYPED_ARRAY:
-        return f"rows have type code {code} there"
-    if code == codes.NEWDECIMAL and metadata != (10 if column.length is None else column.length) << 8 | (
-        column.scale or 0
-    ):
-        return f"rows have DECIMAL({metadata >> 8}, {metadata & 255}) there"
-    if code in _FRACTIONAL and metadata != (column.length or 0):
-        return f"rows have {metadata} fractional digits there, the definition {column.length or 0}"
-    if code == codes.BIT and metadata != (column.length or 1):
-        return f"rows have BIT({metadata}) there, the definition BIT({column.length or 1})"
-    if code == codes.BLOB and metadata != _SIZES.get(column.type, 4):
-        return f"rows have a {metadata}-byte length field there"
-    length = 1 if column.length is None else column.length
-    if code == codes.STRING and column.type != "char" and metadata != _STRINGS.get(column.type, length):
-        return f"rows have {metadata} bytes there"
-    if metadata not in _WIDTHS.get(code, (metadata,)):
-        return f"rows have {metadata} bytes there, which no server writes"
-    sign = found.unsigned[index]
-    integer = code in (codes.TINY, codes.SHORT, codes.INT24, codes.LONG, codes.LONGLONG)
-    if integer and sign is not None and sign != column.unsigned:
-        return f"rows are {'unsigned' if sign else 'signed'} there, the definition says otherwise"
-    if found.names and found.names[index].casefold() != column.name.casefold():
-        return f"rows name it {found.names[index]}"
-    return ""
 
 
 def _operation(column: MySqlColumn, code: int, metadata: int, *, as_boolean: bool, where: str) -> Op:

@@ -15,7 +15,7 @@ from cdc.errors import CorruptLog
 from connectors.mysql.charsets.conversion import to_utf8
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.collations import charset_of
-from connectors.mysql.rows.column_plan import hashes
+from connectors.mysql.rows.definition_check import hidden_hashes
 from connectors.mysql.rows.table_map import TableMapEvent, parse_table_map
 from connectors.mysql.table import MySqlColumn, MySqlTable
 from connectors.shared.ddl.charsets import max_bytes
@@ -53,7 +53,7 @@ def described(body: bytes, where: str) -> MySqlTable | None:
     try:
         columns = tuple(_ColumnWalk(found).columns())
         shown = len(columns)
-        while shown and hashes(found, shown - 1):
+        while shown and hidden_hashes(found, shown - 1):
             shown -= 1
         columns = columns[:shown]
         key = tuple(columns[index].name for index in _key(found))

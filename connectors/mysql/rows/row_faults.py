@@ -8,7 +8,8 @@ from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.rows_event import UPDATE, row_kind
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
-from connectors.mysql.rows.column_plan import OTHER_DEFINITION, RowPlan
+from connectors.mysql.rows.column_plan import RowPlan
+from connectors.mysql.rows.definition_check import OTHER_DEFINITION
 from connectors.mysql.table import FIX_GENERATED
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"

@@ -198,18 +198,22 @@ class ServerDialect(Dialect[ServerType]):
 
     def with_key(self, table: ActualTable[ServerType], key: tuple[str, ...]) -> ActualTable[ServerType]:
         """The key, or none where a column of it cannot be indexed whole. A column that leaves the key takes NULL."""
-        types = {column.name.casefold(): column.type for column in table.columns}
-        possible = all(part.casefold() in types and types[part.casefold()].can_be_key for part in key)
-        new = frozenset(part.casefold() for part in key) if possible else frozenset()
-        columns = tuple(
-            replace(column, nullable=column.name.casefold() not in new)
-            if table.in_key(column.name)
-            else replace(column, type=self._compared_exactly(column.type), nullable=False)
-            if column.name.casefold() in new
-            else column
-            for column in table.columns
-        )
-        return replace(table, columns=columns, key=key if possible else ())
+        parts = frozenset(part.casefold() for part in key)
+        indexable = {column.name.casefold() for column in table.columns if column.type.can_be_key}
+        if not parts <= indexable:
+            key, parts = (), frozenset()
+        columns = tuple(self._with_part(table, column, column.name.casefold() in parts) for column in table.columns)
+        return replace(table, columns=columns, key=key)
+
+    def _with_part(
+        self, table: ActualTable[ServerType], column: ActualColumn[ServerType], is_part: bool
+    ) -> ActualColumn[ServerType]:
+        """A column as it is once it is a part of the table's new key, or is none."""
+        if table.in_key(column.name):
+            return replace(column, nullable=not is_part)
+        if is_part:
+            return replace(column, type=self._compared_exactly(column.type), nullable=False)
+        return column
 
     def _keyed(self, column: Column, parts: int) -> ServerType:
         return self._compared_exactly(column_type(column, key_parts=parts, flavor=self.flavor))

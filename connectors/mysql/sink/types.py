@@ -64,7 +64,14 @@ _LONGER = {"tinytext": "text", "text": "mediumtext", "mediumtext": "longtext"}
 """Texts whose length is counted in bytes: room for those that take more bytes in utf8mb4."""
 
 _AS_LONG_IN_UTF8MB4 = frozenset({"", "utf8mb4", "utf8mb3", "ascii"})
-_LONGEST_CHAR, _LONGEST_VARCHAR, _LONGEST_VARBINARY = 255, 16_383, 65_535
+_LONGEST_VARCHAR = 16_383
+_LARGER = {
+    Kind.CHAR: (255, Kind.VARCHAR),
+    Kind.VARCHAR: (_LONGEST_VARCHAR, Kind.STRING),
+    Kind.BINARY: (255, Kind.VARBINARY),
+    Kind.VARBINARY: (65_535, Kind.BYTES),
+}
+"""The longest length of a type, and the type that takes longer values."""
 _MARIADB_ONLY = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varchar(45)"}
 _WIDTH = re.compile(r"^((?:tiny|small|medium|big)?int)\(\d+\)")
 _CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
@@ -136,18 +143,19 @@ def server_type(wanted: DataType, *, key_parts: int = 0, flavor: Flavor = "mysql
         return ServerType(f"varbinary({room})" if kind is Kind.BYTES else f"varchar({room // 4})")
     if kind is Kind.DECIMAL:
         return ServerType(f"decimal({length},{wanted.scale or 0})")
-    if kind in _NAMES:
-        return ServerType(_NAMES[kind])
-    if (kind is Kind.CHAR and (length or 1) > _LONGEST_CHAR) or (kind is Kind.VARCHAR and length is None):
-        kind = Kind.VARCHAR
-    if kind is Kind.VARCHAR and (length is None or length > _LONGEST_VARCHAR):
-        return ServerType("longtext")
-    if kind is Kind.BINARY and (length or 1) > _LONGEST_CHAR:
-        kind = Kind.VARBINARY
-    if kind is Kind.VARBINARY and (length is None or length > _LONGEST_VARBINARY):
-        return ServerType("longblob")
-    sized = bool(length) or (length == 0 and kind in (*TEXTS, *BLOBS))
-    return ServerType(f"{_SIZED[kind]}({length})" if sized else _SIZED[kind])
+    return ServerType(_NAMES[kind] if kind in _NAMES else _sized(kind, length))
+
+
+def _sized(kind: Kind, length: int | None) -> str:
+    """A type with its length, or the next larger type that has room for it."""
+    if kind in _LARGER:
+        longest, larger = _LARGER[kind]
+        if length is None and kind in (Kind.VARCHAR, Kind.VARBINARY):
+            return _NAMES[larger]
+        if length is not None and length > longest:
+            return _NAMES[larger] if larger in _NAMES else _sized(larger, length)
+    with_length = bool(length) or (length == 0 and kind in (*TEXTS, *BLOBS))
+    return f"{_SIZED[kind]}({length})" if with_length else _SIZED[kind]
 
 
 def is_key_type(actual: ServerType, wanted: DataType) -> bool:
