@@ -6,6 +6,7 @@ No official client talks to both products, so this is a page over urllib3.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ import urllib3
 from cdc.errors import SinkError, SinkUnavailable
 from cdc.retry import RetryPolicy
 from connectors.shared.servers import preference
+from connectors.shared.servers.tls import is_tls_refusal, tls_reason
 
 _AGAIN = frozenset({408, 429, 502, 503, 504})
 _DENIED = frozenset({401, 403})
@@ -77,7 +79,7 @@ class SearchClient:
         return urllib3.PoolManager(maxsize=self.connections, timeout=timeout, retries=False, **secure)
 
     def _request_once(self, method: str, path: str, body: bytes | None, kind: str) -> Any:
-        last: SinkUnavailable | None = None
+        last: SinkError | None = None
         for host in preference.in_order(self.hosts):
             try:
                 answer = self._pool.request(
@@ -85,7 +87,10 @@ class SearchClient:
                     redirect=False,
                 )  # fmt: skip
             except urllib3.exceptions.HTTPError as error:
-                last = SinkUnavailable(f"no answer: {_plain(error)}", where=host, hint="does the server run there?")
+                last = _no_answer(error, host)
+                continue
+            if answer.status in _AGAIN:
+                last = _busy_error(answer, host)
                 continue
             preference.note_answered(self.hosts, host)
             return self._parse_answer(host, answer.status, answer.data)
@@ -101,8 +106,6 @@ class SearchClient:
         if 200 <= status < 300:
             return found
         kind, reason = _reason(found)
-        if status in _AGAIN:
-            raise SinkUnavailable(f"{reason or kind or 'busy'} (HTTP {status})", where=host)
         if status in _DENIED and kind not in ("cluster_block_exception", "index_closed_exception"):
             hint = "check sink.username, sink.password or sink.api-key, and the privileges of that user"
             raise SinkError(f"access denied: {reason or kind} (HTTP {status})", where=host, hint=hint)
@@ -115,6 +118,22 @@ def _reason(found: Any) -> tuple[str, str]:
     if isinstance(error, dict):
         return str(error.get("type") or ""), str(error.get("reason") or "")[:_LONGEST_ANSWER]
     return "", str(error or "")[:_LONGEST_ANSWER]
+
+
+def _busy_error(answer: urllib3.BaseHTTPResponse, host: str) -> SinkUnavailable:
+    """The error for an answer of a server, or of a proxy before it, that says to come again: with or without JSON."""
+    kind = reason = ""
+    with suppress(ValueError):
+        kind, reason = _reason(json.loads(answer.data))
+    return SinkUnavailable(f"{reason or kind or 'busy'} (HTTP {answer.status})", where=host)
+
+
+def _no_answer(error: urllib3.exceptions.HTTPError, host: str) -> SinkError:
+    cause = error.args[0] if error.args else error
+    if is_tls_refusal(cause):
+        hint = "check the server's certificate, tls.ca, the name in sink.hosts and the port"
+        return SinkError(f"no TLS connection: {tls_reason(cause)}", where=host, hint=hint)
+    return SinkUnavailable(f"no answer: {_plain(error)}", where=host, hint="does the server run there?")
 
 
 def _plain(error: Exception) -> str:

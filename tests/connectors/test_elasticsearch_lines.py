@@ -12,12 +12,14 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pytest
+from http_server import QuietHandler, serving
 
 from cdc.block import arrow_schema
-from cdc.errors import ChangeRefused, SinkError
+from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.retry import RetryPolicy
 from cdc.schema import AlterColumnType, Column, DataType, TableId, TableSchema
 from connectors.elasticsearch.bulk import Sender
+from connectors.elasticsearch.client import Login, SearchClient
 from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines
 from connectors.elasticsearch.index import Index, index_of
 from connectors.elasticsearch.mapping import FieldRules, IndexNames, shard_suffix
@@ -93,6 +95,24 @@ def test_a_document_that_an_ingest_pipeline_drops_is_an_error() -> None:
     client = SimpleNamespace(retry=RetryPolicy(), hosts=("h",), send=lambda *_, **__: answer)
     with pytest.raises(SinkError, match="has dropped the document 1"):
         Sender(cast(Any, client), 1, lambda: None, keep=True).send([b'{"index":{}}\n{}\n'], 1)
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_proxy_whose_server_is_away_is_passed_by_for_another_host_or_waited_for(status: int) -> None:
+    """What a proxy says is no JSON."""
+
+    class Away(QuietHandler):
+        def do_GET(self) -> None:
+            self.send(status, b"<html>Bad Gateway</html>", "text/html")
+
+    class There(QuietHandler):
+        def do_GET(self) -> None:
+            self.send(200, b'{"found": 1}')
+
+    with serving(Away) as away, serving(There) as there:
+        assert SearchClient((away, there), Login()).request("GET", "/", wait=False) == {"found": 1}
+        with pytest.raises(SinkUnavailable, match=f"HTTP {status}"):
+            SearchClient((away,), Login()).request("GET", "/", wait=False)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pymysql
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
 from connectors.shared.login.mysql import MALFORMED, LoginTimeout, NotMySql, UnsafeLogin
+from connectors.shared.servers.tls import is_tls_refusal, tls_reason
 
 GRANT = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 
@@ -192,9 +193,9 @@ def _network_error(error: Exception, where: str) -> SourceError:
             "certificate, verify-ca does not, and required verifies nothing"
         )
         return SourceError(f"the server's certificate is not accepted: {error.verify_message}", where=where, hint=hint)
-    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+    if is_tls_refusal(error):
         hint = "the server may ask for a client certificate (tls.cert, tls.key) or offer only old TLS versions"
-        return SourceError(f"TLS failed: {error.reason or error}", where=where, hint=hint)
+        return SourceError(f"TLS failed: {tls_reason(error)}", where=where, hint=hint)
     if isinstance(error, UnicodeError):
         return SourceError(f"this is not a host name: {error}", where=where, hint="check source.hostname")
     if isinstance(error, socket.gaierror):

@@ -13,9 +13,10 @@ T = TypeVar("T")
 _STORE_IS_AWAY = (
     "aws error network_connection", "aws error slow_down", "aws error service_unavailable", "aws error throttling",
     "aws error internal_failure", "aws error request_timeout", "http status 5", "http status 429",
-    "timeout was reached",
+    "timeout was reached", "unexpected_eof_while_reading", "connection broken", "type=json_invalid",
 )  # fmt: skip
-"""Parts of messages of Arrow's S3 client about what may pass, in lower case."""
+"""Parts of messages about what may pass, in lower case: of Arrow's S3 client, of connections that were cut, and of
+clients about an answer that is no JSON, such as the page of a proxy before the server."""
 _NO_ACCESS = (
     "access_denied", "accessdenied", "access denied", "permissiondenied", "permission denied", "expired_token",
     "expiredtoken", "invalid_access_key", "invalidaccesskey", "forbidden", "unauthorized",

@@ -15,7 +15,6 @@ What an error means for the request:
 
 from __future__ import annotations
 
-import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from typing import TypeVar
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from connectors.shared.servers import preference
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
+from connectors.shared.servers.tls import is_tls_refusal, tls_reason
 from connectors.shared.streamload.http_connection import Answer, Headers, HttpConnection
 from connectors.shared.streamload.pack import Packer, Packing, packer
 
@@ -182,10 +182,10 @@ class HttpClient:
             raise SinkError("the front end is reached over TLS and names a plain address", where=where, hint=hint)
         try:
             return HttpConnection(address, tls, self.servers.limits)
-        except ssl.SSLError as error:
-            reason = f"no TLS connection: {error.reason or error}"
-            raise SinkError(reason, where=where, hint="check the certificate, sink.tls.ca and the port") from None
         except OSError as error:
+            if is_tls_refusal(error):
+                hint = "check the certificate, sink.tls.ca and the port"
+                raise SinkError(f"no TLS connection: {tls_reason(error)}", where=where, hint=hint) from None
             hint = "check that it runs and that this machine may connect to it; the front end names the back ends"
             raise SinkUnavailable(f"cannot be reached: {_reason(error)}", where=where, hint=hint) from None
 

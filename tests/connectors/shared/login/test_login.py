@@ -7,6 +7,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hostile_mysql import HostileServer, Visit, hostile
@@ -15,7 +16,7 @@ from cdc.errors import SinkError, SinkUnavailable, SourceError, SourceUnavailabl
 from connectors.mysql.server import connection as mysql_connection
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.shared.login.mysql import LoginRules, UnsafeLogin, log_in
-from connectors.shared.servers.address import Account, Address, TimeLimits
+from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
 from connectors.shared.sql.client import SqlClient, SqlServers
 
 PASSWORD = "S3cret-never-shown"
@@ -268,6 +269,19 @@ def test_a_plain_connection_to_another_machine_is_told_once(caplog: pytest.LogCa
             seen.look(ConnectionOptions(hostname=hostname, username="u"), encrypted=False)
     assert len(caplog.messages) == 1
     assert "db.example:3306 offers no TLS" in caplog.messages[0]
+
+
+def test_a_server_that_tls_refuses_is_not_waited_for() -> None:
+    def no_tls(visit: Visit) -> None:
+        visit.greet(capabilities=0x0800)
+        visit.receive()
+        http(visit)
+
+    with hostile(no_tls) as server:
+        client = sink(server)
+        with pytest.raises(SinkError, match="no TLS connection: WRONG_VERSION_NUMBER") as caught:
+            SqlClient(replace(client.servers, tls=Tls())).retry_query(lambda session: session.rows("SELECT 1"))
+    assert not caught.value.retryable
 
 
 @pytest.mark.parametrize("mode", ["preferred", "required"])

@@ -16,8 +16,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from cdc.errors import SinkError
+from cdc.errors import SinkError, SinkUnavailable
+from connectors.elasticsearch.client import Login, SearchClient
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
+from connectors.shared.servers.tls import is_tls_refusal
 from connectors.shared.streamload.http import HttpClient, Servers
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -97,12 +99,37 @@ def test_a_server_that_nobody_vouches_for_gets_nothing(server: TlsServer) -> Non
     assert not caught.value.retryable
     assert "sink.tls.ca" in caught.value.hint
     assert server.heads == []
+    with pytest.raises(SinkError, match=r"(?i)certificate") as caught:
+        SearchClient((str(server.address),), Login()).request("GET", "/x")
+    assert not caught.value.retryable
 
 
 def test_the_own_authority_vouches_for_it(server: TlsServer, tmp_path: Path) -> None:
     tls = Tls(ca=str(tmp_path / "own" / "cert.pem"))
     assert client(server, tls).request("GET", "/x").text == "ok"
     assert b"Authorization: Basic" in server.heads[0]
+
+
+def test_a_server_that_goes_away_in_the_handshake_is_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def cut() -> None:
+            for _ in range(2):
+                with listening.accept()[0] as taken:
+                    taken.recv(1)
+                    taken.shutdown(socket.SHUT_RDWR)
+
+        server = threading.Thread(target=cut)
+        server.start()
+        address = Address("127.0.0.1", listening.getsockname()[1], secure=True)
+        with pytest.raises(SinkUnavailable):
+            HttpClient(Servers((address,), Account("me", "a-secret"), (), Tls(), LIMITS)).request("GET", "/x")
+        with pytest.raises(SinkUnavailable):
+            SearchClient((str(address),), Login()).request("GET", "/x", wait=False)
+        server.join()
+    damaged = ssl.SSLError(1, "[SSL: DECRYPTION_FAILED_OR_BAD_RECORD_MAC]")
+    damaged.reason = "DECRYPTION_FAILED_OR_BAD_RECORD_MAC"
+    assert not is_tls_refusal(damaged)
 
 
 def test_a_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
