@@ -29,7 +29,7 @@ SCHEMA = TableSchema((Column("id", DataType.parse("INT"), False),), ("id",))
         ("AWS Error SLOW_DOWN during PutObject operation: Please reduce your request rate.", True),
         ("AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body.", True),
         ("Connection broken: IncompleteRead(956 bytes read, 956 more expected)", True),
-        ("1 validation error for TableResponse\n  Invalid JSON: expected value [type=json_invalid, input_value='<h>']", True),
+        ("1 validation error for TableResponse\n  Invalid JSON [type=json_invalid, input_value='<h>']", True),
         ("AWS Error ACCESS_DENIED during PutObject operation: The provided token has expired.", False),
         ("[Errno 28] No space left on device", False),
     ],
