@@ -1,10 +1,10 @@
 """Change data capture pipelines in YAML, run as one Spark Structured Streaming job.
 
-The Python API (docs/python-api.md); each name is loaded when it is first used, so that `import cdc` costs nothing:
+The Python API (docs/python-api.md). Names are imported on first use, so `import cdc` is cheap:
 
     pipeline = cdc.load("shop.yaml")            # every mistake at once: SpecError
     print(cdc.plan(pipeline))                   # connects, changes nothing
-    with cdc.run(pipeline) as run:              # in a thread of this process, stopped at the end of the block
+    with cdc.run(pipeline) as run:              # runs in a thread; stopped at the end of the block
         print(run.status().rows)
 """
 

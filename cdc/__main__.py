@@ -1,4 +1,4 @@
-"""`python -m cdc` is the `cdc` command, and this is where both begin."""
+"""Entry point of the `cdc` command and of `python -m cdc`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdc.process.signals import leave_at_once
 
 
 def main() -> None:
-    """Entry point of the `cdc` command."""
+    """Run the `cdc` command."""
     leave_at_once(sys.argv[1:])  # before anything that takes time is imported
     from cdc.cli import main as run_command
 

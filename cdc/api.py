@@ -1,6 +1,6 @@
-"""The Python API: load, validate, plan and run pipelines without a process of their own. `import cdc` offers it.
+"""The Python API: load, validate, plan and run pipelines in the calling process. Exported by `import cdc`.
 
-The command line is made of these calls. Nothing heavy is imported before a call needs it.
+The command line uses the same calls. Heavy modules are imported when a call needs them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from cdc.status.model import StatusDocument as Document
 
 _one_run = threading.Lock()
-"""Held while a run is in this process: Spark has one context per process."""
+"""Held while this process runs a pipeline: Spark has one context per process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A pipeline that was read and checked. `warnings` is what its author should know; print them."""
+    """A pipeline that was read and checked. Print its `warnings` for the author."""
 
     checked: Checked = field(repr=False)
 
@@ -40,36 +40,36 @@ class Pipeline:
 
     @property
     def warnings(self) -> tuple[SpecWarning, ...]:
-        """The warnings for its author."""
+        """Warnings for the pipeline's author."""
         return self.checked.warnings
 
     @property
     def specs(self) -> tuple[PipelineSpec, ...]:
-        """The pipeline with each of its sinks."""
+        """The pipeline's specs, one per sink."""
         return self.checked.specs
 
     @property
     def spec(self) -> PipelineSpec:
-        """The pipeline of a file with one sink. Raises SpecError for one that has several."""
+        """The spec of a pipeline with one sink. Raises SpecError when it has several."""
         return self.checked.spec
 
     def with_sink(self, name: str) -> Pipeline:
-        """The pipeline with one of its sinks. Raises SpecError when it has none of this name."""
+        """Return the pipeline with only one of its sinks. Raises SpecError when it has none of this name."""
         return Pipeline(self.checked.with_sink(name))
 
     @property
     def name(self) -> str:
-        """Its name: `pipeline.name`, else that of the file."""
+        """The value of `pipeline.name`, or else the file's name."""
         return self.specs[0].name
 
     @property
     def file(self) -> str:
-        """The file it was read from, as it was given."""
+        """The file it was read from, as passed by the caller."""
         return self.specs[0].file
 
 
 class Validation(NamedTuple):
-    """The problems of a pipeline file and the warnings for its author; each prints as a line."""
+    """The problems of a pipeline file and the warnings for its author; each prints as one line."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[SpecWarning, ...]
@@ -85,7 +85,7 @@ def load(file: str | Path, *, text: str | None = None, env: Mapping[str, str] | 
 
     Args:
         file: the pipeline file.
-        text: the pipeline itself, instead of what the file holds; `file`, which need not exist, is then its name in
+        text: the pipeline's text, used instead of the file's content; `file` need not exist then: it is the name in
             messages, and relative paths start at its folder.
         env: where `${NAME}` looks; None for the environment of this process.
     """
@@ -99,7 +99,7 @@ def load(file: str | Path, *, text: str | None = None, env: Mapping[str, str] | 
 
 
 def validate(file: str | Path, *, text: str | None = None, env: Mapping[str, str] | None = None) -> Validation:
-    """Validate the file as `load` does, with the problems as values instead of an error."""
+    """Validate a file as `load` does, but return the problems instead of raising them."""
     try:
         return Validation((), load(file, text=text, env=env).warnings)
     except SpecError as error:
@@ -107,11 +107,11 @@ def validate(file: str | Path, *, text: str | None = None, env: Mapping[str, str
 
 
 def plan(pipeline: Pipeline | str | Path, *, state_dir: str | Path | None = None) -> Plan:
-    """Connect to source and sink, and give what a run would do: tables, routes, schemas, statements. Changes nothing.
+    """Connect to source and sink and plan a run: tables, routes, schemas, statements. Changes nothing.
 
-    Where the pipeline has run (`state_dir`; None for `.cdc/<name>` beside the file), also what was edited in its rules
-    or altered in the sink since. `str(plan)` is the text for people. Raises SourceError, SinkError, SpecError,
-    StateError, EngineError.
+    For a pipeline that has run before (`state_dir`; None for `.cdc/<name>` next to the file), includes later edits of
+    its rules and later changes of the sink's tables. `str(plan)` is the text for people. Raises SourceError, SinkError,
+    SpecError, StateError, EngineError.
     """
     from cdc.job.state_location import reading
     from cdc.planning.planner import plan_file
@@ -130,21 +130,21 @@ def run(
     state_dir: str | Path | None = None,
     log: IO[str] | None = None,
 ) -> Run:
-    """Start a pipeline in a thread of this process, and return at once.
+    """Start a pipeline in a thread of this process and return at once.
 
-    The process has to live as long as the run: `wait()`, or use the run as a context manager. A process that ends
-    before is like a crash: nothing is lost or doubled, and the next run goes on after the last committed batch.
+    The process has to live as long as the run: call `wait()`, or use the run as a context manager. If the process ends
+    earlier, that is a crash: nothing is lost or duplicated, and the next run continues after the last committed batch.
 
     Args:
-        pipeline: what `load` gave, or a file.
-        until_caught_up: stop at what the source's log holds now, as a pipeline with a schedule or
-            `execution.runtime-mode: batch` does in any case.
+        pipeline: a result of `load`, or a file.
+        until_caught_up: stop at the current end of the source's log, as pipelines with a schedule or
+            `execution.runtime-mode: batch` always do.
         master: the Spark master, such as `local[4]`; None for all cores of this machine.
-        state_dir: where the pipeline keeps its progress; None for `.cdc/<name>` beside the file.
-        log: where log lines and the summary go; None for stderr and stdout.
+        state_dir: where the pipeline stores its progress; None for `.cdc/<name>` next to the file.
+        log: stream for log lines and the summary; None for stderr and stdout.
 
-    Raises SpecError for a file that is wrong, EngineError when a run is in this process already. What fails later is
-    raised by `Run.wait`.
+    Raises SpecError for an invalid file, EngineError when this process already runs a pipeline. `Run.wait` raises
+    later errors.
     """
     from cdc.job.control import RunControl
 
@@ -164,11 +164,11 @@ def run_here(
     events: Path | None = None,
     metrics: tuple[str, int] | None = None,
 ) -> int:
-    """Run a pipeline in this thread, for a process that does nothing else: the command line. Returns the exit code.
+    """Run a pipeline in this thread and return the exit code. For a process that does nothing else: the command line.
 
-    Called in the main thread, SIGINT and SIGTERM finish the running batch, and a second one ends the process.
-    `background` reads with half the cores; `events` is a file that gets a line for each event, `metrics` where
-    metrics are served: host and port. After a failure it runs again where `pipeline.restart` says so. Raises CdcError.
+    In the main thread, SIGINT and SIGTERM stop the run after the running batch; a second signal ends the process.
+    `background` reads with half the cores; `events` is a file that gets a line per event; `metrics` is the host and
+    port to serve metrics at. A failed run is restarted as `pipeline.restart` says. Raises CdcError.
     """
     from cdc.job.notifying import RunNotifying
     from cdc.job.report import Reporter
@@ -221,15 +221,15 @@ class Status:
     """The figures of a run so far.
 
     Attributes:
-        state: `running` from its start on, `stopping` after `stop()`, `ended` or `failed` when it is over.
+        state: `running` from the start, `stopping` after `stop()`, then `ended` or `failed`.
         rows: row changes committed by this run.
         batches: batches committed by this run.
         tables: inserts, updates, deletes and schema changes by sink table.
-        counts: what was counted besides, such as rejected values, by reason.
+        counts: other counters, such as rejected values, by reason.
         rows_per_s: over the last few seconds.
-        lag_s: the age of the newest change of the last batch when that was committed; None before there is one.
-        lag_bytes: how much log is still to be read; None where the source cannot tell.
-        note: what the run waits for, if anything.
+        lag_s: age of the last batch's newest change when the batch was committed; None before the first batch.
+        lag_bytes: bytes of log still to be read; None where the source does not know.
+        note: what the run waits for; empty for nothing.
     """
 
     state: State
@@ -244,9 +244,9 @@ class Status:
 
 
 class Run:
-    """A pipeline that runs in a thread of this process. Methods may be called from any thread, as often as one likes.
+    """A pipeline running in a thread of this process. All methods are thread-safe and may be called repeatedly.
 
-    As a context manager it is stopped, and waited for, at the end of the block.
+    As a context manager it stops the run and waits for its end when the block is left.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class Run:
         return f"<Run {self.pipeline.name}: {self._state()}>"
 
     def status(self) -> Status:
-        """The figures of the run so far; never blocks."""
+        """Return the figures of the run so far; never blocks."""
         now = self._control.progress.totals()
         return Status(
             state=self._state(),
@@ -278,13 +278,13 @@ class Run:
         )
 
     def stop(self) -> None:
-        """Ask it to finish the running batch and to end; returns at once. `wait()` says when it has."""
+        """Request a stop after the running batch; returns at once. `wait()` waits for the end."""
         self._control.stop.set()
 
     def wait(self, timeout_s: float | None = None) -> Status:
-        """Wait for its end, and return the last status.
+        """Wait for the end of the run and return the last status.
 
-        Raises the CdcError that it failed with, in every call, and TimeoutError when it goes on after `timeout_s`.
+        Every call raises the error that the run failed with. Raises TimeoutError when it still runs after `timeout_s`.
         """
         self._thread.join(timeout_s)
         if self._thread.is_alive():
@@ -315,7 +315,7 @@ class Run:
 
         try:
             run_job(self.pipeline.spec, control=self._control, **self._options)  # type: ignore[arg-type]
-        except BaseException as error:  # noqa: BLE001 - whatever ends the thread is raised to the one who waits
+        except BaseException as error:  # noqa: BLE001 - `wait` raises whatever ended the thread
             self._error = error
         finally:
             self._turn.__exit__()
@@ -327,7 +327,7 @@ class Run:
 
 
 def _metrics(stack: ExitStack, host: str, port: int) -> Callable[[Document], None]:
-    """Metrics that are served until the end of the stack; what is given is told of each status document."""
+    """Serve metrics until the stack is closed. Returns a callback that takes each status document."""
     from cdc.status.metrics import MetricsServer
 
     server = MetricsServer()
@@ -337,13 +337,13 @@ def _metrics(stack: ExitStack, host: str, port: int) -> Callable[[Document], Non
 
 
 class _Turn:
-    """The right to run a pipeline in this process; raises EngineError where another one has it."""
+    """Context manager for the only run of this process; raises EngineError while another one runs."""
 
     def __enter__(self) -> None:
         if not _one_run.acquire(blocking=False):
             raise EngineError(
-                "a pipeline runs in this process already",
-                hint="wait for its end, or run this one in a process of its own: Spark has one context per process",
+                "this process already runs a pipeline",
+                hint="wait for its end, or run this one in another process: Spark has one context per process",
             )
 
     def __exit__(self, *_: object) -> None:
@@ -356,5 +356,5 @@ def _as_pipeline(pipeline: Pipeline | str | Path) -> Pipeline:
 
 def _path(path: str | Path | None) -> Path | None:
     if path == "":
-        raise StateError("state_dir is empty", hint="name a folder, or leave it out for `.cdc/<name>` beside the file")
+        raise StateError("state_dir is empty", hint="name a folder, or omit it for `.cdc/<name>` next to the file")
     return None if path is None else Path(path)

@@ -1,4 +1,4 @@
-"""Change blocks: columnar rows of one table at one schema version. The unit that sources make and sinks write."""
+"""Change blocks: columnar row images of one table at one schema version. Sources produce them, sinks write them."""
 
 from __future__ import annotations
 
@@ -57,8 +57,7 @@ _PLAIN: dict[Kind, pa.DataType] = {
 def arrow_type(data_type: DataType) -> pa.DataType:
     """The Arrow type of a column's values in a block.
 
-    DECIMAL up to 38 digits is decimal128; beyond that Arrow's decimal128 ends and the value travels as plain text
-    (`-12.340`, never an exponent).
+    DECIMAL up to 38 digits is decimal128, a longer one is plain text (`-12.340`, never an exponent).
     """
     if data_type.kind is Kind.DECIMAL:
         precision = data_type.length or 10
@@ -72,22 +71,22 @@ def arrow_schema(schema: TableSchema) -> pa.Schema:
 
 
 class Stream(StrEnum):
-    """The purpose of a source table's rows. `cdc.tables.router` says which tables of the sink get which."""
+    """The purpose of a source table's rows. `cdc.tables.router` selects the sink tables that get them."""
 
     LOG = "log"
     """Every change of the log."""
     SNAPSHOT_ROWS = "snapshot-rows"
-    """Rows that a snapshot of the table has read."""
+    """Rows read by a snapshot of the table."""
     SNAPSHOT_LOG = "snapshot-log"
-    """Changes of the log that the rows of the snapshot do not hold: with them they are the table."""
+    """Changes of the log that the snapshot's rows do not include: applied to those rows, they give the table."""
 
 
 LOGGED = frozenset({Stream.LOG, Stream.SNAPSHOT_LOG})
-"""The streams of a change while no snapshot of its table runs."""
+"""The streams of a change when no snapshot of its table is running."""
 
 
 def position_texts(sequence: np.ndarray, position_text: Callable[[int], str]) -> pa.Array:
-    """The place in the log of each row, string[n], by its sequence, int64[n]; asked for once for each event."""
+    """Return each row's log position, string[n], for its sequence, int64[n]; calls `position_text` once per event."""
     sequences, which = np.unique(sequence, return_inverse=True)
     return pa.array([position_text(each) for each in sequences.tolist()], pa.string()).take(pa.array(which))
 
@@ -101,17 +100,17 @@ class ChangeBlock:
         schema: the table's schema at this point; `rows` has its columns in its order.
         rows: record batch of n row images, Arrow types as in `arrow_type`.
         kinds: uint8[n], `RowKind` numbers.
-        sequence: int64[n]; orders events inside one source. What it stands for only the source knows.
+        sequence: int64[n]; orders events inside one source. Its meaning belongs to the source.
         row: int32[n]; orders row images inside one event.
         timestamps_ms: int64[n]; when the source committed the change, milliseconds since the epoch.
-        position_text: a sequence's place in the log, in the source's words, for messages (`cdc.source.Positions`); the
-            engine sets it. Empty for a row that is from no log.
-        streams: what the rows are part of. While a snapshot of the table runs, a change that its rows hold is of LOG
-            alone; a change of which they hold one image comes in two blocks.
-        metadata: what the source knows of each row besides, by names of its `metadata.list`: given a name and the
-            sequences of rows, the column (`cdc.transform.check.SOURCE_METADATA` has the types). None: all are NULL.
-        whole: each image is a whole row, and an update has both. Otherwise an old image may have its key alone, and a
-            `+U` come without one.
+        position_text: converts a sequence to a log position for messages (`Source.position_text`); the engine sets it.
+            Empty for a row that comes from no log.
+        streams: what the rows are part of. While a snapshot of the table runs, a change that its rows include is in
+            LOG only; a change of which they include one image is sent in two blocks.
+        metadata: returns a metadata column of the source's `metadata.list`, given its name and the sequences of rows
+            (`cdc.transform.check.SOURCE_METADATA` has the types). None: all are NULL.
+        whole: each image is a complete row, and each update has both. Otherwise an old image may have the key only,
+            and a `+U` may come without an old image.
 
     (sequence, row) is strictly increasing inside one block and from block to block of a table.
     """
@@ -132,12 +131,12 @@ class ChangeBlock:
         return int(self.rows.num_rows)
 
     def filter(self, mask: np.ndarray) -> ChangeBlock:
-        """The images that the mask, bool[n], has."""
+        """Return the row images selected by the mask, bool[n]."""
         chosen = pa.array(mask)
         names = ("rows", "kinds", "sequence", "row", "timestamps_ms")
         return replace(self, **{name: getattr(self, name).filter(chosen) for name in names})
 
     @property
     def snapshot(self) -> bool:
-        """Whether these are rows as a snapshot of the table has read them, not changes of its log."""
+        """Whether these are rows read by a snapshot of the table, not changes from the log."""
         return Stream.SNAPSHOT_ROWS in self.streams

@@ -1,11 +1,11 @@
-"""Rows that were left out of the sink, as JSON lines in files of their own: by a sink, or by a transform rule.
+"""Dead letters: rows rejected by a sink or by a transform rule, written as JSON lines to separate files.
 
-One file per task and table, named after them: `<location>/<name>.jsonl`. A repeated task writes the same file again, so
-rows are there once. On a local disk the file appears whole, by a rename; object stores show a file when it is closed.
+One file per task and table, named after them: `<location>/<name>.jsonl`. A repeated task overwrites its file, so each
+row is there once. On a local disk the file appears complete, by a rename; object stores show a file once it is closed.
 
 One line: {"table", "position", "operation", "key": {...}, "rejected": [{"column", "type", "reason"}], "row": {...}}.
-A rule adds the "expression" to what was rejected.
-Numbers that JSON would round, dates and times are text; bytes are hex digits after `0x`.
+A rejected value of a transform rule also has the "expression".
+Numbers that JSON would round, dates and times are text; bytes are hexadecimal after `0x`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from cdc.errors import SinkError
 _EXACT_INTEGERS = 1 << 53
 
 _HINT = (
-    "the bucket or folder has to be there, and the environment of every executor has to have the credentials, the "
+    "the bucket or folder has to exist, and the environment of every executor has to have the credentials, the "
     "region or the endpoint for it"
 )
 
 _OPEN_PARAMETERS = ("region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion")
-"""Of a location: what may be told of."""
+"""URL parameters of a location that are not secret."""
 
 
 class Rejected(NamedTuple):
-    """One value that was rejected: its column and the type wanted there, why, and the rule's expression for it."""
+    """A rejected value: its column, the type expected there, the reason, and the transform rule's expression."""
 
     column: str
     type: str
@@ -45,15 +45,15 @@ class Rejected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One row that was left out of the sink.
+    """One rejected row.
 
     Attributes:
-        table: the sink's table, or the source's for a rule, as text.
-        position: place in the source's log, `file:position`; empty when the row is from no log.
+        table: the sink table, or the source table for a rule, as text.
+        position: position in the source's log, `file:position`; empty when the row comes from no log.
         operation: `upsert` or `delete`.
         key: key columns by name.
         rejected: the rejected values.
-        row: all columns by name, values as Python has them.
+        row: all columns by name, as Python values.
     """
 
     table: str
@@ -65,23 +65,23 @@ class DeadLetter:
 
 
 def folder_of(table: object) -> str:
-    """The folder of a table's dead letters: its id, as in a URL where that has signs of paths."""
+    """Return the folder of a table's dead letters: its id, with path separators percent-encoded."""
     return quote(str(table), safe="")
 
 
 class DeadLetters:
-    """Writes one file. Executor; one per task attempt and table, used by one thread.
+    """Writer of one file. Executor; one per task attempt and table, used by one thread.
 
-    Nothing is created before the first row. Leaving the `with` block by an exception removes what was written.
+    Creates nothing before the first row. Leaving the `with` block by an exception removes what was written.
     """
 
     def __init__(self, location: str, name: str, attempt: int = 0) -> None:
-        """Prepare; touches nothing.
+        """Prepare the writer; touches no file.
 
         Args:
-            location: a local folder, or a URI that Arrow's file systems know (`s3://bucket/folder`, `gs://`, `hdfs://`).
+            location: a local folder, or a URI of an Arrow file system (`s3://bucket/folder`, `gs://`, `hdfs://`).
             name: a relative path without suffix, such as `pipeline/shop.orders/batch-7-part-0`, with `folder_of`.
-            attempt: tells the unfinished files of attempts that overlap from each other.
+            attempt: distinguishes the unfinished files of overlapping attempts.
         """
         self._location, self._name, self._attempt = location, name, attempt
         self._files: Any = None
@@ -99,7 +99,7 @@ class DeadLetters:
             self.discard()
 
     def write(self, rows: Iterable[DeadLetter]) -> None:
-        """Append rows. Raises SinkError when the place cannot be written."""
+        """Append rows. Raises SinkError when the location is not writable."""
         for row in rows:
             line = json.dumps(_fields(row), ensure_ascii=False) + "\n"
             try:
@@ -109,7 +109,7 @@ class DeadLetters:
             self.written += 1
 
     def close(self) -> None:
-        """Make the file visible. Raises SinkError. A repeat does nothing."""
+        """Make the file visible. Idempotent. Raises SinkError."""
         if self._stream is None:
             return
         try:
@@ -122,7 +122,7 @@ class DeadLetters:
             self._stream = None
 
     def discard(self) -> None:
-        """Remove the unfinished file; what cannot be removed stays under its unfinished name."""
+        """Remove the unfinished file; one that cannot be removed keeps its unfinished name."""
         if self._stream is None:
             return
         try:
@@ -134,7 +134,7 @@ class DeadLetters:
             self._stream = None
 
     def withdraw(self) -> None:
-        """Remove the file as an earlier attempt has left it. Raises SinkError. Nothing is written to it yet."""
+        """Remove the file of an earlier attempt, before anything is written. Raises SinkError."""
         try:
             self._find()
             if self._files.get_file_info(self._path).type is not fs.FileType.NotFound:
@@ -164,7 +164,7 @@ class DeadLetters:
 
 
 def cell(rows: pa.RecordBatch, name: str, row: int) -> object:
-    """A value of a row that is left out; text that is no UTF-8 as bytes, a date that Python lacks as its number."""
+    """Return a value of a rejected row; invalid UTF-8 as bytes, a date beyond Python's range as its number."""
     array = rows.column(rows.schema.names.index(name)).slice(row, 1)
     try:
         return array[0].as_py()
@@ -175,7 +175,7 @@ def cell(rows: pa.RecordBatch, name: str, row: int) -> object:
 
 
 def without_secret(location: str) -> str:
-    """The location without user, password and parameters, for messages."""
+    """Return the location without user, password and parameters, for messages."""
     scheme, mark, rest = location.partition("://")
     if not mark:
         return location
@@ -183,7 +183,7 @@ def without_secret(location: str) -> str:
 
 
 def _reason(error: Exception, location: str) -> str:
-    """Arrow's message, without the secrets that the location holds."""
+    """Return Arrow's message without the secrets in the location."""
     text = " ".join(str(error).split()) or type(error).__name__
     parts = urlsplit(location)
     values = [value for name, value in parse_qsl(parts.query) if name not in _OPEN_PARAMETERS]
@@ -217,7 +217,7 @@ def _rejected(value: Rejected) -> dict[str, str]:
 
 
 def _plain(value: object) -> object:
-    """A value that JSON holds exactly."""
+    """Convert to a value that JSON represents exactly."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):

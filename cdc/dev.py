@@ -1,7 +1,7 @@
-"""`cdc dev NAME`: servers for trials on this machine, from the entry points of the group `cdc.dev`.
+"""`cdc dev NAME`: development servers on this machine, from the entry points of the group `cdc.dev`.
 
-They are no part of this package: whoever installs `cdc-dev-servers`, from the folder `tests/devservers` of the source
-tree, has them. An entry point names a function whose annotated parameters are the command's flags.
+They are not part of this package but of `cdc-dev-servers`, in the folder `tests/devservers` of the source tree. An
+entry point names a function whose annotated parameters are the command's flags.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ NOT_INSTALLED = (
 
 
 class DevGroup(TyperGroup):
-    """One command per entry point, loaded when it is called or when help lists it.
+    """Command group with one command per entry point, loaded when it is called or listed by help.
 
-    Without any server its methods raise a usage error (exit 2) that says what to install.
+    When no server is installed, its methods raise a usage error (exit 2) that says what to install.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the servers that are installed."""
+        """Return the names of the installed servers."""
         return sorted(servers())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of one server; a usage error that lists them when there is none of that name."""
+        """Return the command of one server; an unknown name is a usage error that lists the servers."""
         found = servers()
         if cmd_name not in found:
             raise typer.BadParameter(f"no server is named {cmd_name!r}; there are {', '.join(sorted(found))}")
@@ -40,7 +40,7 @@ class DevGroup(TyperGroup):
 
 
 def servers() -> dict[str, EntryPoint]:
-    """The entry points of all installed servers, by name. Raises typer.BadParameter when there is none."""
+    """Return the entry points of all installed servers, by name. Raises typer.BadParameter when there is none."""
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if not found:
         raise typer.BadParameter(NOT_INSTALLED)

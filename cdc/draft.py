@@ -1,4 +1,4 @@
-"""A pipeline file's source block as `cdc init` writes it: what a connector found on a server, as values."""
+"""Values for the source block that `cdc init` writes, found by a connector on a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cdc.finding import Finding
 
 @dataclass(frozen=True, slots=True)
 class ServerUrl:
-    """`scheme://username:password@hostname:port/database`, taken apart; empty where a part is not given."""
+    """The parts of `scheme://username:password@hostname:port/database`; missing parts are empty."""
 
     scheme: str
     hostname: str
@@ -27,7 +27,7 @@ class ServerUrl:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the block with its value as text, and comments that go above it."""
+    """A key of the block with its value as text, and the comments above it."""
 
     name: str
     value: str
@@ -36,13 +36,13 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The facts about a server that a draft of a pipeline file is made of.
+    """The facts about a server from which `cdc init` drafts a pipeline file.
 
     Attributes:
-        server: what it is, in a few words.
-        keys: of the source block, `type` left out; no secret among them.
-        findings: what stands in the way or is worth knowing.
-        databases: that the tables are in.
+        server: a short description.
+        keys: keys of the source block, except `type`; no secrets.
+        findings: obstacles and remarks.
+        databases: databases of the tables.
     """
 
     server: str
@@ -55,7 +55,7 @@ class Draft:
 class Drafts(Protocol):
     """Optional capability of a source's options class itself (not of its objects).
 
-    `drafted_by` is `module:function`, imported when it is asked for: it looks at a server and gives a Draft. It takes a
+    `drafted_by` is `module:function`, imported on use: the function examines a server and returns a Draft. It takes a
     ServerUrl and further options of the block, and raises SourceError when the server cannot be reached.
     """
 

@@ -1,4 +1,4 @@
-"""Which options may be edited between two runs, when rows are there that were made with the value before."""
+"""Rules for editing options between two runs, when the sink has rows written with the previous value."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from cdc.schema import TableId, TableSchema
 
 
 class EditRules:
-    """The part of every options model that says which options may be edited.
+    """The part of every options model that defines which options may be edited.
 
     Class attributes:
-        fixed_reason: what would become of the rows that are there if a value of `fixed` changed.
-        start_keys: prefixes of the keys of options that count only where a pipeline, or a table of it, starts: an edit
-            is reported, never refused.
+        fixed_reason: what would happen to existing rows if a value of `fixed` changed.
+        start_keys: key prefixes of options that apply only when a pipeline or one of its tables starts: an edit is
+            reported, never refused.
     """
 
     fixed_reason: ClassVar[str] = ""
     start_keys: ClassVar[tuple[str, ...]] = ()
 
     def fixed(self) -> Mapping[str, str] | None:
-        """The values that must stay while a pipeline lives, by keys of the pipeline file; None for none."""
+        """Return the values that must not change while a pipeline lives, by key of the file; None for none."""
         return None
 
     def why_fixed(self, key: str) -> str:
-        """`fixed_reason`; override where it depends on the key."""
+        """Return `fixed_reason`; override where the reason depends on the key."""
         return self.fixed_reason
 
     def edit_effect(self, key: str) -> str:
-        """The effect of an edit of an option of `start_keys`, in words."""
+        """Describe the effect of editing an option of `start_keys`."""
         return "it counts at the start, and what the pipeline has goes on as it is"
 
     def edit_matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
-        """Whether rows of these source tables are others by a value of `fixed` than they were by the one `before`."""
+        """Whether the value of `fixed` gives other rows of these source tables than the value `before`."""
         return True

@@ -1,31 +1,31 @@
-"""Every error a user can meet, each with what happened, where, and the next step.
+"""All errors that a user can get, each with a message, a location and the next step.
 
     CdcError
     |-- SpecError            exit 2   the pipeline file is wrong (carries every Problem at once)
-    |-- PatternTimeout       exit 2   a table pattern that goes back and forth without end
-    |-- EditRefused          exit 2   the pipeline file was edited in a way that its state cannot follow
-    |-- SourceError          exit 3   the source refused, or its log cannot be read
+    |-- PatternTimeout       exit 2   matching a table pattern takes too long (backtracking)
+    |-- EditRefused          exit 2   an edit of the pipeline file is incompatible with its state
+    |-- SourceError          exit 3   the source refused a request, or its log cannot be read
     |   |-- TableUnknown              the pipeline has no table of that name
     |   |-- SourceUnavailable         no connection; retryable
-    |   |-- PositionLost              the log no longer holds the position asked for
+    |   |-- PositionLost              the log no longer has the requested position
     |   |-- CorruptLog                bytes that cannot be a change log: checksum, truncation, bad length
-    |   |-- UnsupportedChange         the log is sound but holds something this tool refuses to guess at
-    |   `-- SchemaUnknown             rows whose table definition is not known, or does not fit them
-    |-- SinkError            exit 4   the sink refused
+    |   |-- UnsupportedChange         the log is valid but has an event that this tool cannot interpret safely
+    |   `-- SchemaUnknown             rows whose table definition is unknown or does not match them
+    |-- SinkError            exit 4   the sink refused a request
     |   |-- SinkUnavailable           no connection; retryable
-    |   |-- CommitFailed              the sink said no: nothing is visible; retryable
-    |   |-- CommitUnknown             no answer came: ask for the state of that name first
-    |   |-- LoadsLost                 the sink gave up rows that were decided, for good; names their tables
-    |   `-- ChangeRefused             a schema change that the sink cannot carry out
-    |-- TransformError       exit 5   a value that an expression of a transform rule fails on
-    |-- ModelUnavailable     exit 5   an AI model that a transform rule asks gives no answer; retryable
+    |   |-- CommitFailed              the sink rejected the commit: nothing is visible; retryable
+    |   |-- CommitUnknown             no response to a commit: query its state before anything else
+    |   |-- LoadsLost                 the sink lost decided rows permanently; names their tables
+    |   `-- ChangeRefused             a schema change that the sink cannot apply
+    |-- TransformError       exit 5   an expression of a transform rule fails on a value
+    |-- ModelUnavailable     exit 5   an AI model used by a transform rule does not respond; retryable
     `-- EngineError          exit 5   Spark, Java or the state directory
-        |-- WorkerLost                a process that planned or read a batch has ended; retryable
+        |-- WorkerLost                a process that planned or read a batch has died; retryable
         |-- StateError                the state directory is locked, unreadable, full or from another pipeline
-        |   `-- StateUnavailable        the object store that holds it does not answer; retryable
+        |   `-- StateUnavailable        the object store that holds it does not respond; retryable
         |-- PipelineUnknown           `cdc serve` has no pipeline of that name
-        |-- NotNow                    what was asked cannot be done in the state that the pipeline is in
-        `-- BadRequest                a request to `cdc serve` that is malformed
+        |-- NotNow                    the pipeline's current state does not allow the request
+        `-- BadRequest                a malformed request to `cdc serve`
 
 Errors cross processes (executor -> driver, stream reader -> driver) as JSON: `to_json`, `from_json`.
 """
@@ -39,12 +39,12 @@ from typing import Any, ClassVar
 
 
 class CdcError(Exception):
-    """Base of all errors of this tool.
+    """Base class of all errors of this tool.
 
     Args:
-        message: what went wrong, one sentence, never a secret.
+        message: what went wrong, one sentence, without secrets.
         where: the object concerned: a table, a column, a binlog position, a file; may be empty.
-        hint: the next step for the user; may be empty.
+        hint: the user's next step; may be empty.
     """
 
     exit_code: ClassVar[int] = 5
@@ -60,16 +60,16 @@ class CdcError(Exception):
 
     @property
     def class_name(self) -> str:
-        """The class that the documentation has: of one of a connector's own, which stays in its process, the base."""
+        """Name of the documented error class; for a connector's own subclass, which stays in its process, its base."""
         return next(each.__name__ for each in type(self).__mro__ if each is SpecError or each in _BY_NAME.values())
 
     def to_json(self) -> str:
-        """One line of JSON from which `from_json` makes the error in another process, as that class."""
+        """Serialize to one line of JSON, from which `from_json` restores an error of this class in another process."""
         own = {"error": self.class_name, "message": self.message, "where": self.where, "hint": self.hint}
         return json.dumps(own | {"more": self.extra_arguments()})
 
     def extra_arguments(self) -> dict[str, Any]:
-        """Further arguments of the error by name, JSON values: what its class has besides."""
+        """Return the additional constructor arguments of a subclass by name, as JSON values."""
         return {}
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -78,7 +78,7 @@ class CdcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong in a pipeline file. `line` and `column` count from 1; `path` is dotted (`sink.fenodes`)."""
+    """One mistake in a pipeline file. `line` and `column` count from 1; `path` is dotted (`sink.fenodes`)."""
 
     file: str
     line: int
@@ -94,7 +94,7 @@ class Problem:
 
 
 class SpecError(CdcError):
-    """The pipeline file is wrong; `problems` holds every mistake found, in file order."""
+    """The pipeline file is invalid; `problems` has every mistake found, in file order."""
 
     exit_code = 2
 
@@ -111,81 +111,81 @@ class SpecError(CdcError):
 
 
 class PatternTimeout(CdcError):
-    """A table pattern takes too long to compare with a name: it has repetitions of repetitions."""
+    """Matching a table pattern with a name takes too long: it has nested repetitions."""
 
     exit_code = 2
 
 
 class EditRefused(CdcError):
-    """The pipeline file was edited since the run before in a way that the state directory cannot follow.
+    """An edit of the pipeline file since the last run is incompatible with the state directory.
 
-    Raised before anything is planned or decided: with the edit taken back the pipeline goes on.
+    Raised before anything is planned or decided: the pipeline continues once the edit is undone.
     """
 
     exit_code = 2
 
 
 class SourceError(CdcError):
-    """The source refused, or its change log cannot be read."""
+    """The source refused a request, or its change log cannot be read."""
 
     exit_code = 3
 
 
 class TableUnknown(SourceError):
-    """The pipeline has no table of that name, or follows it no further."""
+    """The pipeline has no table of that name, or no longer captures it."""
 
 
 class SourceUnavailable(SourceError):
-    """No connection to the source, or it was cut; trying again later is safe."""
+    """The connection to the source failed or was lost; retrying later is safe."""
 
     retryable = True
 
 
 class PositionLost(SourceError):
-    """The source no longer holds the log position asked for (purged or reset)."""
+    """The source's log no longer has the requested position (purged or reset)."""
 
 
 class CorruptLog(SourceError):
-    """The bytes read cannot be a change log: wrong checksum, truncation, impossible length."""
+    """The bytes read are not a valid change log: wrong checksum, truncation, impossible length."""
 
 
 class UnsupportedChange(SourceError):
-    """The log is sound but holds an event that this tool refuses to guess at."""
+    """The log is valid but has an event that this tool cannot interpret safely."""
 
 
 class SchemaUnknown(SourceError):
-    """Rows of a table whose definition is not known at that position, or does not fit them."""
+    """Rows of a table whose definition at that position is unknown or does not match them."""
 
 
 class SinkError(CdcError):
-    """The sink refused."""
+    """The sink refused a request."""
 
     exit_code = 4
 
 
 class SinkUnavailable(SinkError):
-    """No connection to the sink, or it was cut; trying again later is safe."""
+    """The connection to the sink failed or was lost; retrying later is safe."""
 
     retryable = True
 
 
 class CommitFailed(SinkError):
-    """The sink said no to a commit: nothing of it is visible."""
+    """The sink rejected a commit: nothing of it is visible."""
 
     retryable = True
 
 
 class CommitUnknown(SinkError):
-    """No answer to a commit: the state of its name has to be asked for before anything else."""
+    """No response to a commit: query its state by name before anything else."""
 
 
 class LoadsLost(SinkError):
-    """The sink gave up prepared rows of a decided batch; all else of the batch is committed.
+    """The sink lost prepared rows of a decided batch; the rest of the batch is committed.
 
     Attributes:
-        tables: by sink table (`db.table`) the first partition of the batch whose rows may be prepared again: from it on
-            nothing is in the sink, or what is there does not matter, as the rows replace themselves.
-        uncertain: sink tables of which the sink no longer knows whether rows are in, and which would get them twice.
+        tables: by sink table (`db.table`), the first partition of the batch whose rows may be prepared again: from it
+            on, no rows are in the sink, or they may be written again, as they are upserts.
+        uncertain: sink tables that may or may not have the rows, and where writing them again could duplicate them.
     """
 
     def __init__(
@@ -206,10 +206,10 @@ class LoadsLost(SinkError):
 
 
 class ChangeRefused(SinkError):
-    """A schema change that the sink cannot carry out.
+    """A schema change that the sink cannot apply.
 
-    `curable`: it can have the table as it is to be, but not make it of the one that is there. The engine says whether
-    a re-snapshot does that; the hint is of what else helps.
+    `curable`: the sink could create the wanted table, but cannot convert the existing one. The engine adds whether a
+    re-snapshot will do it; the hint names other remedies.
     """
 
     def __init__(self, message: str, *, where: str = "", hint: str = "", curable: bool = False) -> None:
@@ -222,11 +222,11 @@ class ChangeRefused(SinkError):
 
 
 class TransformError(CdcError):
-    """A value that makes an expression of a transform rule fail: table, key, column and expression are named."""
+    """An expression of a transform rule failed on a value; names table, key, column and expression."""
 
 
 class ModelUnavailable(CdcError):
-    """An AI model that a transform rule asks gives no answer; asking again later is safe."""
+    """An AI model used by a transform rule does not respond; retrying later is safe."""
 
     retryable = True
 
@@ -236,7 +236,7 @@ class EngineError(CdcError):
 
 
 class WorkerLost(EngineError):
-    """A process that planned or read a batch has ended: killed, out of memory, its machine gone. The batch is whole."""
+    """A process that planned or read a batch died: killed, out of memory, machine lost. The batch can be repeated."""
 
     retryable = True
 
@@ -246,7 +246,7 @@ class StateError(EngineError):
 
 
 class StateUnavailable(StateError):
-    """The object store that holds the state does not answer, or says that it cannot now. It may soon."""
+    """The object store that holds the state does not respond or reports a transient error."""
 
     retryable = True
 
@@ -256,11 +256,11 @@ class PipelineUnknown(EngineError):
 
 
 class NotNow(EngineError):
-    """A request that the pipeline's present state does not allow."""
+    """A request that the pipeline's current state does not allow."""
 
 
 class BadRequest(EngineError):
-    """A request to `cdc serve` that is malformed: no JSON, an unknown parameter, a value out of range."""
+    """A malformed request to `cdc serve`: no JSON, an unknown parameter, a value out of range."""
 
 
 _BY_NAME: dict[str, type[CdcError]] = {
@@ -275,7 +275,7 @@ _BY_NAME: dict[str, type[CdcError]] = {
 
 
 def from_json(text: str) -> CdcError:
-    """The error that `CdcError.to_json` wrote; an unknown name becomes a plain `EngineError`."""
+    """Restore the error that `CdcError.to_json` wrote; an unknown name becomes a plain `EngineError`."""
     fields = json.loads(text)
     if fields["error"] == SpecError.__name__:
         return SpecError([Problem(**problem) for problem in fields["more"]["problems"]])
@@ -285,6 +285,6 @@ def from_json(text: str) -> CdcError:
 
 
 def first_of(items: Sequence[object], most: int = 5, between: str = ", ") -> str:
-    """The first few items, and how many more there are: `a, b and 3 more`."""
+    """Format the first few items and the number of others: `a, b and 3 more`."""
     shown = between.join(map(str, items[:most]))
     return f"{shown} and {len(items) - most} more" if len(items) > most else shown

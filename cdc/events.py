@@ -1,8 +1,8 @@
-"""Events that a source tells of its tables, in the order of its log. Frozen values.
+"""Events of a source's tables, in log order. Frozen values.
 
-All events of a batch come before its rows. A source that only reads a log makes them of its schema changes (`events`);
-one that snapshots tables tells besides when a snapshot begins, is void and is done. It says nothing of what the sink
-makes of that (`cdc.tables`).
+All events of a batch precede its rows. A source that only reads a log derives them from its schema changes (`events`);
+one that snapshots tables also reports when a snapshot begins, becomes void and is done. What follows for the sink is
+decided in `cdc.tables`.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ Alteration = (
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """Why a source's log does not tell the rows of a table from here on.
+    """Why the rows of a table cannot be derived from the source's log from here on.
 
     Attributes:
         reason: for people.
-        same_rows: there are the same rows by their key, with other values.
+        same_rows: the table still has rows with the same keys, with other values.
     """
 
     reason: str
     same_rows: bool = False
 
     def followed_by(self, later: Uncertain) -> Uncertain:
-        """Both, before a snapshot of the table: rows that one of them took away do not come back by the other."""
+        """Combine both, before a snapshot of the table: rows removed by the one are not restored by the other."""
         reason = self.reason if later.reason in self.reason else f"{self.reason}; {later.reason}"
         return Uncertain(reason, self.same_rows and later.same_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class TableCreated:
-    """A source table is there from here on. Its rows are in the log, or a snapshot brings them (`by_snapshot`)."""
+    """A source table exists from here on. Its rows are in the log, or are read by a snapshot (`by_snapshot`)."""
 
     table: TableId
     created: CreateTable
@@ -67,7 +67,7 @@ class TableCreated:
 
 @dataclass(frozen=True, slots=True)
 class TableChanged:
-    """Columns, key or comment of a source table are changed. `uncertain`: the log does not tell the rows behind it."""
+    """Columns, key or comment of a source table changed. `uncertain`: the log does not determine its later rows."""
 
     table: TableId
     change: Alteration
@@ -76,7 +76,7 @@ class TableChanged:
 
 @dataclass(frozen=True, slots=True)
 class RowsUncertain:
-    """The log does not tell the rows of a source table from here on; with `gap` a part of the log is lost."""
+    """The rows of a source table cannot be derived from the log from here on; `gap`: a part of the log is lost."""
 
     table: TableId
     uncertain: Uncertain
@@ -85,7 +85,7 @@ class RowsUncertain:
 
 @dataclass(frozen=True, slots=True)
 class TableTruncated:
-    """A source table is emptied; the log has all rows that it gets since."""
+    """A source table was emptied; the log has all rows inserted afterwards."""
 
     table: TableId
     statement: SourceStatement | None = None
@@ -93,7 +93,7 @@ class TableTruncated:
 
 @dataclass(frozen=True, slots=True)
 class TableDropped:
-    """A source table is gone."""
+    """A source table was dropped."""
 
     table: TableId
     statement: SourceStatement | None = None
@@ -101,7 +101,7 @@ class TableDropped:
 
 @dataclass(frozen=True, slots=True)
 class TableRenamed:
-    """A source table has another name, which is captured too."""
+    """A source table got another name, which is captured too."""
 
     table: TableId
     new_table: TableId
@@ -110,7 +110,7 @@ class TableRenamed:
 
 @dataclass(frozen=True, slots=True)
 class TableLeft:
-    """A source table is not followed any more: it got a name that is not captured, or is excluded since."""
+    """A source table is no longer captured: it got a name that is not captured, or was excluded."""
 
     table: TableId
     why: str
@@ -118,19 +118,19 @@ class TableLeft:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotVoid:
-    """The rows that the running snapshot has read do not count. Comes before the event that makes it so."""
+    """The rows read so far by the running snapshot are discarded. Precedes the event that is the reason."""
 
     table: TableId
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotBegun:
-    """A snapshot of a table begins: all of its rows come, with the schema that the source table has by now.
+    """A snapshot of a table begins: all of its rows follow, with the source table's current schema.
 
     Attributes:
-        keys_certain: the log tells which keys there are, so that rows may be written over those that are there.
-        created: the table as a transform rule makes it, with its options; the engine sets it. None for the schema
-            alone.
+        keys_certain: the log determines which keys exist, so that rows may overwrite the existing ones.
+        created: the table as a transform rule creates it, with its options; set by the engine. None for the schema
+            only.
     """
 
     table: TableId
@@ -140,7 +140,7 @@ class SnapshotBegun:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDone:
-    """All rows of a snapshot came, and the log is behind the last of them."""
+    """All rows of a snapshot were sent, and the log has passed the moment at which the last of them was read."""
 
     table: TableId
 
@@ -160,7 +160,7 @@ SourceEvent = (
 
 
 def event(change: SchemaChange, uncertain: Uncertain | None = None) -> SourceEvent:
-    """The event that a schema change of a source's log is. Raises ValueError for an operation that only sinks have."""
+    """Convert a schema change of a source's log to an event. Raises ValueError for an operation of sinks only."""
     match change:
         case CreateTable(table=table):
             return TableCreated(table, change)
@@ -177,12 +177,12 @@ def event(change: SchemaChange, uncertain: Uncertain | None = None) -> SourceEve
 
 
 def events(changes: Iterable[SchemaChange]) -> list[SourceEvent]:
-    """The events that the schema changes of a source's log are."""
+    """Convert the schema changes of a source's log to events."""
     return [event(change) for change in changes]
 
 
 def changes(events: Iterable[SourceEvent]) -> list[SchemaChange]:
-    """The schema changes of the log among events."""
+    """Return the schema changes of the log among the events."""
     return [change for each in events if (change := _change(each)) is not None]
 
 
@@ -201,9 +201,9 @@ def _change(event: SourceEvent) -> SchemaChange | None:
 
 
 def schemas_behind(schemas: Mapping[TableId, TableSchema], events: Iterable[SourceEvent]) -> dict[TableId, TableSchema]:
-    """The schemas of a source's tables behind events, in order; `schemas` stays as it is.
+    """Return the schemas of a source's tables after the events, in order; does not modify `schemas`.
 
-    Raises EngineError for a change that does not fit its table, ChangeRefused for columns that nobody tells apart.
+    Raises EngineError for a change that does not fit its table, ChangeRefused for column names that are not distinct.
     """
     found = dict(schemas)
     for each in events:
@@ -212,7 +212,7 @@ def schemas_behind(schemas: Mapping[TableId, TableSchema], events: Iterable[Sour
 
 
 def advance_schemas(schemas: dict[TableId, TableSchema], event: SourceEvent) -> None:
-    """Bring the schemas of a source's tables behind one event. Raises EngineError as `schemas_behind`."""
+    """Update the schemas of a source's tables with one event. Raises the same errors as `schemas_behind`."""
     match event:
         case TableCreated(table=table, created=created):
             schemas[table] = _with_distinct_names(table, created.schema)
@@ -232,12 +232,12 @@ def advance_schemas(schemas: dict[TableId, TableSchema], event: SourceEvent) -> 
 
 
 def _with_distinct_names(table: TableId, schema: TableSchema) -> TableSchema:
-    """The schema. Names count whatever their case here, and a source may have `masse` beside of `maße`."""
+    """Return the schema. Names are case-insensitive here, while a source may have both `masse` and `maße`."""
     folded: dict[str, str] = {}
     for name in schema.names:
         other = folded.setdefault(name.casefold(), name)
         if other != name:
-            reason = f"its columns {other} and {name} are one here, as names count whatever their case"
+            reason = f"its columns {other} and {name} are the same here, as names are case-insensitive"
             hint = "give one of them another name in the source, or leave the table out with tables.exclude"
             raise ChangeRefused(reason, where=str(table), hint=hint)
     return schema

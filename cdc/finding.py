@@ -1,4 +1,4 @@
-"""Findings of `cdc doctor`: one sentence each, with the next step. Frozen values that connectors make too."""
+"""Findings of `cdc doctor`: one sentence each, with the next step. Frozen values; connectors create them too."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ class Level(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """A pipeline runs, and may meet trouble."""
+    """A pipeline can run, but may run into trouble."""
     ERROR = "error"
-    """A pipeline does not run."""
+    """A pipeline cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
         subject: one or two words, such as `binlog retention`.
-        message: what was found, never a secret.
-        fix: a statement or a step; empty where nothing is to be done.
+        message: what was found, without secrets.
+        fix: a statement or a step; empty where nothing needs to be done.
     """
 
     level: Level
@@ -33,15 +33,15 @@ class Finding:
 
 
 def ok(subject: str, message: str) -> Finding:
-    """Nothing is to be done."""
+    """Build a finding that needs no action."""
     return Finding(Level.OK, subject, message)
 
 
 def warning(subject: str, message: str, fix: str) -> Finding:
-    """Something may go wrong."""
+    """Build a finding about something that may go wrong."""
     return Finding(Level.WARNING, subject, message, fix)
 
 
 def error(subject: str, message: str, fix: str) -> Finding:
-    """Something is wrong."""
+    """Build a finding about something that is wrong."""
     return Finding(Level.ERROR, subject, message, fix)

@@ -1,7 +1,7 @@
-"""The engine's offsets: the source's own, and the number of the batch that begins there.
+"""The engine's offsets: the source's offset plus the number of the batch that begins there.
 
-Names in the sink hold the batch number, which Spark does not tell a reader. So it is part of the offset, under
-`BATCH_KEY`: the end offset of batch n has n + 1, the initial offset 0.
+Names in the sink contain the batch number, which Spark does not pass to a reader. So the offset has it under
+`BATCH_KEY`: n + 1 in the end offset of batch n, 0 in the initial offset.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ BATCH_KEY = "batch"
 
 
 def source_offset(offset: Offset) -> Offset:
-    """The source's own part of an offset."""
+    """Return the source's part of an offset."""
     return {name: value for name, value in offset.items() if name != BATCH_KEY}
 
 
 def numbered(offset: Offset, batch: int) -> Offset:
-    """A source's offset with the number of the batch that begins there."""
+    """Return a source's offset with the number of the batch that begins there."""
     return {**offset, BATCH_KEY: batch}

@@ -1,7 +1,7 @@
-"""The base of every options model: declared once, frozen; JSON Schema, docs and checks follow from it.
+"""Base classes of all options models: declared once, frozen; JSON Schema, docs and checks are derived from them.
 
 Besides plain `str`, `int`, `bool`, `float` and `Literal`, an option may be a `Duration`, a `Size`, a `FilePath` or a
-type of `cdc.pattern_options`. All of them read the text as written in YAML: `port: "3306"` and `port: 3306` are equal.
+type of `cdc.pattern_options`. Each of them accepts text as written in YAML: `port: "3306"` and `port: 3306` are equal.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _resolve(text: str, info: ValidationInfo) -> str:
 
 
 FilePath = Annotated[str, AfterValidator(_resolve)]
-"""A path or glob. In a pipeline file it starts at the folder of that file; absolute paths, URLs and `-` stay as is."""
+"""A path or glob, relative to the folder of the pipeline file; absolute paths, URLs and `-` are not changed."""
 
 
 Zone = Annotated[str, AfterValidator(zone_name)]
@@ -87,7 +87,7 @@ Zone = Annotated[str, AfterValidator(zone_name)]
 
 
 AnyCase = BeforeValidator(lambda value: value.strip().lower() if isinstance(value, str) else value)
-"""Put beside a `Literal` of lower-case words: upper case is accepted too, as Flink does."""
+"""For `Annotated` with a `Literal` of lower-case words: accepts upper case too, as Flink does."""
 
 
 def _check_host(text: str) -> str:
@@ -123,11 +123,11 @@ _HOST_RULE = (
 )
 
 HostName = Annotated[str, AfterValidator(_check_host)]
-"""A host name or an IP address, alone; an IPv6 address may stand in brackets."""
+"""A host name or an IP address, without a port; an IPv6 address may be in brackets."""
 
 
 def check_line(text: str) -> str:
-    """The text, when it is one line. Raises OptionError."""
+    """Return the text if it is one line. Raises OptionError."""
     if _CONTROL.search(text):
         raise OptionError("must be one line without control characters and tabs", "remove them")
     return text
@@ -141,7 +141,7 @@ _LARGEST_INT = 2**63 - 1
 
 
 def check_value(value: object) -> None:
-    """Raise OptionError for what no option can be: a NUL in a text, a number beyond 64 bits or without an end."""
+    """Raise OptionError for values that no option accepts: text with NUL, integers beyond 64 bits, infinity and NaN."""
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     if isinstance(value, str):
@@ -188,7 +188,7 @@ def AtLeast(text: str) -> AfterValidator:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something to tell the user about one option: `key` as in YAML, what, and the next step."""
+    """A message to the user about one option: `key` as in YAML, the message, and the next step."""
 
     key: str
     message: str
@@ -199,10 +199,11 @@ class Block(BaseModel):
     """One mapping of the pipeline file. Names in YAML are the aliases; unknown keys are refused; values are frozen.
 
     Class attributes:
-        flink_only: keys accepted for Flink CDC compatibility and ignored, each with the text that names our equivalent;
-            a key that ends in `.*` stands for all keys with that prefix.
-        flink_refused: keys of those prefixes that change which rows come, or their values, each with what does it here.
-        flink_defaults: keys whose default is not Flink CDC's, with the default that it has.
+        flink_only: keys accepted for Flink CDC compatibility and ignored, each with a text that names our equivalent;
+            a key that ends in `.*` means all keys with that prefix.
+        flink_refused: keys under those prefixes that would change which rows are read or their values, and are
+            therefore refused; each with our equivalent.
+        flink_defaults: keys whose default differs from Flink CDC's, with Flink CDC's default.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
@@ -214,7 +215,7 @@ class Block(BaseModel):
     @field_validator("*", mode="after")
     @classmethod
     def _can_work(cls, value: Any) -> Any:
-        """Values that no option can have, whatever its own rules."""
+        """Refuse values that no option accepts, whatever its own rules."""
         check_value(value)
         return value
 
@@ -227,32 +228,32 @@ class Block(BaseModel):
 
     @classmethod
     def ignored(cls, key: str) -> str | None:
-        """Why a Flink-only key is ignored, None when the key is not one of those."""
+        """Return why a Flink-only key is ignored; None for other keys."""
         return _named(cls.flink_only, key) if cls.refused(key) is None else None
 
     @classmethod
     def refused(cls, key: str) -> str | None:
-        """The way to have here what a refused Flink-only key does there, None when the key is not one of those."""
+        """Return our equivalent of a refused Flink-only key; None for other keys."""
         return _named(cls.flink_refused, key)
 
     def other_defaults(self) -> Iterator[tuple[str, str, str]]:
-        """Key, our default and Flink CDC's, of each option that is not set and has another default there."""
+        """Yield key, our default and Flink CDC's default of each unset option whose defaults differ."""
         for name, field in type(self).model_fields.items():
             key = field.alias or name
             if key in self.flink_defaults and name not in self.model_fields_set:
                 yield key, _default_text(field.default), self.flink_defaults[key]
 
     def problems(self) -> Iterator[Remark]:
-        """Problems of values taken together; each field by itself is sound already. Override and yield."""
+        """Yield problems of combinations of values; each single field is already valid. Override."""
         yield from ()
 
     def warnings(self) -> Iterator[Remark]:
-        """Warnings for the user although the pipeline can run. Override and yield."""
+        """Yield warnings for a pipeline that can still run. Override."""
         yield from ()
 
 
 def _named(texts: Mapping[str, str], key: str) -> str | None:
-    """The text of a key, or of a prefix of it."""
+    """Return the text of a key, or of a prefix of it."""
     prefixes = (name for name in texts if name.endswith(".*") and key.startswith(name[:-1]))
     return texts.get(key) or next((texts[name] for name in prefixes), None)
 
@@ -264,12 +265,12 @@ def _default_text(default: object) -> str:
 class Options(Block, EditRules):
     """Options of one connector, as written in YAML.
 
-    Passwords are `SecretStr`: they print as stars, and only `get_secret_value()` shows them.
+    Passwords are `SecretStr`: they print as stars, and only `get_secret_value()` reveals them.
 
     Class attributes of connector options:
         implementation: `module:Class` of the Source or Sink, imported when the pipeline starts, not before.
-        prefixes: key prefixes passed through as they are (such as `table.properties.`), each with its meaning; what
-            was given is in `passed`, but for keys that are options of their own.
+        prefixes: key prefixes whose options are passed through unchanged (such as `table.properties.`), each with its
+            meaning; `passed` has those options, except for keys that are declared options.
     """
 
     implementation: ClassVar[str] = ""
@@ -278,7 +279,7 @@ class Options(Block, EditRules):
     type: str = Field(description="Connector name.")
     name: Line | None = Field(None, description="A name for log lines; no effect on the data.")
     passed: dict[str, str] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
-    """Whole keys and texts of the options that start with one of `prefixes`."""
+    """Full keys and values of the options that start with one of `prefixes`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -293,14 +294,14 @@ class Options(Block, EditRules):
         return {**rest, "passed": {**rest.get("passed", {}), **passed}}
 
     def build(self, context: Any) -> Any:
-        """Import the implementation and make it: `Class(options, context)`. Raises ImportError with an install hint."""
+        """Import the implementation and return `Class(options, context)`. Raises ImportError with an install hint."""
         return resolve_name(self.implementation)(self, context)
 
 
 class SourceOptions(Options):
-    """Options every source has.
+    """Options of every source.
 
-    `table_parts`: the fewest parts that its table ids have, for refusing patterns; `namespaces`: some may have three.
+    `table_parts`: fewest parts of its table ids, to refuse shorter patterns; `namespaces`: ids may have three parts.
     """
 
     table_parts: ClassVar[int] = 2
@@ -320,22 +321,22 @@ class SourceOptions(Options):
     )
 
     def metadata_names(self) -> tuple[str, ...]:
-        """The metadata columns that transforms may use. Override where the source has any."""
+        """Return the metadata columns that transforms may use. Override where the source has any."""
         return ()
 
     def captures(self) -> TablePattern | None:
-        """The tables that come, by the options alone, in any case; None for all. Override where options choose."""
+        """Return a case-insensitive pattern of the tables that the options select; None for all. May be overridden."""
         return None
 
 
 class SinkOptions(Options):
-    """Options every sink has.
+    """Options of every sink.
 
     Class attributes:
-        takes_table_options: its new tables can have properties, such as a rule's `table-options` give.
-        takes_partition_keys: they can have partitions, such as a rule's `partition-keys` give.
-        instead_of_partitions: what to do where they cannot; follows the warning of such a rule.
-        drafted: values that `cdc init` writes for options, by their names; `{database}` is the source's.
+        takes_table_options: its new tables support properties, from a rule's `table-options`.
+        takes_partition_keys: its new tables support partitions, from a rule's `partition-keys`.
+        instead_of_partitions: advice where they do not; appended to the warning about such a rule.
+        drafted: values that `cdc init` writes, by option name; `{database}` is the source's.
     """
 
     takes_table_options: ClassVar[bool] = False
@@ -364,30 +365,30 @@ class SinkOptions(Options):
     )
 
     def metadata(self) -> tuple[str, ...]:
-        """The metadata that the sink wants with each row, by the source's names; unknown names are NULL."""
+        """Return the metadata columns that the sink needs, by the source's names; unknown ones are NULL."""
         return ()
 
     def in_zone(self, zone: str) -> Self:
-        """The options in a pipeline of that `local-time-zone`. Override where instants are written without a zone."""
+        """Return the options for a pipeline's `local-time-zone`. Override where instants are written without a zone."""
         return self
 
     def places(self) -> tuple[str, ...]:
-        """Where the data is: a file, or each server of a cluster. Empty where options cannot tell one from another.
+        """Return where the data is: a file, or each server of a cluster. Empty where the options do not identify it.
 
-        A pipeline whose places have nothing in common with those of its runs before is not started.
+        A pipeline is not started if none of its places is one of its earlier runs' places.
         """
         return ()
 
     def naming(self) -> Mapping[str, str] | None:
-        """The values that `container` goes by, by keys of the pipeline file; None where there are no containers."""
+        """Return the values that determine `container`, by keys of the pipeline file; None without containers."""
         return None
 
     def container(self, naming: Mapping[str, str], table: TableId) -> str:
-        """Where rows of a sink table go, such as a topic, by an earlier `naming`. Raises SinkError for no name."""
+        """Return where a sink table's rows are written, such as a topic, by an earlier `naming`. Raises SinkError."""
         return str(table)
 
     def problems(self) -> Iterator[Remark]:
-        """Names that no change has."""
+        """Yield a problem for each name that is not a schema change."""
         for key, given in (
             ("include.schema.changes", self.include_schema_changes),
             ("exclude.schema.changes", self.exclude_schema_changes),

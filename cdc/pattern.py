@@ -1,21 +1,21 @@
-r"""Patterns of names. Every option that holds one is read here, with the same checks.
+r"""Patterns of table and topic names. All options with patterns are parsed and checked here.
 
 A `TablePattern` is a table id pattern of Flink CDC (`tables`, `source-table`, `primary-keys` ...):
 
     shop.orders, shop.items            two tables
     shop.\.*                           every table of shop
-    app_[0-9]+.(users|orders)          regular expressions, one for each part
+    app_[0-9]+.(users|orders)          one regular expression per part
 
 `,` separates patterns, an **unescaped** `.` separates database and table, and `\.` is the regex "any character"; `\,`
-is a literal comma. Each part must match the whole name, in any case unless `ignore_case` is off (as where the server
-tells upper and lower case in names apart). A pattern of three parts is compared with an id of three,
-`namespace.schema.table`. A pattern with more parts than a table id is compared by its last parts; one with fewer never
-matches. A pattern whose dots stand inside of groups, `(a.x|b.y)`, is compared with the whole id.
+is a literal comma. Each part must match the whole name, case-insensitively unless `ignore_case` is off (for servers
+with case-sensitive names). A pattern of three parts matches an id of three, `namespace.schema.table`. A pattern with
+more parts than a table id is matched by its last parts; one with fewer never matches. A pattern with dots inside
+groups, `(a.x|b.y)`, is matched with the whole id.
 
-A `NamePattern` is a usual regular expression of a whole name (`topic-pattern`).
+A `NamePattern` is an ordinary regular expression of a whole name (`topic-pattern`).
 
-Refused besides what is no regular expression: what other engines read otherwise, and a brace that begins no repetition
-(`t{1,2}` is cut at its comma, and `t{1` would be a name that no table has).
+Apart from invalid regular expressions, these are refused: syntax with another meaning in other engines, and a brace
+that begins no repetition (`t{1,2}` is split at its comma, and `t{1` would be a name that no table has).
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _MANY_CHOICES = 12
 _LONGEST_MATCH_S = 0.5
 _PLAIN = re.compile(r"[\w$-]+")
 _NOT_A_BRACE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}", re.DOTALL)
-"""Escaped characters, classes and repetitions: what a brace may stand in."""
+"""Escaped characters, classes and repetitions: the places where a brace is allowed."""
 _COMMA_RULE = r"a comma separates patterns: write \, for one that belongs to a pattern"
 
 
 class PatternError(OptionError):
-    """A table pattern that cannot be read; `hint` explains the dot rule."""
+    """An invalid table pattern; `hint` explains the dot rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePattern:
-    """The tables that match `include` and do not match `exclude`. Raises PatternError when made.
+    """The tables that match `include` and do not match `exclude`. The constructor raises PatternError.
 
     Attributes:
-        ignore_case: names are compared in any case, by both of them.
+        ignore_case: both patterns are case-insensitive.
     """
 
     include: str
@@ -66,30 +66,30 @@ class TablePattern:
         _alternatives(self.exclude)
 
     def matches(self, table: TableId) -> bool:
-        """True when the table is included and not excluded."""
+        """Whether the table is included and not excluded."""
         if _groups(self.include, table, self.ignore_case) is None:
             return False
         return not (self.exclude and _groups(self.exclude, table, self.ignore_case) is not None)
 
     def groups(self, table: TableId) -> tuple[str, ...] | None:
-        """The texts of the capture groups of `include` in the table's id, None when it does not match.
+        """Return the text of each capture group of `include` in the table's id; None when it does not match.
 
-        They are counted over all patterns, from left to right; those that took no part are empty.
+        Groups are numbered across all patterns, from left to right; those that did not participate are empty.
         """
         return _groups(self.include, table, self.ignore_case)
 
     @property
     def group_count(self) -> int:
-        """How many capture groups `include` has."""
+        """Number of capture groups in `include`."""
         return sum(part.expression.groups for parts in _alternatives(self.include) for part in parts)
 
     def separate(self) -> list[TablePattern]:
-        """The patterns between the commas of `include`, each by itself."""
+        """Split `include` at its commas into separate patterns."""
         return [TablePattern(text, self.exclude, self.ignore_case) for text in split_patterns(self.include)]
 
     @property
     def plain(self) -> TableId | None:
-        """The table that the pattern names without any regular expression, None for others and for several."""
+        """The table, when the pattern is a single literal name; None for regular expressions and lists."""
         parts = [part.strip() for part in self.include.split(".")]
         if not 0 < len(parts) <= _MAX_PARTS or not all(map(_PLAIN.fullmatch, parts)):
             return None
@@ -97,13 +97,13 @@ class TablePattern:
 
     @property
     def fewest_parts(self) -> int:
-        """Parts of the shortest alternative of `include`: a pattern of 1 never matches a `database.table`."""
+        """Number of parts of the shortest alternative of `include`: a pattern of 1 never matches a `database.table`."""
         return min(_parts_matched(alternative) for alternative in _alternatives(self.include))
 
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """A regular expression of a whole name; `.` is any character, a comma is one. Raises PatternError when made."""
+    """A regular expression of a whole name; `.` is any character, commas are literal. Creation raises PatternError."""
 
     text: str
 
@@ -111,7 +111,7 @@ class NamePattern:
         _name_part(self.text)
 
     def matches(self, name: str) -> bool:
-        """Whether the whole name matches, in this case. Raises PatternTimeout."""
+        """Whether the whole name matches, case-sensitively. Raises PatternTimeout."""
         return _name_part(self.text).groups(name) is not None
 
 
@@ -122,7 +122,7 @@ def _name_part(text: str) -> _PartPattern:
 
 
 def split_patterns(text: str) -> list[str]:
-    r"""The patterns between commas, spaces trimmed, empty ones left out; `\,` is not a separator."""
+    r"""Split a list of patterns at its commas, trim spaces and skip empty ones; `\,` is not a separator."""
     return [part.strip() for part in _split_unescaped(text, ",") if part.strip()]
 
 
@@ -142,7 +142,7 @@ def _groups(text: str, table: TableId, ignore_case: bool) -> tuple[str, ...] | N
 
 
 def _alternative_groups(parts: tuple[_PartPattern, ...], table: TableId) -> list[str] | None:
-    """The groups of one pattern; None when it does not match."""
+    """Return the groups of one pattern; None when it does not match."""
     names = (str(table),) if parts[0].whole_id else _names(table, len(parts))
     skipped = len(parts) - len(names)
     if skipped < 0:
@@ -157,7 +157,7 @@ def _alternative_groups(parts: tuple[_PartPattern, ...], table: TableId) -> list
 
 
 def _names(table: TableId, parts: int) -> Sequence[str]:
-    """The parts of a table's id: two at most, but three of `namespace.schema.table` for a pattern of three."""
+    """Return the parts of a table's id: at most two, or three of `namespace.schema.table` for a pattern of three."""
     if not table.database:
         return (table.table,)
     inner = table.table.partition(".") if parts == _MAX_PARTS else ("", "", "")
@@ -166,16 +166,16 @@ def _names(table: TableId, parts: int) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class _PartPattern:
-    """The regular expression of one part. `text` is the whole pattern, for errors; `whole_id`: of all of its parts."""
+    """The regular expression of one part. `text`: the whole pattern, for errors. `whole_id`: it matches whole ids."""
 
     expression: re.Pattern[str]
     text: str
     whole_id: bool = False
 
     def groups(self, name: str) -> list[str] | None:
-        """The groups of a whole name that matches, else None. Raises PatternTimeout when that takes too long.
+        """Match a whole name and return its groups, else None. Raises PatternTimeout when that takes too long.
 
-        Python's own engine cannot be stopped, so it is asked only where there is nothing to go back and forth over.
+        Python's `re` cannot be interrupted, so it is used only for expressions that cannot backtrack for long.
         """
         if not _may_take_long(self.expression.pattern):
             match: Any = self.expression.fullmatch(name)
@@ -185,7 +185,7 @@ class _PartPattern:
             match = expression.fullmatch(name, timeout=_LONGEST_MATCH_S)
             return None if match is None else list(match.groups(default=""))
         except TimeoutError:
-            hint = "write it without a repetition of what repeats itself: not (a+)+ but a+"
+            hint = "avoid nested repetitions: write a+ instead of (a+)+"
             message = f"pattern `{self.text}` takes too long to compare with `{name}`"
             raise PatternTimeout(message, where="table pattern", hint=hint) from None
 
@@ -195,7 +195,7 @@ class _PartPattern:
 
 
 def _may_take_long(expression: str) -> bool:
-    """Whether there is something to go back and forth over: repetitions with groups, many of them, many choices."""
+    """Whether the expression may backtrack for long: repetitions with groups, many repetitions, many alternatives."""
     repeats = len(_REPEATS.findall(expression))
     return repeats >= _MANY_REPEATS or expression.count("|") > _MANY_CHOICES or (repeats > 0 and "(" in expression)
 
@@ -219,7 +219,7 @@ def _alternatives(text: str, ignore_case: bool = True) -> tuple[tuple[_PartPatte
 
 
 def _with_inner_commas(text: str) -> str | None:
-    """The text with `\\,` for commas in `{}` and `[]`, `|` for those in `()`; None where that cannot be read either."""
+    """Replace commas in `{}` and `[]` by `\\,` and those in `()` by `|`; None if the result is invalid too."""
     opened, found = "", ""
     for index, letter in enumerate(text):
         escaped = index > 0 and text[index - 1] == "\\"
@@ -254,7 +254,7 @@ def _compile(pattern: str, ignore_case: bool) -> tuple[_PartPattern, ...]:
 
 
 def _swap_dots(pattern: str) -> str | None:
-    """A pattern with a dot inside of a group, for the whole id: `.` and what `\\.` means change places."""
+    """Convert a pattern with a dot inside a group to one of the whole id: `.` becomes literal, `\\.` any character."""
     depth, dots = 0, 0
     for index, letter in enumerate(pattern):
         escaped = index > 0 and pattern[index - 1] == "\\"
@@ -267,18 +267,18 @@ def _swap_dots(pattern: str) -> str | None:
 
 
 def _compile_part(part: str, pattern: str, ignore_case: bool = True) -> re.Pattern[str]:
-    # any letter is one, also the end of a line, which names may have: no table is left out for it
+    # `.` also matches a newline, which names may contain
     flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
     return _compile_expression(part.replace(r"\.", ".").replace(r"\,", ","), part, pattern, flags)
 
 
 def _compile_expression(expression: str, part: str, pattern: str, flags: int, hint: str = "") -> re.Pattern[str]:
-    """A regular expression as Java has it; `part` and `pattern` are the written texts, for the error."""
+    """Compile a regular expression in Java's syntax; `part` and `pattern` are the original texts, for errors."""
     expression = re.sub(r"\(\?<(?![=!])", "(?P<", expression)  # Java's spelling of a named group
     brace = re.search("[{}]", _NOT_A_BRACE.sub("", expression))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # such as Java's [a-z&&[^b]], which Python would read as something else
+            warnings.simplefilter("error")  # such as Java's [a-z&&[^b]], which has another meaning in Python
             compiled = re.compile(expression, flags)
     except (re.error, Warning, OverflowError, RecursionError) as error:
         reason = str(error).partition(" at position")[0]
@@ -292,7 +292,7 @@ def _compile_expression(expression: str, part: str, pattern: str, flags: int, hi
 
 
 def _meant(pattern: str) -> str:
-    """The next step for a pattern that cannot be read: what it would be, written by the dot rule."""
+    """Return the hint for an invalid pattern: a guess at what it means, written by the dot rule."""
     any_name = re.sub(r"(?<!\\)\.(?=[*+?{])", r"\\.", re.sub(r"^\*", r"\\.*", pattern))
     swapped = re.sub(r"\\?\.", lambda dot: "." if len(dot[0]) > 1 else r"\.", pattern)  # as in any other regex
     readings = (any_name, swapped, any_name.replace(r"\.", r".\.", 1)) if set(pattern) - set("*.") else (r"\.*.\.*",)
@@ -312,7 +312,7 @@ def _is_regex(part: str) -> bool:
 
 
 def _split_unescaped(text: str, separator: str) -> list[str]:
-    """Split at separators that have no backslash before them; the backslashes stay."""
+    """Split at separators without a backslash before them; the backslashes stay."""
     parts, start, index = [], 0, 0
     while index < len(text):
         if text[index] == "\\":

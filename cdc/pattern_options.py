@@ -1,7 +1,7 @@
-"""Options that hold table patterns: declared by type, so that each of them is checked and held against the tables.
+"""Types of options with table patterns, so that each pattern is checked and compared with the tables.
 
-tables: Tables                                                one text of patterns
-modes: Annotated[dict[str, Mode], BY_TABLE]                   a value for each pattern
+tables: Tables                                                a list of patterns
+modes: Annotated[dict[str, Mode], BY_TABLE]                   one value per pattern
 mapping: Annotated[str, HoldsPatterns(texts, of="sink")]      any other form
 """
 
@@ -23,12 +23,12 @@ Side = Literal["source", "sink"]
 
 @dataclass(frozen=True, slots=True)
 class HoldsPatterns:
-    """Put into `Annotated`: the option's value holds table patterns, which are checked with the file.
+    """Marks an `Annotated` option whose value has table patterns, which are checked with the file.
 
     Attributes:
-        texts: the texts of patterns in a value, each with commas between several. May raise OptionError.
-        of: whether they are compared with tables of the source or of the sink.
-        excludes: tables that match are left out.
+        texts: returns the pattern texts in a value, each with commas between patterns. May raise OptionError.
+        of: whether they match tables of the source or of the sink.
+        excludes: matching tables are excluded.
     """
 
     texts: Callable[[Any], Iterable[str]]
@@ -53,15 +53,15 @@ Tables = Annotated[str, HoldsPatterns(_itself)]
 """Table id patterns as in `cdc.pattern`."""
 
 ExcludedTables = Annotated[str, HoldsPatterns(_itself, excludes=True)]
-"""Patterns of tables to leave out."""
+"""Patterns of tables to exclude."""
 
 BY_TABLE = HoldsPatterns(iter)
-"""Beside `dict[str, ...]`: the keys are table patterns."""
+"""For `Annotated` with `dict[str, ...]`: the keys are table patterns."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionPatterns:
-    """Patterns of one option: `key` as in YAML, `text` as the option has it, with commas between several."""
+    """Patterns of one option: `key` as in YAML, `text` as written there, with commas between patterns."""
 
     key: str
     text: str
@@ -69,7 +69,7 @@ class OptionPatterns:
 
 
 def patterns_of(block: BaseModel) -> Iterator[OptionPatterns]:
-    """All patterns in the options of a block that are set, in the order of their declaration."""
+    """Yield all patterns in the options of a block that are set, in declaration order."""
     for name, field in type(block).model_fields.items():
         value = getattr(block, name)
         for kind in _kinds(field) if value is not None else ():
@@ -83,7 +83,7 @@ def _kinds(field: FieldInfo) -> Iterator[HoldsPatterns]:
 
 
 def _inner(annotation: Any) -> Iterator[HoldsPatterns]:
-    """The marks inside `Tables | None`."""
+    """Yield the markers inside a type such as `Tables | None`."""
     for each in get_args(annotation):
         if isinstance(each, HoldsPatterns):
             yield each

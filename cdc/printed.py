@@ -1,7 +1,7 @@
-"""Text as it leaves the process: nothing in it moves the cursor, turns text around or fakes a line of log.
+"""Escaping of printed text, so that it cannot move the cursor, reverse the text direction or fake a log line.
 
-Names of tables and columns and what servers say come from elsewhere. Whatever is printed or logged goes through
-`printed`, at the few places where text goes out: the command line, the log, the status line, the summary.
+Names of tables and columns and server messages are untrusted. All output passes through `printed` where it leaves the
+process: the command line, the log, the status line, the summary.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import re
 from typing import Any, Final
 
 LONGEST: Final = 500
-"""Characters of a line; what is longer loses its middle."""
+"""Maximum characters per line; the middle of a longer line is cut."""
 
 _NOT_SHOWN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
-"""Control characters other than tab and line feed, what has no width, what changes direction, halves of pairs."""
+"""Control characters except tab and line feed, zero-width and direction-changing characters, lone surrogates."""
 
 
 def printed(text: object, *, longest: int = LONGEST) -> str:
-    """The text with such characters escaped (`\\x1b`), each line cut in its middle, further lines indented."""
+    """Escape such characters (`\\x1b`), cut the middle of long lines and indent all lines after the first."""
     if isinstance(text, str) and len(text) <= longest and text.isascii() and text.isprintable():
         return text
     return "\n  ".join(_line(part, longest) for part in str(text).split("\n"))
 
 
 def printed_field(value: Any) -> Any:
-    """A JSON value with the texts in it as `printed` has them, also inside of lists and mappings."""
+    """Escape the strings in a JSON value as `printed` does, including those in lists and mappings."""
     if isinstance(value, str):
         return "\n".join(_line(part, LONGEST) for part in value.split("\n"))
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The figures of a run so far, behind the status line, the log lines and the summary. Driver, any thread."""
+"""Figures of a run for the status line, the log and the summary. Driver, any thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cdc.schema import TableId
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """Row changes of a sink table or of all; an update counts once."""
+    """Number of row changes of one or all sink tables; an update counts once."""
 
     inserts: int = 0
     updates: int = 0
@@ -31,7 +31,7 @@ class ChangeCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableTotals(ChangeCounts):
-    """Changes of one sink table since the start of the run, those of its schema among them."""
+    """Number of changes of one sink table since the start of the run, including schema changes."""
 
     schema_changes: int = 0
 
@@ -41,12 +41,12 @@ class BatchReport:
     """One finished batch, committed at `committed_s` (since the epoch).
 
     Attributes:
-        lag_s: the age of its newest change at that time, None without rows.
-        read: changes read, by source table.
-        phases: where the seconds went: those of the driver, and those of the slowest task.
+        lag_s: age of its newest change at that time; None without rows.
+        read: number of changes read, by source table.
+        phases: seconds per phase, of the driver and of the slowest task.
         changes: the sink's schema changes, each with its table.
-        position: the source's offset behind it.
-        bytes: of the changes read, as columns.
+        position: the source's offset after the batch.
+        bytes: size of the changes read, in columnar form.
     """
 
     batch: int
@@ -63,18 +63,18 @@ class BatchReport:
 
     @property
     def rows(self) -> int:
-        """All row changes of the batch."""
+        """Number of row changes in the batch."""
         return self.totals.rows
 
     @property
     def totals(self) -> TableTotals:
-        """All changes of the batch."""
+        """Number of changes in the batch, of all tables."""
         return sum(self.tables.values(), TableTotals())
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressTotals:
-    """The totals of a run at one moment. `rate` is rows per second over the last few seconds."""
+    """The totals of a run at one moment. `rate` is the rows per second of the last few seconds."""
 
     tables: dict[TableId, TableTotals] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -89,14 +89,14 @@ class ProgressTotals:
 
     @property
     def rows(self) -> int:
-        """All row changes of the run."""
+        """Number of row changes in the run."""
         return sum(totals.rows for totals in self.tables.values())
 
 
 class Progress:
-    """Collects batch reports; `totals()` is a consistent copy. Thread safe.
+    """Collects batch reports; `totals()` returns a consistent copy. Thread-safe.
 
-    `running` is the batch that runs, None where none does; `step` is where it is, in words that follow its number.
+    `running` is the number of the running batch or None; `step` says what it is doing, in words that follow the number.
     """
 
     WINDOW_S = 5.0
@@ -111,11 +111,11 @@ class Progress:
         self._waiting = ""
 
     def begin(self, batch: int) -> None:
-        """A batch starts."""
+        """Note that a batch starts."""
         self.running = batch
 
     def end(self, report: BatchReport) -> None:
-        """A batch is committed."""
+        """Note that a batch is committed."""
         with self._lock:
             tables, counts = dict(self._now.tables), Counter(self._now.counts)
             for table, delta in report.tables.items():
@@ -131,28 +131,28 @@ class Progress:
                 last_duration_s=report.duration_s,
                 lag_s=report.lag_s,
             )
-            if self.running == report.batch:  # else the next one is being read already
+            if self.running == report.batch:  # else the next one is already being read
                 self.running = None
             self._waiting = ""
         self._reports.append(report)
 
     def reports(self) -> Iterator[BatchReport]:
-        """Batch reports not taken yet, oldest first; each is given out once (to the log)."""
+        """Take the new batch reports, oldest first; each is returned once (for the log)."""
         while self._reports:
             yield self._reports.popleft()
 
     def note_lag(self, lag_bytes: int | None, note: str, transactions: int | None = None) -> None:
-        """How much of the log is still to be read and what the source wants to be known, from the stream reader."""
+        """Note how much of the log is still to be read and the source's note, both from the stream reader."""
         with self._lock:
             self._now = replace(self._now, lag_bytes=lag_bytes, lag_transactions=transactions, note=note)
 
     def note_wait(self, text: str) -> None:
-        """The engine's present wait before it tries something again; until a batch is committed."""
+        """Note what the engine is waiting to retry; valid until a batch is committed."""
         with self._lock:
             self._waiting = text
 
     def totals(self) -> ProgressTotals:
-        """The totals now."""
+        """Return the current totals."""
         with self._lock:
             cutoff = time.monotonic() - self.WINDOW_S
             self._recent = [item for item in self._recent if item[0] >= cutoff]

@@ -1,4 +1,4 @@
-"""Connector names to options classes, from the entry points `cdc.sources` and `cdc.sinks`. No drivers."""
+"""Maps connector names to options classes by the entry points `cdc.sources` and `cdc.sinks`. Loads no drivers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Role = Literal["source", "sink"]
 
 
 class UnknownConnector(KeyError):
-    """No connector of that name; the text lists those there are."""
+    """No connector has that name; the text lists the known ones."""
 
     def __init__(self, role: Role, name: str) -> None:
         super().__init__(name)
@@ -23,17 +23,17 @@ class UnknownConnector(KeyError):
 
 
 class BrokenConnector(RuntimeError):
-    """A connector is registered but its options cannot be loaded, or two packages claim one name."""
+    """A registered connector whose options cannot be loaded, or a name registered by two packages."""
 
 
 def names(role: Role) -> tuple[str, ...]:
-    """Names of all connectors of that role, sorted."""
+    """Return the names of all connectors of a role, sorted."""
     return tuple(sorted(_entries(role)))
 
 
 @cache
 def options(role: Role, name: str) -> type[Options]:
-    """The options class of a connector. Raises UnknownConnector or BrokenConnector."""
+    """Return the options class of a connector. Raises UnknownConnector or BrokenConnector."""
     found = _entries(role).get(name)
     if found is None:
         raise UnknownConnector(role, name)
@@ -45,7 +45,7 @@ def options(role: Role, name: str) -> type[Options]:
     except (ImportError, AttributeError) as error:
         raise BrokenConnector(f"the {role} {name!r} ({found[0].value}) cannot be loaded: {error}") from error
     if not (isinstance(loaded, type) and issubclass(loaded, Options)):
-        raise BrokenConnector(f"the {role} {name!r} ({found[0].value}) is no Options class")
+        raise BrokenConnector(f"the {role} {name!r} ({found[0].value}) is not an Options class")
     return loaded
 
 

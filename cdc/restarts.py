@@ -1,4 +1,4 @@
-"""The step behind a failed run: another after a pause, or none (`pipeline.restart`). Pure, any process."""
+"""Decides whether and when a failed run is restarted (`pipeline.restart`). Pure, any process."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Strategy = Literal["none", "fixed-delay", "exponential-delay", "failure-rate"]
 FINAL: Final = (
     SpecError, PatternTimeout, EditRefused, PositionLost, UnsupportedChange, LoadsLost, ChangeRefused, TransformError,
 )  # fmt: skip
-"""Errors that the next run would meet again, as they come from the file or from what the log holds."""
+"""Errors that would recur in the next run, as the file or the log is the cause."""
 
 _CHANCE = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """A strategy with its settings, named as Flink names them; delays in seconds."""
+    """A restart strategy with its settings, named as in Flink; delays in seconds."""
 
     strategy: Strategy = "exponential-delay"
     fixed_attempts: int = 1
@@ -51,10 +51,10 @@ class RestartPolicy:
 
 
 class Restarts:
-    """Counts the failures of one pipeline and says after which pause it runs again.
+    """Counts the failures of one pipeline and computes the pause before each restart.
 
-    `given_up` says why it does not, once that is so, and `hopeless` whether a later run would not get on either.
-    `count` is how often it was restarted since it last got on.
+    `given_up` is the reason for no further restart, and `hopeless` whether a later run would fail too. `count` is the
+    number of restarts since the pipeline last made progress.
     """
 
     def __init__(self, policy: RestartPolicy, chance: Callable[[], float] = _CHANCE.random) -> None:
@@ -62,7 +62,7 @@ class Restarts:
         self.forget()
 
     def forget(self) -> None:
-        """Start over: somebody has looked at it."""
+        """Reset the counters, after a person has intervened."""
         self.count, self.given_up, self.hopeless = 0, "", False
         self._times: deque[float] = deque()
         self._backoff_s, self._last_s = 0.0, float("-inf")
@@ -70,9 +70,9 @@ class Restarts:
         self._same = 0
 
     def plan(self, error: CdcError, *, batch: int | None, committed: bool, now_s: float) -> float | None:
-        """A run has failed: how many seconds until the next one, None when there is to be none.
+        """Return the seconds to wait before restarting a failed run; None for no restart.
 
-        `batch` is the one that it failed in, as far as it is known; `committed` whether it committed any before.
+        `batch` is the batch that it failed in, if known; `committed` is whether it committed any batch before that.
         `now_s` is from a monotonic clock.
         """
         self.given_up = self._why_not(error, batch, committed)
@@ -93,7 +93,7 @@ class Restarts:
             return "pipeline.restart is none"
         self._same = 1 if committed or batch != self._batch else self._same + 1
         self._batch = batch
-        if error.retryable or batch is None or isinstance(error, StateError):  # nothing is wrong with the batch
+        if error.retryable or batch is None or isinstance(error, StateError):  # the batch is not the cause
             self._same = 0
         if self._same >= self._policy.same_batch_attempts:
             self.hopeless = True

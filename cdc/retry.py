@@ -1,7 +1,8 @@
-"""The one retry policy: what may be tried again, how long, and how the pauses grow. Any process.
+"""The retry policy: what is retried, for how long, and how the pauses grow. Any process.
 
-What is retryable is said by the error (`CdcError.retryable`); how long is one option (`retry-timeout`). Connectors and
-the engine wait here and nowhere else, so every wait ends when the run is asked to stop, and says what it waits for.
+The error determines whether it is retryable (`CdcError.retryable`), an option for how long (`retry-timeout`).
+Connectors and the engine do all their waiting here, so every wait ends when a stop of the run is requested, and the
+status line shows what it waits for.
 
 Pauses double from `first_pause_s` to `longest_pause_s` (exponential back-off).
 """
@@ -21,10 +22,10 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _LOOK_S = 0.2
-"""A pause looks this often whether the run is asked to stop."""
+"""How often a pause checks whether a stop of the run is requested."""
 
 _TELL_S = 10.0
-"""A wait that goes on says so this often."""
+"""How often a continuing wait is logged."""
 
 
 def _never() -> bool:
@@ -32,19 +33,19 @@ def _never() -> bool:
 
 
 def _ignore(text: str) -> None:
-    """Nobody has a status line."""
+    """Do nothing: there is no status line."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The time and the pauses with which something is tried. Frozen and picklable, as long as `stopping` is.
+    """Timeout and pauses of retries. Frozen; picklable if `stopping` is.
 
     Attributes:
-        timeout_s: from the first failure on; what fails after that is raised.
+        timeout_s: time from the first failure; a later failure is raised.
         first_pause_s, longest_pause_s: the pause doubles from the one to the other.
-        stopping: whether the run is asked to stop; then nothing is tried again.
-        waiting: is told before each pause what is waited for and why, for a status line.
-        clock, sleep: monotonic seconds; handed in by tests.
+        stopping: whether a stop of the run is requested, which ends all retries.
+        waiting: called before each pause with what is waited for and why, for a status line.
+        clock, sleep: monotonic seconds; replaced in tests.
     """
 
     timeout_s: float = 600.0
@@ -56,9 +57,9 @@ class RetryPolicy:
     sleep: Callable[[float], None] = time.sleep
 
     def call(self, attempt: Callable[[], T], what: str) -> T:
-        """The result of `attempt`, tried again after each retryable error. `what` begins the lines of log.
+        """Return the result of `attempt`, repeated after each retryable error. `what` begins the log messages.
 
-        Raises the last error when the time is up or the run is to stop, and at once what is not retryable.
+        Raises the last error on timeout or when a stop is requested, and errors that are not retryable at once.
         """
         backoff = Backoff(self, what)
         while True:
@@ -69,7 +70,7 @@ class RetryPolicy:
                     raise
 
     def wait(self, seconds: float) -> bool:
-        """Wait for so long, whatever the timeout; False as soon as the run is asked to stop."""
+        """Wait for that long, regardless of the timeout; return False as soon as a stop of the run is requested."""
         while seconds > 0 and not self.stopping():
             self.sleep(min(seconds, _LOOK_S))
             seconds -= _LOOK_S
@@ -77,7 +78,7 @@ class RetryPolicy:
 
 
 class Backoff:
-    """The pauses of one wait, for a retry or for a poll of what a server does in its own time."""
+    """The growing pauses of one wait, for retries or for polling a server."""
 
     def __init__(self, policy: RetryPolicy, what: str) -> None:
         self._policy, self._what = policy, what
@@ -86,15 +87,15 @@ class Backoff:
         self._next_s = policy.first_pause_s
 
     def pause(self, state: str = "") -> bool:
-        """Wait for the next try; False at once when the time is up or the run is asked to stop.
+        """Wait before the next attempt; return False at once on timeout or when a stop of the run is requested.
 
-        `state` is what is known: the error of the last try, the state of a job. The time counts from the first call.
+        `state` is for messages: the error of the last attempt, the state of a job. The time counts from the first call.
         """
         pause_s = self.next_pause_s(state)
         return pause_s is not None and self._policy.wait(pause_s)
 
     def next_pause_s(self, state: str = "") -> float | None:
-        """Seconds until the next try, for waits by other means than `pause`; None where that one is False."""
+        """Return the seconds to wait, for callers that do not wait with `pause`; None where that returns False."""
         policy, now = self._policy, self._policy.clock()
         if self._began_s is None:
             self._began_s = self._reported_s = now

@@ -1,4 +1,4 @@
-"""Which sink tables the rows of a source table go to: several tables may go to one, and one to several.
+"""Routes rows of source tables to sink tables: several source tables may share one, and one may have several.
 
 source-table            sink-table          replace-symbol
 shop.orders             ods.sales                           one table
@@ -22,7 +22,7 @@ from cdc.state.store import RESTORE
 
 
 class Route(Protocol):
-    """One entry of `route`: tables that match `source_table` go to `sink_table`."""
+    """One entry of `route`: rows of tables that match `source_table` are written to `sink_table`."""
 
     @property
     def source_table(self) -> str:
@@ -30,15 +30,15 @@ class Route(Protocol):
 
     @property
     def sink_table(self) -> str:
-        """A table id, perhaps with the symbol or with groups in it."""
+        """A table id, which may contain the symbol or groups."""
 
     @property
     def replace_symbol(self) -> str | None:
-        """The placeholder of the source table's name; None where `$1` stands for a group of the pattern."""
+        """The placeholder for the source table's name; None where `$1` means a group of the pattern."""
 
     @property
     def shard_column(self) -> str | None:
-        """A column that is added to the sink's table and its key, and holds the source table's id."""
+        """A column for the source table's id, added to the sink table and its key."""
 
     @property
     def shard_gone(self) -> str:
@@ -47,9 +47,10 @@ class Route(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A sink table that rows of a source table go to; `shard_column` holds the source's id there, None without one.
+    """A sink table of a source table; its `shard_column`, if any, has the source table's id.
 
-    `shard_gone`: what becomes of those rows when the source table is truncated or dropped, and others go there too.
+    `shard_gone`: what happens to the rows of a source table that is truncated or dropped when the sink table has rows
+    of others too.
     """
 
     table: TableId
@@ -61,7 +62,7 @@ _GROUP = re.compile(r"\\\$|\$(\d+)")
 
 
 def target(table: TableId, rule: Route, *, namespaces: bool = False) -> TableId:
-    """The sink table of a source table that matches the rule; its id may be `namespace.schema.table`."""
+    """Return the sink table of a source table that matches the rule; its id may be `namespace.schema.table`."""
     if rule.replace_symbol is not None:
         name = table.names(namespaces=namespaces)[-1]
         return TableId.parse(rule.sink_table.replace(rule.replace_symbol, name))
@@ -79,7 +80,7 @@ def _group(match: re.Match[str], groups: Sequence[str]) -> str:
 
 
 def group_number(digits: str, count: int) -> int | None:
-    """The group that `$` and digits name: as many digits as there is such a group for; None when there is none."""
+    """Return the group that `$` and digits refer to: the longest prefix that is a group's number; None without one."""
     for length in range(len(digits), 0, -1):
         if not digits.startswith("0") and int(digits[:length]) <= count:
             return int(digits[:length])
@@ -87,7 +88,7 @@ def group_number(digits: str, count: int) -> int | None:
 
 
 def missing_groups(rule: Route) -> list[str]:
-    """The groups that `sink_table` names and the pattern does not have, as they are written."""
+    """Return the group references in `sink_table` that the pattern does not have, as written."""
     if rule.replace_symbol is not None:
         return []
     count = TablePattern(rule.source_table).group_count
@@ -98,9 +99,9 @@ def missing_groups(rule: Route) -> list[str]:
 def route(
     table: TableId, rules: Sequence[Route], *, first_match: bool = False, namespaces: bool = False
 ) -> tuple[Target, ...]:
-    """Where the rows of a table go: by every rule that matches, or by the first; else to a table of the same id.
+    """Return a table's targets: of every matching rule, or of the first; without a match, a table of the same id.
 
-    Rules that come to the same sink table count as one.
+    Rules that give the same sink table count as one.
     """
     found: dict[TableId, Target] = {}
     for rule in rules:
@@ -115,7 +116,7 @@ def route(
 
 @dataclass(frozen=True, slots=True)
 class PlainRule:
-    """A rule as it was kept."""
+    """A stored rule."""
 
     source_table: str
     sink_table: str
@@ -125,10 +126,10 @@ class PlainRule:
 
 
 class RouteTable:
-    """`route` with a pipeline's rules; picklable, answers are remembered. Driver and executors.
+    """`route` with a pipeline's rules; picklable, caches its results. Driver and executors.
 
-    `namespaces` says whether ids may be `namespace.schema.table`; `file` is the pipeline file, for messages. `rivals`
-    are the routes of other sinks of the file that write into the same target, by the sinks' names.
+    `namespaces` is whether ids may be `namespace.schema.table`; `file` is the pipeline file, for messages. `rivals` are
+    the routes of the file's other sinks that write to the same system, by sink name.
     """
 
     def __init__(
@@ -145,22 +146,22 @@ class RouteTable:
         self._known: dict[TableId, tuple[Target, ...]] = {}
 
     def __call__(self, table: TableId) -> tuple[TableId, ...]:
-        """The sink tables of a source table."""
+        """Return the sink tables of a source table."""
         return tuple(target.table for target in self.targets(table))
 
     def targets(self, table: TableId) -> tuple[Target, ...]:
-        """The sink tables of a source table, with what is added to the rows."""
+        """Return the sink tables of a source table, with their shard columns."""
         if table not in self._known:
             first, namespaces = self._first_match, self._namespaces
             self._known[table] = route(table, self._rules, first_match=first, namespaces=namespaces)
         return self._known[table]
 
     def check(self, tables: Iterable[TableId]) -> None:
-        """Raise SpecError when the names of two sink tables of these source tables differ only in case, when two tables
-        with dots in their names are spelled alike, or when another sink of the file writes one of them.
+        """Raise SpecError when the names of two sink tables of these source tables differ only in case, two tables with
+        dots in their names are spelled alike, or another sink of the file writes one of the sink tables.
         """
         tables = sorted(tables)
-        hint = "sinks may take such names for the same: write them alike to merge the tables, or tell them apart"
+        hint = "some sinks treat such names as equal: write them alike to merge the tables, or make them different"
         problems = [Problem(self._file, 1, 1, "route", text, hint) for text in collisions(tables, self)]
         hint = r"their names could not be told apart: leave one of them out (in patterns, a\.b.c is the table c of a.b)"
         problems += [Problem(self._file, 1, 1, "route", text, hint) for text in _alike(tables)]
@@ -168,7 +169,7 @@ class RouteTable:
         for name, rival in self._rivals.items():
             both = sorted(own & {sink_table for table in tables for sink_table in rival(table)})
             if both:
-                text = f"{first_of(both, 3)} would be written by the sink {name} too, in the same target"
+                text = f"{first_of(both, 3)} would also be written by the sink {name}, in the same target"
                 problems.append(
                     Problem(self._file, 1, 1, "sink", text, "give one of the sinks a `route` to other tables")
                 )
@@ -176,14 +177,14 @@ class RouteTable:
             raise SpecError(problems)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` makes the same answers of."""
+        """Serialize the rules to a JSON object for `from_json`."""
         rules = [[rule.source_table, rule.sink_table, rule.replace_symbol, rule.shard_column] for rule in self._rules]
         namespaces = {"namespaces": True} if self._namespaces else {}
         return {"rules": rules, "first_match": self._first_match, **namespaces}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> RouteTable:
-        """The routes that `to_json` wrote. Raises StateError when they are none."""
+        """Read the routes that `to_json` wrote. Raises StateError when they are invalid."""
         try:
             rules = (PlainRule(*rule) for rule in fields["rules"])
             return cls(rules, first_match=bool(fields["first_match"]), namespaces=bool(fields.get("namespaces")))
@@ -192,7 +193,7 @@ class RouteTable:
 
 
 def collisions(tables: Iterable[TableId], route: RouteTable) -> list[str]:
-    """Sink tables whose ids differ only in case, which many sinks take for the same, or in nothing that is seen, as
+    """Describe sink tables whose ids differ only in case, which many sinks ignore, or not in their spelling, such as
     `a.b`.`c` and `a`.`b.c`; empty when there are none.
     """
     spelled: defaultdict[str, dict[TableId, list[TableId]]] = defaultdict(dict)
@@ -208,16 +209,15 @@ def collisions(tables: Iterable[TableId], route: RouteTable) -> list[str]:
 
 
 def _alike(tables: Iterable[TableId]) -> list[str]:
-    """Source tables whose ids are one text, such as `a.b`.`c` and `a`.`b.c`: state, commands and sinks name them so."""
+    """Describe source tables that are spelled alike, as `a.b`.`c` and `a`.`b.c`: state, commands and sinks use that."""
     counts = Counter(map(str, set(tables)))
     return [f"{count} tables are spelled {text}" for text, count in counts.items() if count > 1]
 
 
 class RouteGuard:
-    """Refuses source tables that could not be told apart in the sink. Driver.
+    """Refuses source tables that would not be distinct in the sink. Driver.
 
-    It is given the tables as the log of the source has come to: what the source has today may be the result of changes
-    that are still to come.
+    It checks the tables as of the current position in the source's log: the source itself may already be ahead.
     """
 
     def __init__(self, routes: RouteTable) -> None:
@@ -225,7 +225,7 @@ class RouteGuard:
         self._tables: set[TableId] = set()
 
     def check(self, tables: Iterable[TableId]) -> None:
-        """Look at the tables of a batch before anything of it is applied. Raises SpecError; repeatable."""
+        """Check the tables of a batch before anything of it is applied. Raises SpecError; repeatable."""
         there = set(tables)
         if there != self._tables:
             self._routes.check(there)

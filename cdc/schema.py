@@ -1,6 +1,6 @@
-"""Table schemas and schema changes: frozen values, no I/O, no Arrow (that is `cdc.block`).
+"""Table schemas and schema changes: frozen values, without I/O and Arrow (see `cdc.block`).
 
-Type names follow Flink CDC's, plus UNSIGNED integers, JSON, GEOMETRY and VECTOR so that no MySQL value is bent:
+Type names follow Flink CDC's, plus UNSIGNED integers, JSON, GEOMETRY and VECTOR to represent all MySQL values exactly:
 
 | kind | length means | values |
 |---|---|---|
@@ -65,7 +65,7 @@ _TYPE_TEXT = re.compile(r"\s*([A-Za-z_ ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """A column type. `str()` gives the spelling that `parse` reads: `DECIMAL(10, 2)`, `VARCHAR(64)`, `INT`."""
+    """A column type. `str()` returns the spelling that `parse` reads: `DECIMAL(10, 2)`, `VARCHAR(64)`, `INT`."""
 
     kind: Kind
     length: int | None = None
@@ -108,18 +108,18 @@ class TableId:
 
     @classmethod
     def parse(cls, text: str) -> TableId:
-        """`db.table` or `table`; more than one dot belongs to the table part."""
+        """Parse `db.table` or `table`; dots after the first belong to the table name."""
         database, dot, table = text.partition(".")
         return cls(database, table) if dot else cls("", text)
 
     def names(self, *, namespaces: bool) -> tuple[str | None, str, str]:
-        """Namespace, schema and table; with `namespaces` an id of three parts has the first of them."""
+        """Return namespace, schema and table; the namespace is None without `namespaces` or a third part."""
         schema, dot, table = self.table.partition(".") if namespaces and self.database else ("", "", "")
         return (self.database, schema, table) if dot else (None, self.database, self.table)
 
 
 def shadow_of(table: TableId) -> TableId:
-    """The shadow table of a table: one of its own for each, always the same."""
+    """Return the id of a table's shadow table: unique and deterministic."""
     digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
     return TableId(table.database, f"cdc_copy_{digest}")
 
@@ -128,9 +128,8 @@ def shadow_of(table: TableId) -> TableId:
 class Column:
     """One column. `default` is the literal's text as the source shows it, None when it has none.
 
-    `source_type` is the type as the source's own statements have it (`enum('a','b')`, `bit(8)`) and `charset` the
-    character set of its texts there, for sinks that repeat them; empty where the source does not say. Two columns that
-    differ in these alone are equal.
+    `source_type` is the type in the source's own SQL (`enum('a','b')`, `bit(8)`) and `charset` the character set of its
+    text there, for sinks that reproduce them; empty where unknown. Neither counts for equality.
     """
 
     name: str
@@ -142,7 +141,7 @@ class Column:
     charset: str = field(default="", compare=False, repr=False)
 
     def respells(self, old: Column) -> bool:
-        """Whether the source made another type of a column's, of the same type here: a label more, a longer TEXT."""
+        """Whether the source changed the column's type, but not its type here: an added ENUM label, a longer TEXT."""
         return self.type == old.type and "" != self.source_type != old.source_type != ""
 
 
@@ -169,7 +168,7 @@ class TableSchema:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The place of an added or moved column: `FIRST`, `AFTER column`, or last (both empty)."""
+    """The position of an added or moved column: `FIRST`, `AFTER column`, or last (both empty)."""
 
     first: bool = False
     after: str | None = None
@@ -180,13 +179,13 @@ LAST = Position()
 
 @dataclass(frozen=True, slots=True)
 class SourceStatement:
-    """The statement that changed a table of the source, as its log has it.
+    """The statement that changed a source table, as recorded in the log.
 
     Attributes:
         sql: its text; names in it are the source's.
-        file, begin, end: the log file, and where in it the statement's event begins and ends.
+        file, begin, end: the log file, and where the statement's event begins and ends in it.
         ts_ms: when it was committed, milliseconds since the epoch.
-        server_id: of the server that wrote it. gtid: of its transaction; empty where there is none.
+        server_id: id of the server that wrote it. gtid: GTID of its transaction; empty without one.
     """
 
     sql: str
@@ -203,8 +202,8 @@ class _Change:
     """The common part of all schema changes.
 
     Attributes:
-        statement: what made it, None where no statement did. Not part of the change's JSON: two changes that differ in
-            it alone are equal.
+        statement: the statement that made the change; None without one. Not part of the change's JSON, and ignored by
+            comparisons.
     """
 
     statement: SourceStatement | None = field(default=None, compare=False, repr=False)
@@ -212,11 +211,11 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable(_Change):
-    """The table exists from here on with this schema. Applying it to a table that is already so changes nothing.
+    """The table exists from here on with this schema. A no-op for a table that already has it.
 
     Attributes:
-        options: what a rule's `table-options` say, for sinks that take such.
-        partition_keys: what a rule's `partition-keys` say, likewise.
+        options: a rule's `table-options`, for sinks that support them.
+        partition_keys: a rule's `partition-keys`, likewise.
     """
 
     table: TableId
@@ -227,7 +226,7 @@ class CreateTable(_Change):
 
 @dataclass(frozen=True, slots=True)
 class AddColumn(_Change):
-    """A new column; rows already there get its default (NULL when it has none)."""
+    """A new column; existing rows get its default (NULL when it has none)."""
 
     table: TableId
     column: Column
@@ -239,10 +238,10 @@ class AlterColumnType(_Change):
     """A column's new definition: type, nullability, default or comment. The name stays.
 
     Attributes:
-        copied: the table is snapshotted again from this change on, so rows that are there count only until then. Set
-            by the engine. Not part of the change's JSON.
-        keeps: no server has converted the rows that are there. The sink's column gets room for other values besides;
-            theirs stay, spelled as `cdc.types.casts` spells them in the new type. Not part of the change's JSON.
+        copied: the table is re-snapshotted from this change on, so existing rows count only until then. Set by the
+            engine. Not part of the change's JSON.
+        keeps: no server has converted the existing rows. The sink's column is widened for other values; existing
+            values stay, converted to the new type by `cdc.types.casts`. Not part of the change's JSON.
     """
 
     table: TableId
@@ -263,12 +262,12 @@ class RenameColumn(_Change):
 
 @dataclass(frozen=True, slots=True)
 class RenameColumns(_Change):
-    """New names of several columns at the same moment, where a column gets the name that another one had.
+    """New names of several columns at once, where a column gets the former name of another one.
 
-    As steps one after the other it would not be the same change: in between a name stands for another column.
+    Separate renames, one after the other, would be a different change: in between, a name means another column.
 
     Attributes:
-        names: old and new name of each column.
+        names: old and new names.
     """
 
     table: TableId
@@ -277,7 +276,7 @@ class RenameColumns(_Change):
 
 @dataclass(frozen=True, slots=True)
 class DropColumn(_Change):
-    """A column is gone, with its values."""
+    """A column was dropped, with its values."""
 
     table: TableId
     name: str
@@ -293,7 +292,7 @@ class AlterPrimaryKey(_Change):
 
 @dataclass(frozen=True, slots=True)
 class RenameTable(_Change):
-    """A table's new name. A swap arrives as several, through a temporary name as in the source's statement."""
+    """A table's new name. A swap arrives as several renames, with a temporary name as in the source's statement."""
 
     table: TableId
     new_table: TableId
@@ -301,11 +300,11 @@ class RenameTable(_Change):
 
 @dataclass(frozen=True, slots=True)
 class TruncateTable(_Change):
-    """All rows are gone.
+    """All rows were removed.
 
     Attributes:
-        copied: the engine empties the table, whose rows a re-snapshot brings from here on; the source's table is not
-            emptied. Not part of the change's JSON.
+        copied: the engine empties the sink table before a re-snapshot; the source table was not emptied. Not part of
+            the change's JSON.
     """
 
     table: TableId
@@ -314,7 +313,7 @@ class TruncateTable(_Change):
 
 @dataclass(frozen=True, slots=True)
 class DropTable(_Change):
-    """The table is gone."""
+    """The table was dropped."""
 
     table: TableId
 
@@ -329,11 +328,11 @@ class AlterTableComment(_Change):
 
 @dataclass(frozen=True, slots=True)
 class CreateShadow(_Change):
-    """An empty shadow table is made for the table: the rows of a re-snapshot go to it until it is swapped in.
+    """Creates an empty shadow table for the table: it gets the rows of a re-snapshot until it is swapped in.
 
     Attributes:
-        schema: the schema of the shadow table, whatever the table has; None for the schema that the table has.
-        options, partition_keys: as in CreateTable; of a shadow with a schema.
+        schema: the schema of the shadow table; None for the table's schema.
+        options, partition_keys: as in CreateTable; for a shadow table with a schema.
     """
 
     table: TableId
@@ -343,7 +342,7 @@ class CreateShadow(_Change):
 
     @property
     def created(self) -> CreateTable | None:
-        """How the shadow table would be created; None for one that is like the table."""
+        """The change that would create the shadow table; None for one with the table's schema."""
         if self.schema is None:
             return None
         return CreateTable(self.table, self.schema, self.options, self.partition_keys)
@@ -351,10 +350,10 @@ class CreateShadow(_Change):
 
 @dataclass(frozen=True, slots=True)
 class SwapShadow(_Change):
-    """The shadow table is whole: it takes the table's place in one step, and the rows of before are gone.
+    """The shadow table is complete: it replaces the table in one step, and the old rows are removed.
 
     Attributes:
-        schema: the schema that the table has from then on; None where it has that already.
+        schema: the table's schema afterwards; None when it does not change.
     """
 
     table: TableId
@@ -363,7 +362,7 @@ class SwapShadow(_Change):
 
 @dataclass(frozen=True, slots=True)
 class DropShadow(_Change):
-    """The engine gives up the re-snapshot: the shadow table goes with its rows."""
+    """The engine abandons the re-snapshot: the shadow table is dropped with its rows."""
 
     table: TableId
 
@@ -387,14 +386,14 @@ SchemaChange = (
 
 
 def tables_after(tables: Iterable[TableId], changes: Iterable[SchemaChange]) -> set[TableId]:
-    """The tables that there are after the changes, where `tables` were there before them."""
-    there = set(tables)
+    """Return the tables that exist after the changes, given those that exist before."""
+    existing = set(tables)
     for change in changes:
         if isinstance(change, CreateTable):
-            there.add(change.table)
+            existing.add(change.table)
         elif isinstance(change, DropTable):
-            there.discard(change.table)
+            existing.discard(change.table)
         elif isinstance(change, RenameTable):
-            there.discard(change.table)
-            there.add(change.new_table)
-    return there
+            existing.discard(change.table)
+            existing.add(change.new_table)
+    return existing

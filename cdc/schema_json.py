@@ -1,4 +1,4 @@
-"""Schemas and schema changes as JSON objects, and back. Pure; used by state files and by the `values` connector.
+"""Conversion of schemas and schema changes to JSON and back. Pure; for state files and the `values` connector.
 
     schema  {"columns": [{"name": "id", "type": "INT", "nullable": false, "default": "0", "comment": "...",
                           "source_type": "char(2)", "charset": "latin1"}],
@@ -16,8 +16,7 @@
             {"change": "swap.shadow", "table": ...}
 
 Keys with their default value (nullable true, no default, no comment, no type or character set of the source, last
-position) are left out. A table id is `db.table`, or `{"database": ..., "table": ...}` when the database name has a dot
-in it.
+position) are omitted. A table id is `db.table`, or `{"database": ..., "table": ...}` when the database name has a dot.
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ _COLUMN_TEXTS = ("comment", "source_type", "charset")
 
 
 def table_to_json(table: TableId) -> str | Json:
-    """`db.table`, or an object when that text would be read back as another id."""
+    """Return `db.table`, or an object when that text would be read back as another id."""
     text = str(table)
     return text if TableId.parse(text) == table else {"database": table.database, "table": table.table}
 
 
 def table_from_json(value: object) -> TableId:
-    """The id that `table_to_json` wrote. Raises ValueError."""
+    """Read the id that `table_to_json` wrote. Raises ValueError."""
     if isinstance(value, str):
         return TableId.parse(value)
     if isinstance(value, Mapping):
@@ -70,7 +69,7 @@ def table_from_json(value: object) -> TableId:
 
 
 def column_to_json(column: Column) -> Json:
-    """A column as an object."""
+    """Convert a column to an object."""
     value: Json = {"name": column.name, "type": str(column.type)}
     if not column.nullable:
         value["nullable"] = False
@@ -80,7 +79,7 @@ def column_to_json(column: Column) -> Json:
 
 
 def column_from_json(value: object) -> Column:
-    """The column that `column_to_json` wrote. Raises ValueError with the reason."""
+    """Read the column that `column_to_json` wrote. Raises ValueError with the reason."""
     fields = _fields(value, "a column", {"name", "type", "nullable", "default", *_COLUMN_TEXTS})
     nullable, default = fields.get("nullable", True), fields.get("default")
     if not isinstance(nullable, bool):
@@ -94,7 +93,7 @@ def column_from_json(value: object) -> Column:
 
 
 def schema_to_json(schema: TableSchema) -> Json:
-    """A table schema as an object."""
+    """Convert a table schema to an object."""
     value: Json = {"columns": [column_to_json(column) for column in schema.columns]}
     if schema.primary_key:
         value["primary_key"] = list(schema.primary_key)
@@ -104,7 +103,7 @@ def schema_to_json(schema: TableSchema) -> Json:
 
 
 def schema_from_json(value: object) -> TableSchema:
-    """The schema that `schema_to_json` wrote. Raises ValueError with the reason."""
+    """Read the schema that `schema_to_json` wrote. Raises ValueError with the reason."""
     fields = _fields(value, "a schema", {"columns", "primary_key", "comment"})
     columns = fields.get("columns")
     if not isinstance(columns, list):
@@ -114,7 +113,7 @@ def schema_from_json(value: object) -> TableSchema:
 
 
 def change_to_json(change: SchemaChange) -> Json:
-    """A schema change as an object; `change` names its kind."""
+    """Convert a schema change to an object; `change` names its kind."""
     name, parts = _KINDS[type(change)]
     values = {key: part.write(getattr(change, key)) for key, part in parts.items()}
     given = {key: value for key, value in values.items() if value is not None}
@@ -122,16 +121,16 @@ def change_to_json(change: SchemaChange) -> Json:
 
 
 def change_name(change: SchemaChange) -> str:
-    """The name of a change in filters and messages, such as `add.column`."""
+    """Return the name of a change in filters and messages, such as `add.column`."""
     return _KINDS[RenameColumn if isinstance(change, RenameColumns) else type(change)][0]
 
 
 CHANGE_WORDS = ("add", "alter", "create", "drop", "rename", "truncate", "column", "table", "all")
-"""Parts of those names that stand for all changes that have them, in filters; `all` stands for every change."""
+"""Words that filters accept for all changes with that word in their name; `all` means every change."""
 
 
 def change_from_json(value: object) -> SchemaChange:
-    """The change that `change_to_json` wrote. Raises ValueError with the reason."""
+    """Read the change that `change_to_json` wrote. Raises ValueError with the reason."""
     if not isinstance(value, Mapping):
         raise ValueError(f"a schema change is an object, got {value!r}")
     name = value.get("change")
@@ -196,7 +195,7 @@ def _options(fields: Json, key: str) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A member of a change's object: its value written, None to leave it out, and read from the object by its key."""
+    """Writer of one member of a change's object (None: omitted), and its reader from the object by key."""
 
     write: Callable[[Any], object]
     read: Callable[[Json, str], Any]
@@ -243,4 +242,4 @@ _BY_NAME = {name: (kind, parts) for kind, (name, parts) in _KINDS.items()}
 
 _NOT_NAMED = (RenameColumns, CreateShadow, SwapShadow, DropShadow)
 CHANGE_NAMES = tuple(name for kind, (name, _) in _KINDS.items() if kind not in _NOT_NAMED)
-"""What the changes of a source's tables are called."""
+"""The names of the changes of a source's tables."""

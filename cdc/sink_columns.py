@@ -1,7 +1,7 @@
-"""Blocks in the columns of their sink table: what is missing is NULL, what is narrower is cast. Executor.
+"""Converts blocks to the columns of their sink table: missing columns are NULL, other types are cast. Executor.
 
-By column name, whatever its case; values by the Arrow column. Where a column's type is the sink's, its values pass as
-they are. Values that the sink's type cannot hold are lost: the task stops, or they become NULL and are counted.
+Columns are matched by case-insensitive name, and values converted per Arrow column. A column that already has the
+sink's type is not converted. Values that the sink's type cannot hold fail the task, or become NULL and are counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cdc.types.casts import Cast, cast_for
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One column of the sink: which one of the source it is, None when there is none, and how its values get there."""
+    """One column of the sink: the index of the source's column, or None, and the cast of its values, or None."""
 
     source: int | None
     cast: Cast | None
@@ -33,20 +33,20 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class Coercion:
-    """A conversion of blocks from the columns of one schema to those of another.
+    """Converts blocks from the columns of one schema to those of another.
 
     Attributes:
-        lost: what becomes of a value that does not fit: `fail` or `null`.
-        zone: of wall-clock times that become instants, and of instants that become wall-clock times.
+        lost: what to do with a value that does not fit: `fail` or `null`.
+        zone: time zone for conversions between wall-clock times and instants.
     """
 
     lost: str = "fail"
     zone: str = "UTC"
 
     def __call__(self, block: ChangeBlock, sink: TableSchema, count: Count) -> ChangeBlock:
-        """The block with the sink's columns. `count` is told of values that are lost or have no column.
+        """Return the block with the sink's columns. Counts values that are lost or have no column.
 
-        Raises SinkError for a value that does not fit where it must.
+        Raises SinkError for a value that does not fit, with `lost` fail or in a key column.
         """
         if block.schema is sink:
             return block
@@ -88,7 +88,7 @@ class Coercion:
 
 
 def _by_halves(values: pa.Array, cast: Cast, wanted: pa.DataType, start: int, made: list[pa.Array]) -> list[int]:
-    """Cast what can be cast, NULL for the rest; the places of the rest, from `start` on."""
+    """Cast what can be cast, with NULL for the other values; return the indexes of the others, counted from `start`."""
     try:
         made.append(cast(values))
         return []
@@ -127,9 +127,9 @@ def _value_text(block: ChangeBlock, name: str, row: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _with_source_types(sink: TableSchema, source: TableSchema, types: tuple[str, ...]) -> TableSchema:
-    """The sink's schema with the types that the source itself has for its columns, where they hold the same values.
+    """Return the sink's schema with the source's own type of each column that has the same type here.
 
-    `types` are those, by the source's columns: equal schemas may differ in them.
+    `types` are the source's own types, by column: equal schemas may differ in them.
     """
     columns = []
     for column in sink.columns:
@@ -141,7 +141,7 @@ def _with_source_types(sink: TableSchema, source: TableSchema, types: tuple[str,
 
 @lru_cache(maxsize=4096)
 def _steps(source: TableSchema, sink: TableSchema, zone: str) -> tuple[tuple[_Step, ...], tuple[int, ...]]:
-    """The steps for the sink's columns, and the source's columns that it has not."""
+    """Return the steps for the sink's columns, and the indexes of source columns that the sink lacks."""
     steps, used = [], set[int]()
     for column in sink.columns:
         at = column_index(source, column.name)
@@ -154,9 +154,9 @@ def _steps(source: TableSchema, sink: TableSchema, zone: str) -> tuple[tuple[_St
 
 
 def with_source(block: ChangeBlock, target: Target) -> ChangeBlock:
-    """The block with the source table's id in the shard column of its target; itself where there is none.
+    """Add the target's shard column, with the source table's id, to the block; return it unchanged without one.
 
-    The shard column of a merged sink table says which source table a row is from.
+    The shard column of a merged sink table identifies the source table of each row.
     """
     if target.shard_column is None:
         return block

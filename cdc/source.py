@@ -1,4 +1,4 @@
-"""The source contract: seven methods; everything else has a default. Nothing here knows Spark.
+"""The source contract: seven required methods, all others have a default. Independent of Spark.
 
 A source object is built on the driver from its options and pickled to two other places: the stream reader process (one
 per run, plans batches) and the executors (read them). Build it cheaply, open connections lazily, hold no live handle in
@@ -26,35 +26,35 @@ from cdc.state.store import Store
 from cdc.state.waits import Waits
 
 Offset = dict[str, Any]
-"""A point in the source's history: a JSON object of strings, integers and booleans. It names data, never time."""
+"""A position in the source's log: a JSON object of strings, integers and booleans. It identifies data, never a time."""
 
 
 Count = Callable[[str, int], None]
-"""Reports a counted, visible reason: something that was changed or left out on purpose. Summed over the run."""
+"""Counts something that was changed or skipped on purpose, by reason. Shown to the user, summed over the run."""
 
 NOTICES = 50
-"""Most notices that come with one report of the lag."""
+"""Maximum number of notices in one lag report."""
 
 Report = Callable[[dict[str, Any]], None]
-"""Tells the source's driver side something about a split, as a JSON object: it comes back in `Source.store_reports`."""
+"""Sends a JSON object about a split to the driver, which passes it to `Source.store_reports`."""
 
 
 class Flag(Protocol):
-    """Says yes or no, such as a path of a file that somebody makes."""
+    """A flag that another process may set, such as the path of a marker file."""
 
     def exists(self) -> bool:
-        """Yes or no, now. Cheap."""
+        """Return whether the flag is set. Cheap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """The runs of one pipeline into several sinks, as one of them sees them: they read the same log on one machine.
+    """The runs of one pipeline into several sinks, as seen by one of them. All read the same log on one machine.
 
     Attributes:
-        folder: theirs alone, for what one has read and the others need not read again; it goes when the runs end.
-        name: of this one among them; up to 40 letters, digits, `-` and `_`.
-        count: of them, this one included.
-        metadata: what any of them asks of each row, as in `Context`.
+        folder: shared by these runs only, so that each part of the log is read once; deleted when the runs end.
+        name: name of this run; up to 40 letters, digits, `-` and `_`.
+        count: number of runs, including this one.
+        metadata: metadata columns that any of them needs, as in `Context`.
     """
 
     folder: Path
@@ -65,15 +65,15 @@ class Siblings:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The facts about the run that a connector gets.
+    """The run, as far as a connector knows it.
 
     Attributes:
         pipeline: the pipeline's id: stable over restarts, unique per state directory; part of every name in the sink.
-        store: what the connector keeps in the state directory; survives restarts, seen by every process.
-        stop_file: exists once the run is asked to stop; None when nobody asks.
-        metadata: what the sink asks of each row besides the source's `metadata.list`, by name; a source gives what it
-            knows of it (`ChangeBlock.metadata`).
-        siblings: the runs that read the same log; None for a run alone, and where a task cannot see their folder.
+        store: the connector's own data in the state directory; survives restarts, visible to every process.
+        stop_file: exists once a stop of the run is requested; None when it cannot be requested.
+        metadata: names of metadata columns that the sink needs in addition to the source's `metadata.list`; a source
+            fills in those it knows (`ChangeBlock.metadata`).
+        siblings: the runs that read the same log; None for a single run and where a task cannot see their folder.
     """
 
     pipeline: str
@@ -83,45 +83,45 @@ class Context:
     siblings: Siblings | None = None
 
     def stopping(self) -> bool:
-        """Whether the run is asked to stop: what waits for a server that is gone then gives up. Any process."""
+        """Whether a stop of the run is requested: stop waiting for an unavailable server then. Any process."""
         return self.stop_file is not None and self.stop_file.exists()
 
     def retry_policy(self, timeout_s: float) -> RetryPolicy:
-        """The patience of a connector with a system that is away: a stop ends it, and the user is told of it."""
+        """The retry policy for an unavailable system: a stop of the run ends it, and waits show in the status line."""
         return RetryPolicy(timeout_s, stopping=self.stopping, waiting=self.waiting)
 
     def waiting(self, text: str) -> None:
-        """Say what is waited for, for the status line; the driver has it within a second. Any process."""
+        """Show in the status line what the connector waits for; the driver sees it within a second. Any process."""
         Waits(self.store).note(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The size of one batch: soft limits, which a single transaction may exceed."""
+    """Soft limits for the size of one batch; a single transaction may exceed them."""
 
     max_bytes: int
     max_rows: int
 
 
 class Snapshots(StrEnum):
-    """The times at which a source snapshots a table of a running pipeline."""
+    """The occasions on which a source can snapshot a table of a running pipeline."""
 
     NEVER = "never"
-    """The source only reads a log, or does not follow the table."""
+    """Never: the source only reads a log, or does not capture the table."""
     ON_REQUEST = "on request"
-    """When a user asks for it."""
+    """When a user requests it."""
     ALWAYS = "always"
-    """Whenever the engine needs it."""
+    """Whenever the engine needs one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A snapshot that the engine orders of a table.
+    """The engine's order to snapshot a table.
 
     Attributes:
-        id: of this order alone: a snapshot that has begun for it is not begun again.
+        id: unique: a source that has begun the snapshot of this id does not begin it again.
         reason: for people.
-        limited: nobody asked for it; a table that is too large for that may be refused.
+        limited: not requested by a user; the source may refuse a table that is too large.
     """
 
     id: str
@@ -131,12 +131,12 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a batch that one task reads.
+    """The part of a batch that one task reads.
 
-    `payload` is the source's own: a JSON value (objects with text keys, lists, text, integers, booleans, null), small
-    (well under 1 MB). It is stored before the batch is read, and what is read again after a crash is read by it.
-    `moment_ms` is the batch's own time, milliseconds since the epoch, the same in a replay; `again` says that an
-    earlier run may have begun with it. The engine sets both.
+    `payload` belongs to the source: a JSON value (objects with text keys, lists, text, integers, booleans, null), small
+    (well under 1 MB). It is stored before the batch is read; a replay after a crash uses the stored value.
+    `moment_ms` is the time of the batch, milliseconds since the epoch, the same in a replay; `again` means that an
+    earlier run may have begun to read the split. The engine sets both.
     """
 
     index: int
@@ -147,14 +147,14 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The distance of the last planned batch from the end of the source's log, as the source knows it.
+    """The distance from the last planned batch to the end of the source's log, as far as the source knows it.
 
     Attributes:
-        bytes: of the log. Spark tells it once the batch is committed.
+        bytes: bytes of log. Spark reports it once the batch is committed.
         transactions: the same in transactions; None where the source does not count them.
-        note: what the source is doing when it is not simply reading: waiting for a server that is gone.
-        notices: what it has met and tells once, each a sentence: the last NOTICES of them, oldest first.
-        noticed: all of them since the source object was made.
+        note: what the source is doing when it is not simply reading, such as waiting for an unavailable server.
+        notices: one-time messages to the user, each a sentence: the last NOTICES of them, oldest first.
+        noticed: number of notices since the source object was created.
     """
 
     bytes: int
@@ -167,22 +167,22 @@ class Lag:
     def with_notices(
         cls, notices: Sequence[str], bytes: int = 0, note: str = "", transactions: int | None = None
     ) -> Lag:
-        """With the end of a list of notices that only grows."""
+        """Build a Lag with the last entries of an append-only list of notices."""
         return cls(bytes, note, tuple(notices[-NOTICES:]), len(notices), transactions)
 
 
 @dataclass(frozen=True, slots=True)
 class TableProgress:
-    """The progress of the copying of one table.
+    """The progress of one table's snapshot.
 
     Attributes:
-        state: `waiting` (nothing of it is read yet), `copying` or `done`.
-        rows: copied. `estimated_rows`: in the table, roughly; never less than `rows`.
-        chunks: copied. `planned_chunks`: as far as they are known yet.
-        started_s, updated_s: when this run began its first part, and had copied its last one, seconds since the epoch;
+        state: `waiting` (no row read yet), `copying` or `done`.
+        rows: rows copied. `estimated_rows`: rough number of rows in the table; never less than `rows`.
+        chunks: chunks copied. `planned_chunks`: chunks known so far.
+        started_s, updated_s: when this run began its first chunk and finished its latest, seconds since the epoch;
             0 before.
-        rows_per_s: over the last seconds.
-        why: it is re-snapshotted; empty for a table that is copied for the first time.
+        rows_per_s: rate of the last few seconds.
+        why: reason of a re-snapshot; empty for a first snapshot.
     """
 
     table: TableId
@@ -198,177 +198,183 @@ class TableProgress:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds to its end at this rate; None when that cannot be told."""
+        """Seconds until the snapshot is done at this rate; None when unknown."""
         if self.state != "copying" or self.rows_per_s <= 0:
             return None
         return (self.estimated_rows - self.rows) / self.rows_per_s
 
 
 class Source(ABC):
-    """Reads a change log as batches: closed ranges of offsets that can be read again and give the same rows.
+    """Reads a change log in batches: closed ranges of offsets that give the same rows each time they are read.
 
-    The seven abstract methods are what every source has; the others have a default, and what is missing with it is in
-    docs/write-a-connector.md.
+    Every source implements the seven abstract methods. docs/write-a-connector.md says what a source lacks with the
+    default of each other method.
     """
 
     bounded: bool = False
-    """True when the log ends by itself (files): a run stops when everything was read."""
+    """True when the log has an end (files): a run stops once everything was read."""
 
     lists_all_tables: bool = False
-    """True when `tables` has all tables of a new pipeline but those created later: a pattern must match one."""
+    """True when `tables` returns every table of a new pipeline except those created later: a pattern must match one."""
 
     @abstractmethod
     def tables(self) -> Mapping[TableId, TableSchema]:
-        """The captured tables with their schemas as of now. Driver; for `cdc plan` and for the run's first log line."""
+        """Return the captured tables with their current schemas. Driver; for `cdc plan` and a run's first log line."""
 
     @abstractmethod
     def initial_offset(self) -> Offset:
-        """Where a new pipeline starts. Stream reader process; once per state directory (the caller stores it)."""
+        """Return where a new pipeline starts. Stream reader process; once per state directory (which stores it)."""
 
     @abstractmethod
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """The end of the next batch after `start`, or `start` itself when nothing came within `wait_s` seconds.
+        """Return the end of the next batch after `start`, or `start` when nothing arrived within `wait_s` seconds.
 
-        Stream reader process. The batch ends at a transaction boundary, and every table has one schema in it: the
-        events of the batch come before all of its rows of that table. `limits` None means no limit.
+        Stream reader process. A batch ends at a transaction boundary, and each table has one schema in it: all events
+        of a table precede its rows. `limits` None means no limit.
         """
 
     @abstractmethod
     def stop_at_current(self) -> None:
-        """From now on behave as if nothing came after what the log holds now. Stream reader process, once."""
+        """Treat the current end of the log as its final end from now on. Stream reader process, once."""
 
     @abstractmethod
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
-        """Cut a batch into parts in log order. Stream reader process; once per batch, as the parts are stored.
+        """Divide a batch into splits in log order. Stream reader process; once per batch, as the splits are stored.
 
-        After a crash before they were, it is called for the unfinished batch on a fresh object that has not seen
-        `latest_offset`, so all it needs is in the offsets or in `Context.store`.
+        After a crash before they were stored, it is called for the unfinished batch on a new object whose
+        `latest_offset` was not called, so it may depend only on the offsets and on `Context.store`.
         """
 
     @abstractmethod
     def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
-        """The events of a batch, in log order (`cdc.events`). Driver; asked again after a crash, same answer."""
+        """Return the events of a batch, in log order (`cdc.events`). Driver; deterministic: repeated after a crash."""
 
     @abstractmethod
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
-        """The split's changes in log order. Executor; may be called again after a failure and then gives the same.
+        """Return the split's changes in log order. Executor; deterministic: may be repeated after a failure.
 
-        `count` takes what the user has to see: a name such as `invalid-date-to-null shop.orders.shipped`, and how many.
-        `report` takes what `decided` is to be told when these very rows are what the batch will commit.
+        `count` records what the user has to see: a name like `invalid-date-to-null shop.orders.shipped`, and a number.
+        `report` sends objects to `store_reports`, if the batch commits the rows of this attempt.
         """
 
     def order(self, orders: Mapping[TableId, Order]) -> None:  # noqa: B027 - most sources snapshot nothing
-        """The open orders for snapshots, by names as of the last decided batch; before each `latest_offset`.
+        """Receive the open snapshot orders, by table names as of the last decided batch; before each `latest_offset`.
 
-        Stream reader process. An order stays open until the batch in which its snapshot has begun is decided.
+        Stream reader process. An order stays open until the batch in which its snapshot begins is decided.
         """
 
     def snapshots(self, table: TableId) -> Snapshots:
-        """When orders for a snapshot of a table are carried out. Any process."""
+        """Return when the source executes snapshot orders for a table. Any process."""
         return Snapshots.NEVER
 
     def captures(self, table: TableId) -> bool:
-        """Whether the source follows the table, by the options as they are now. Driver."""
+        """Whether the current options capture the table. Driver."""
         return True
 
-    def store_reports(self, reports: Sequence[dict[str, Any]]) -> None:  # noqa: B027 - most tasks find nothing out
-        """Take what the tasks of a batch have reported, once its decision is on disk, before the next is planned.
+    def store_reports(self, reports: Sequence[dict[str, Any]]) -> None:  # noqa: B027 - most tasks report nothing
+        """Store the reports of a batch's tasks, once its decision is on disk and before the next batch is planned.
 
-        Driver; in the order of splits. Called again with the same reports after a crash, so it has to be idempotent.
+        Driver; in split order. Repeated with the same reports after a crash, so it has to be idempotent.
         """
 
     def widened(self, split: Split, reports: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-        """The reports of a repeat when rows of earlier attempts may be in the sink, too: as if all had been read at the
-        earliest moment that is possible, so that all changes since come (again). Executor.
+        """Widen the reports of a repeated attempt when rows of earlier attempts may also be in the sink.
+
+        The result is as if all rows had been read at the earliest possible moment, so that all changes since then are
+        sent (again). Executor.
         """
         return reports
 
     def progress(self) -> Sequence[TableProgress]:
-        """How far the snapshots of tables are; none when none is made. Driver; cheap, asked every second."""
+        """Return the progress of running snapshots. Driver; cheap: called every second."""
         return ()
 
     def stop(self) -> None:  # noqa: B027 - most sources hold nothing open
         """Close what is open. Stream reader process, at the end of the run; not guaranteed after a crash.
 
-        In a bounded run it also comes from another thread, while `latest_offset` waits: that then returns at once.
+        In a bounded run another thread may call it while `latest_offset` waits, which then returns at once.
         """
 
     def warm(self) -> None:  # noqa: B027 - most sources load nothing big
         """Load what the first batch needs, such as compiled code; opens no connection. Executor, at the start."""
 
     def commit(self, end: Offset) -> None:  # noqa: B027 - most logs keep nothing for a reader
-        """Everything up to `end` is in the sink and will not be asked for again. Stream reader process."""
+        """Note that everything up to `end` is in the sink and will not be read again. Stream reader process."""
 
     def reach(self) -> None:  # noqa: B027 - for sources whose tasks connect to something
-        """Connect and log in, now or never. Executor on another machine, before the first batch. Raises SourceError."""
+        """Connect and log in, without retries. Executor on another machine, before the first batch.
+
+        Raises SourceError.
+        """
 
     def first_tables(self) -> Mapping[TableId, TableSchema]:
-        """Schemas of the tables that the log of a bounded source begins with. Driver, before the first run.
+        """Return the schemas of the tables at the start of a bounded source's log. Driver, before the first run.
 
         Raises SourceError.
         """
         return {}
 
     def lag(self) -> Lag | None:
-        """How far behind the last planned batch is, with notices; None when nothing is known. Stream reader process."""
+        """Return the lag of the last planned batch, with notices; None when unknown. Stream reader process."""
         return None
 
     def position_text(self, sequence: int) -> str:
-        """The place of a `ChangeBlock.sequence` in the source's own words, for messages and dead letters.
+        """Return the log position of a `ChangeBlock.sequence` in the source's notation, for messages and dead letters.
 
-        Empty for a row that is from no log. Pure; executor and driver.
+        Empty for a row that comes from no log. Pure; executor and driver.
         """
         return str(sequence)
 
     def tables_now(self) -> TablesNow | None:
-        """A reader of the tables as they are now, for `cdc verify`; None: only their changes can be read.
+        """Return a reader of the tables' current rows, for `cdc verify`; None when only their changes can be read.
 
-        The caller closes it. Opens nothing yet.
+        The caller closes it. Opens no connection yet.
         """
         return None
 
     def examine(self, committed: Offset | None) -> Iterator[Finding]:
-        """Findings for `cdc doctor`: what a pipeline needs of the source, one by one. Changes nothing.
+        """Yield findings for `cdc doctor`: each thing that a pipeline needs of the source. Changes nothing.
 
-        `committed` is where the pipeline is, None for one that has not begun. Raises SourceError, a finding too.
+        `committed` is the pipeline's last committed offset, None for a new pipeline. Raises SourceError, which
+        `cdc doctor` reports as a finding.
         """
         yield ok("tables", f"{len(self.tables())} match and can be read")
 
     def start_at(self, position: str) -> tuple[Offset, str]:
-        """The initial offset for another tool's position, and its description, for `cdc import`. Driver.
+        """Return the initial offset for another tool's position, and its description, for `cdc import`. Driver.
 
-        Instead of `initial_offset`; writes what that one writes. Raises SourceError for a position that cannot be read
+        Replaces `initial_offset` and writes the same state. Raises SourceError for a position that cannot be read
         or is not in the log.
         """
         raise SourceError("it takes no positions of other tools", where=f"source {type(self).__name__}")
 
 
 class TablesNow(Protocol):
-    """Tables as they are now, read beside the pipeline. One process, one thread; it holds connections open.
+    """Reader of the tables' current rows, independent of the pipeline. One process, one thread; holds connections open.
 
-    All of it raises SourceError and SourceUnavailable.
+    All methods may raise SourceError and SourceUnavailable.
     """
 
     def tables(self) -> Mapping[TableId, TableSchema]:
-        """The captured tables with their schemas as of now."""
+        """Return the captured tables with their current schemas."""
 
     def partial(self, table: TableId) -> str:
-        """Why the sink need not have all rows of the table that there are, empty when it has to. Pure."""
+        """Return why the sink may lack existing rows of the table; empty when it must have all of them. Pure."""
 
     def keys(self, table: TableId) -> tuple[str, ...]:
-        """The columns of a key by which rows can be read one by one; empty when there are none."""
+        """Return the key columns by which single rows can be read; empty when there are none."""
 
     def rows(self, table: TableId, keys: pa.RecordBatch | None, count: Count) -> Iterator[ChangeBlock]:
-        """All rows, each part of the table as of one moment after the call; or those with one of these `keys`.
+        """Return all rows, each part of the table as of one moment after the call, or the rows with one of `keys`.
 
-        A key may bring more rows than its own, such as those that the server's collation takes for it.
+        A key may return more rows than its own, such as those that are equal under the server's collation.
         """
 
     def end(self) -> Offset:
-        """Where the log ends now. Whatever was read before is in the log up to there."""
+        """Return the current end of the log. All changes to rows read earlier are in the log before it."""
 
     def covers(self, committed: Offset, end: Offset, tables: Sequence[TableId]) -> bool:
-        """Whether everything up to `end` that is about these tables is in the log up to `committed`."""
+        """Whether all changes of these tables up to `end` are in the log up to `committed`."""
 
     def close(self) -> None:
         """Close what is open."""

@@ -1,4 +1,4 @@
-"""Durations, sizes, time zones and paths as people write them: `30s`, `10 min`; `64 mb`, `1 MiB`; `GMT+8`. No pydantic.
+"""Parsing of durations, sizes, time zones and paths: `30s`, `10 min`; `64 mb`, `1 MiB`; `GMT+8`. Without pydantic.
 
 The units and the meaning of a bare number are Flink's (`TimeUtils`, `MemorySize`): a duration without a unit is
 milliseconds, a size without a unit is bytes, and `kb` and `KiB` are both 1024 bytes.
@@ -36,7 +36,7 @@ SIZE_RULE = "must be a size such as 64 mb, 1 GiB or 1048576"
 
 
 class OptionError(ValueError):
-    """A value that an option cannot have: `message` says the rule, `hint` the next step. Never holds a secret."""
+    """An invalid option value: the message is the rule, `hint` the next step. Contains no secrets."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class OptionError(ValueError):
 
 
 def parse_duration(value: object) -> float:
-    """Seconds of a duration; a number without a unit is milliseconds. Raises OptionError."""
+    """Parse a duration to seconds; a number without a unit is milliseconds. Raises OptionError."""
     number, unit = _split_unit(value, DURATION_RULE)
     if unit not in _SECONDS:
         raise OptionError(f"{DURATION_RULE}; the unit {unit!r} is not known", "units: ms, s, min, h, d")
@@ -55,7 +55,7 @@ def parse_duration(value: object) -> float:
 
 
 def parse_size(value: object) -> int:
-    """Bytes of a size; a number without a unit is bytes. Raises OptionError."""
+    """Parse a size to bytes; a number without a unit is bytes. Raises OptionError."""
     number, unit = _split_unit(value, SIZE_RULE)
     if unit not in _BYTES:
         raise OptionError(f"{SIZE_RULE}; the unit {unit!r} is not known", "units: b, kb, mb, gb, tb")
@@ -66,7 +66,7 @@ def parse_size(value: object) -> int:
 
 
 def duration_text(seconds: float) -> str:
-    """The shortest spelling that `parse_duration` reads back: `30 s`, `500 ms`."""
+    """Format a duration in the shortest way that `parse_duration` reads back: `30 s`, `500 ms`."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         if seconds >= size and seconds % size == 0:
             return f"{int(seconds // size)} {unit}"
@@ -75,7 +75,7 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(size: int) -> str:
-    """The shortest spelling that `parse_size` reads back: `64 mb`, `100 b`."""
+    """Format a size in the shortest way that `parse_size` reads back: `64 mb`, `100 b`."""
     for unit, factor in (("tb", 1 << 40), ("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10)):
         if size >= factor and size % factor == 0:
             return f"{size // factor} {unit}"
@@ -92,19 +92,22 @@ def _split_unit(value: object, rule: str) -> tuple[str, str]:
 
 
 def named(path: str) -> str:
-    """A path, which is not empty: the folder that paths start at would be read or written. Raises OptionError."""
+    """Return a path that is not empty; an empty one would mean the base folder itself. Raises OptionError."""
     if not path.strip():
         raise OptionError("must not be empty", "name a file or folder, or leave the option out")
     return path
 
 
 def zone_name(text: str) -> str:
-    """A time zone as Java writes it: a region, `UTC`, or an offset; `GMT+8` becomes `GMT+08:00`. Raises OptionError."""
+    """Normalize a time zone in Java's notation: a region, `UTC`, or an offset; `GMT+8` becomes `GMT+08:00`.
+
+    Raises OptionError.
+    """
     import zoneinfo
 
     if re.fullmatch(r"UTC|Z|(?:UTC|GMT)?[+-](?:0\d|1[0-8]):?[0-5]\d", text):
         return text
-    if hours := re.fullmatch(r"(UTC|GMT|UT)?([+-])(\d|0\d|1[0-8])", text):  # as Java reads them, and Flink CDC with it
+    if hours := re.fullmatch(r"(UTC|GMT|UT)?([+-])(\d|0\d|1[0-8])", text):  # as Java and Flink CDC read them
         return f"{'GMT' if hours[1] else ''}{hours[2]}{int(hours[3]):02}:00"
     try:
         zoneinfo.ZoneInfo(text)
@@ -115,7 +118,7 @@ def zone_name(text: str) -> str:
 
 
 def engine_zone(zone: str) -> str:
-    """The name of such a zone that the engine of expressions knows: `+08:00` becomes `GMT+08:00`."""
+    """Return the expression engine's name of such a zone: `+08:00` becomes `GMT+08:00`."""
     if zone == "Z":
         return "UTC"
     match = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)", zone)
@@ -123,13 +126,13 @@ def engine_zone(zone: str) -> str:
 
 
 def arrow_zone(zone: str) -> str:
-    """Arrow's spelling of a zone that `zone_name` takes: a region, `UTC`, or `+08:00`."""
+    """Return Arrow's spelling of a zone that `zone_name` accepts: a region, `UTC`, or `+08:00`."""
     text = re.sub(r"^(UTC|GMT)(?=[+-])", "", zone)
     return "UTC" if text == "Z" else re.sub(r"^([+-]\d\d)(\d\d)$", r"\1:\2", text)
 
 
 def tzinfo_of(zone: str) -> tzinfo:
-    """Python's zone for one that `zone_name` takes."""
+    """Return Python's zone for one that `zone_name` accepts."""
     from zoneinfo import ZoneInfo
 
     offset = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)", zone)

@@ -99,7 +99,7 @@ def test_a_place_in_a_bucket() -> None:
             server.client().get_object(Bucket=bucket.removeprefix("s3://"), Key="letters/shop/f.jsonl")["Body"].read()
         )
         assert json.loads(body)["table"] == LETTER.table
-        text = "dead letters cannot be written: Bucket 'none' not found.*the bucket or folder has to be there"
+        text = "dead letters cannot be written: Bucket 'none' not found.*the bucket or folder has to exist"
         with pytest.raises(SinkError, match=text) as caught:
             DeadLetters("s3://key:word@none/letters?region=eu-central-1", "f").write([LETTER])
         assert caught.value.where == "s3://none/letters"

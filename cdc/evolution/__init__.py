@@ -1,1 +1,1 @@
-"""Schema changes of a pipeline: applied to schemas, found between schemas, planned and carried out in a sink."""
+"""Schema changes of a pipeline: applied to schemas, found between schemas, planned and executed in a sink."""

@@ -1,10 +1,11 @@
-"""A sink without SQL: a method for each operation. The core plans, orders, repeats after a crash and shows the plan.
+"""Sessions of sinks without SQL: one method per operation. The core plans, orders, repeats them after a crash and
+shows the plan.
 
     class IndexSession(ApiSession[str]):      rules, read, create_table, drop_table, ... of the system
     class IndexSink(TableSink[str]):          schema_session, prepare, commit, abort
 
-Rules (`cdc.evolution.rules.TableRules`) say what is done in place; an operation that they exclude never comes. What is
-excluded is refused by the planner, and the engine re-snapshots the table into a shadow table. Driver.
+Rules (`cdc.evolution.rules.TableRules`) define what is done in place. The planner refuses what they exclude, so such an
+operation is never called, and the engine re-snapshots the table into a shadow table. Driver.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from cdc.evolution.table import T
 
 
 class ApiSession(TableSession[T]):
-    """A session that carries out operations with calls. Each method returns when the table is so.
+    """A session that executes operations with API calls. Each method returns once the operation is done.
 
-    A method may be called again after a crash, when its operation does not show in what `read` gives. Each raises
-    ChangeRefused when the system refuses, SinkUnavailable when the answer is lost. Those that are not abstract are
-    for systems whose rules allow the operation.
+    A method may be called again after a crash, when the result of `read` does not show that its operation was done.
+    Each raises ChangeRefused when the system refuses, SinkUnavailable when the response is lost. The methods that are
+    not abstract are for systems whose rules allow the operation.
     """
 
     @abstractmethod
     def create_table(self, operation: op.CreateTableOp) -> None:
-        """Make `new`, empty."""
+        """Create `new`, empty."""
 
     @abstractmethod
     def drop_table(self, operation: op.DropTableOp) -> None:
@@ -41,50 +42,50 @@ class ApiSession(TableSession[T]):
 
     @abstractmethod
     def rename_table(self, operation: op.RenameTableOp) -> None:
-        """Give the table a free name."""
+        """Rename the table to an unused name."""
 
     @abstractmethod
     def add_column(self, operation: op.AddColumnOp) -> None:
-        """Add a column; rows get its default as `new_column_default` of the rules says."""
+        """Add a column; existing rows get its default as the rules' `new_column_default` says."""
 
     @abstractmethod
     def create_shadow(self, operation: op.CreateShadowOp) -> None:
-        """Make the shadow table `new`, empty."""
+        """Create the shadow table `new`, empty."""
 
     @abstractmethod
     def swap_shadow(self, operation: op.SwapShadowOp) -> None:
-        """Put the shadow table in the table's place in one step, such as of an alias; the former one goes."""
+        """Replace the table with the shadow table in one step, such as of an alias, and drop the old table."""
 
     @abstractmethod
     def drop_shadow(self, operation: op.DropShadowOp) -> None:
         """Drop a shadow table."""
 
     def create_database(self, operation: op.CreateDatabaseOp) -> None:
-        """Make a database; for `has_databases`."""
+        """Create a database; for `has_databases`."""
         raise self._unable(operation)
 
     def move_table(self, operation: op.MoveTableOp) -> None:
-        """Put a table into another database; for `moves_tables`."""
+        """Move a table to another database; for `moves_tables`."""
         raise self._unable(operation)
 
     def comment_table(self, operation: op.CommentTableOp) -> None:
-        """Another comment; for `has_comments`."""
+        """Change the comment of a table; for `has_comments`."""
         raise self._unable(operation)
 
     def comment_column(self, operation: op.CommentColumnOp) -> None:
-        """Another comment of a column; for `has_comments`."""
+        """Change the comment of a column; for `has_comments`."""
         raise self._unable(operation)
 
     def fill_column(self, operation: op.FillColumnOp) -> None:
-        """Put the default of a new column into rows that lack it; for `NewColumn.BACK_FILL`. Repeatable."""
+        """Write the default of a new column to rows that lack it; for `NewColumn.BACK_FILL`. Idempotent."""
         raise self._unable(operation)
 
     def alter_column(self, operation: op.AlterColumnOp) -> None:
-        """Another type in place; for `in_place`."""
+        """Change a column's type in place; for `in_place`."""
         raise self._unable(operation)
 
     def rename_column(self, operation: op.RenameColumnOp) -> None:
-        """Another name of a column; for `renames_columns`."""
+        """Rename a column; for `renames_columns`."""
         raise self._unable(operation)
 
     def drop_column(self, operation: op.DropColumnOp) -> None:
@@ -92,16 +93,16 @@ class ApiSession(TableSession[T]):
         raise self._unable(operation)
 
     def rebuild_table(self, operation: op.RebuildTableOp) -> None:
-        """Copy the rows into a table of other columns that takes its place; for `rebuilds`."""
+        """Copy the rows into a table with other columns, which then replaces the table; for `rebuilds`."""
         raise self._unable(operation)
 
     def drop_copy(self, operation: op.DropCopyOp) -> None:
-        """Drop a copy that a rebuild left; for `rebuilds`."""
+        """Drop a copy left over by a rebuild; for `rebuilds`."""
         raise self._unable(operation)
 
     def has_rows(self, check: Check) -> bool:
-        """True when the table has rows, for `checks_rows`."""
-        raise ChangeRefused(f"{self.rules.name} does not look at rows", where=str(check.table), curable=True)
+        """Whether the table has rows that the check excludes; for `checks_rows`."""
+        raise ChangeRefused(f"{self.rules.name} cannot check rows", where=str(check.table), curable=True)
 
     def carry_out(self, operation: op.Operation) -> Iterator[None]:
         """Call the operation's method."""
@@ -109,7 +110,7 @@ class ApiSession(TableSession[T]):
         yield
 
     def texts(self, operation: op.Operation) -> Sequence[str]:
-        """The operation in words."""
+        """Describe the operation in words."""
         return [op.text_of(operation)]
 
     def _unable(self, operation: op.Operation) -> ChangeRefused:
@@ -137,4 +138,4 @@ METHODS: Mapping[type[op.Operation], str] = {
     op.RebuildTableOp: "rebuild_table",
     op.DropCopyOp: "drop_copy",
 }
-"""The method of each operation."""
+"""Method name by operation."""

@@ -1,4 +1,4 @@
-"""Schemas behind a schema change. Pure; names count as they are written.
+"""Applies schema changes to schemas. Pure; names are case-sensitive.
 
 schema --change--> schema          one table: `apply_change`
 {table: schema} --changes--> ...   all tables, renames included: `apply_changes`
@@ -34,11 +34,11 @@ from cdc.schema import (
 
 
 def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchema | None:
-    """The table's schema after the change; None means that there is no such table.
+    """Return the table's schema after the change; None means that there is no such table.
 
-    A schema holds no table name, so a renamed table keeps its schema. Creating a table that is there gives it the new
-    schema, dropping one that is not there changes nothing, nor does dropping a shadow table. Raises EngineError when
-    the change does not fit: the table or a column of it is not there, or a column of the new name is.
+    A schema has no table name, so a renamed table keeps its schema. Creating an existing table gives it the new schema;
+    dropping a missing table or a shadow table changes nothing. Raises EngineError when the change does not fit: the
+    table or a column of it is missing, or the new column name exists.
     """
     match change:
         case CreateTable(schema=new):
@@ -68,18 +68,18 @@ def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchem
         case RenameColumns():
             return _renamed(schema, change.table, change.names)
         case DropColumn(name=name):
-            left = list(schema.columns)
-            del left[_index(change.table, schema, name)]
+            columns = list(schema.columns)
+            del columns[_index(change.table, schema, name)]
             key = tuple(part for part in schema.primary_key if part != name)
-            return replace(schema, columns=tuple(left), primary_key=key)
+            return replace(schema, columns=tuple(columns), primary_key=key)
 
 
 def apply_changes(
     schemas: Mapping[TableId, TableSchema], changes: Iterable[SchemaChange]
 ) -> dict[TableId, TableSchema]:
-    """All tables' schemas after the changes, in order; `schemas` stays as it is.
+    """Return all tables' schemas after the changes, in order; does not modify `schemas`.
 
-    Raises EngineError as `apply_change` does, and when a table gets the name of another that is there.
+    Raises EngineError as `apply_change` does, and when a table is renamed to an existing one.
     """
     after = dict(schemas)
     for change in changes:
@@ -105,7 +105,7 @@ def _insert_column(table: TableId, schema: TableSchema, column: Column, position
 
 
 def _renamed(schema: TableSchema, table: TableId, names: tuple[tuple[str, str], ...]) -> TableSchema:
-    """All names change at the same moment."""
+    """Rename all columns at once."""
     for old_name, _ in names:
         _index(table, schema, old_name)
     new_names = dict(names)

@@ -1,21 +1,21 @@
-"""The effect of a source's schema change on a sink table: the five behaviors of Flink CDC, and its filters. Pure.
+"""The effect of a source's schema change on a sink table: Flink CDC's five behaviors and its filters. Pure.
 
 | change | evolve, try_evolve | lenient | ignore | exception |
 |---|---|---|---|---|
-| create.table | carried out | carried out | carried out | carried out |
-| add.column | carried out | last, nullable | held back | the run stops |
-| alter.column.type | carried out | widened to what holds old and new values | held back | the run stops |
-| rename.column | carried out | the new name is added, the old column stays, nullable | held back | the run stops |
-| the same of columns that exchange names | carried out | carried out | the run stops | the run stops |
-| drop.column | carried out | the column stays, nullable | held back | the run stops |
-| truncate.table, drop.table | carried out | held back unless `exclude.schema.changes` is `[]` | held back | it stops |
-| rename.table, alter.table.comment | carried out | carried out | held back | the run stops |
-| alter.primary.key | carried out | carried out | the run stops | the run stops |
+| create.table | applied | applied | applied | applied |
+| add.column | applied | added last, nullable | skipped | the run stops |
+| alter.column.type | applied | widened to hold old and new values | skipped | the run stops |
+| rename.column | applied | the new name is added, the old column stays, nullable | skipped | the run stops |
+| rename.column of columns that exchange names | applied | applied | the run stops | the run stops |
+| drop.column | applied | the column stays, nullable | skipped | the run stops |
+| truncate.table, drop.table | applied | skipped unless `exclude.schema.changes` is `[]` | skipped | the run stops |
+| rename.table, alter.table.comment | applied | applied | skipped | the run stops |
+| alter.primary.key | applied | applied | the run stops | the run stops |
 
-A column whose new name or end is held back takes NULL from then on, whatever holds it back: its rows have no value.
-A change that does not fit the sink's table, as one before it was held back, is fitted: a column that is there already
-is widened, one that is to stand behind a missing one comes last. With try_evolve a change that the sink refuses is held
-back (`cdc.flow.attempt`).
+When the rename or drop of a column is skipped for any reason, the column is NULL in later rows, so it becomes nullable.
+A change that does not fit the sink's table because an earlier one was skipped is adapted: an existing column is
+widened, and a column after a missing one is added last. With try_evolve a change that the sink refuses is skipped
+(`cdc.flow.attempt`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from cdc.types.kinds import RANGES, TEXTS
 
 
 class Behavior(StrEnum):
-    """`schema.change.behavior`."""
+    """The values of `schema.change.behavior`."""
 
     EXCEPTION = "exception"
     EVOLVE = "evolve"
@@ -61,11 +61,11 @@ class Behavior(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The behavior, and which changes may be carried out at all.
+    """The behavior and the filters of schema changes.
 
     Attributes:
-        include: names or parts of names (`add`, `column`, `add.column`); None for all. create.table always counts.
-        exclude: what is held back although included; None without the key, which matters to lenient.
+        include: names or parts of names (`add`, `column`, `add.column`); None for all. create.table is always included.
+        exclude: exceptions from `include`; None when the key is not set, which matters to lenient.
     """
 
     behavior: Behavior = Behavior.LENIENT
@@ -73,7 +73,7 @@ class Policy:
     exclude: tuple[str, ...] | None = None
 
     def allows(self, change: SchemaChange) -> bool:
-        """Whether the filters let a change through."""
+        """Whether the filters allow a change."""
         name = change_name(change)
         if self.exclude is None and self.behavior is Behavior.LENIENT and name in _LEFT_OUT:
             return False
@@ -82,7 +82,7 @@ class Policy:
         return self.include is None or isinstance(change, CreateTable) or _is_named_by(name, self.include)
 
     def __str__(self) -> str:
-        """The handling of schema changes, in one line."""
+        """Describe the handling of schema changes in one line."""
         filters = [
             f"{word} {', '.join(names) or 'nothing'}"
             for word, names in (("including", self.include), ("excluding", self.exclude))
@@ -92,7 +92,7 @@ class Policy:
 
     @property
     def adds_columns(self) -> bool:
-        """Whether behavior and filters let columns be added to tables that are there already."""
+        """Whether behavior and filters allow adding columns to existing tables."""
         if self.behavior is Behavior.IGNORE:
             return False
         return not _is_named_by("add.column", self.exclude or ()) and (
@@ -101,12 +101,12 @@ class Policy:
 
     @property
     def mirrors(self) -> bool:
-        """Whether rows may go from a sink's table as they are gone from the source's."""
+        """Whether rows removed from the source table may be removed from the sink table."""
         return self.behavior is not Behavior.IGNORE and self.allows(TruncateTable(TableId("", "")))
 
     @property
     def exact(self) -> bool:
-        """Whether every change is carried out as it is."""
+        """Whether every change is applied unchanged."""
         return self.behavior in (Behavior.EVOLVE, Behavior.EXCEPTION) and self.include is None and not self.exclude
 
 
@@ -122,8 +122,8 @@ class Outcome:
     """The effect of one change on one sink table.
 
     Attributes:
-        changes: carried out, in order.
-        held: what is not, in words that follow the table's name; empty when nothing is held back.
+        changes: the changes to apply, in order.
+        held: what is skipped, in words that follow the table's name; empty for nothing.
     """
 
     changes: tuple[SchemaChange, ...] = ()
@@ -131,20 +131,20 @@ class Outcome:
 
 
 def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: TableSchema | None) -> Outcome:
-    """The changes to carry out in an existing sink table.
+    """Return the changes to apply to an existing sink table.
 
     Args:
-        change: with the sink's table name; no CreateTable and no RenameTable.
-        sink: the table's schema in the sink before it.
-        source: the source table's schema after the change, None when it is gone.
+        change: with the sink's table name; neither CreateTable nor RenameTable.
+        sink: the sink table's schema before the change.
+        source: the source table's schema after the change, None when it was dropped.
 
-    Raises ChangeRefused with the behavior `exception`, and for a change of the key or an exchange of names that may not
-    be carried out.
+    Raises ChangeRefused with the behavior `exception`, and when a change of the key or an exchange of names is not
+    allowed.
     """
     behavior = policy.behavior
-    if isinstance(change, AlterColumnType) and change.column == change.old:  # its source's own type alone
-        carried_out = behavior not in (Behavior.EXCEPTION, Behavior.IGNORE) and policy.allows(change)
-        return fit_change(change, sink) if carried_out else Outcome()
+    if isinstance(change, AlterColumnType) and change.column == change.old:  # only the source's own type changed
+        applied = behavior not in (Behavior.EXCEPTION, Behavior.IGNORE) and policy.allows(change)
+        return fit_change(change, sink) if applied else Outcome()
     if behavior is Behavior.EXCEPTION:
         raise ChangeRefused(
             f"the source changed the table ({described(change)}), and schema.change.behavior is exception",
@@ -164,7 +164,7 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
 
 
 def described(change: SchemaChange) -> str:
-    """A change in a few words: its name and the column."""
+    """Describe a change briefly: its name and the column."""
     match change:
         case AddColumn(column=column) | AlterColumnType(column=column):
             return f"{change_name(change)} {column.name} {column.type}"
@@ -199,7 +199,7 @@ def _effect(change: SchemaChange) -> str:
 
 
 def fit_change(change: SchemaChange, sink: TableSchema) -> Outcome:
-    """A change as it is where it fits the sink's table, else what comes nearest."""
+    """Return the change if it fits the sink's table, or else the nearest one that does."""
     match change:
         case AddColumn(column=column, position=position):
             there = find(sink, column.name)
@@ -246,7 +246,7 @@ def _position(position: Position, sink: TableSchema) -> Position:
 
 
 def _widened(change: AddColumn | AlterColumnType, there: Column, new: Column) -> tuple[SchemaChange, ...]:
-    """The sink's column with room for the values of both."""
+    """Return the change that widens the sink's column to hold the values of both."""
     wide = replace(
         there,
         type=common_type(there.type, new.type),
@@ -258,9 +258,9 @@ def _widened(change: AddColumn | AlterColumnType, there: Column, new: Column) ->
 
 
 def _keeps(change: AddColumn | AlterColumnType, there: Column, wide: Column) -> bool:
-    """Whether the values that are there are the source's still: it has not converted them, or left them what they were.
+    """Whether existing values are still equal to the source's: it did not convert them, or did so without a change.
 
-    Numbers and text of the old type have one spelling, also where the sink's column is wider than it; others do not.
+    Numbers and text of the old type have one spelling, even in a wider sink column; other types do not.
     """
     if isinstance(change, AddColumn) or change.keeps:
         return True
@@ -302,8 +302,8 @@ def _lenient_rename(
 ) -> Outcome:
     there, column = find(sink, old_name), None if source is None else find(source, new_name)
     if column is None or there is find(sink, new_name):
-        return Outcome()  # another spelling of the same name, which sinks do not tell apart
-    if there is not None and there.name in sink.primary_key:  # a key is never NULL, so no column can take over from it
+        return Outcome()  # the names differ only in case, which sinks ignore
+    if there is not None and there.name in sink.primary_key:  # a key column cannot stay, NULL, next to a new one
         return fit_change(change, sink)
     added = _add_or_widen(AddColumn(change.table, column), sink, replace(column, default=None))
     if there is None:
@@ -322,7 +322,7 @@ def _nullable(change: SchemaChange, there: Column) -> tuple[SchemaChange, ...]:
 
 
 def _without_values(change: SchemaChange, sink: TableSchema) -> tuple[SchemaChange, ...]:
-    """A column that gets no values from now on, or NULLs, has to take NULL, or no row could be written any more."""
+    """Make columns nullable that are NULL or without values in later rows, which could not be written otherwise."""
     match change:
         case DropColumn(name=name) | RenameColumn(old_name=name):
             names = [name]

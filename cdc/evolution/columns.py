@@ -1,4 +1,4 @@
-"""The steps of changes to columns. Pure; the planner's other half."""
+"""Plans changes to columns. Pure; used by `cdc.evolution.planner`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cdc.types.kinds import REALS, TEXTS
 
 
 class ColumnPlanner(Generic[T]):
-    """Plans changes to columns over one layout, which it leaves as it will be."""
+    """Plans changes to columns on one layout, which it updates to the state after them."""
 
     def __init__(self, rules: TableRules[T], layout: Layout[T]) -> None:
         self._rules, self._layout = rules, layout
@@ -27,26 +27,26 @@ class ColumnPlanner(Generic[T]):
     def add(
         self, table: ActualTable[T], column: Column, position: Position = LAST, *, has_rows: bool = False
     ) -> Iterator[Step]:
-        """A column that is missing; one that is there has to hold the values."""
+        """Add a missing column; an existing one has to hold the values."""
         if table.column(column.name) is not None:
             self.check_holds(table, column)
             return
         self._rules.check_column(table.id, column.name)
         new = self._rules.added_column(column) if has_rows else self._rules.new_column(column, key=False)
         if has_rows and new.default is None and column.default is not None:
-            text = f"rows that are there get NULL in {column.name}: its default {column.default!r} is no constant here"
+            text = f"existing rows get NULL in {column.name}: its default {column.default!r} is not a constant here"
             yield ChangeRemark(table.id, text)
         after, how = _place(table, position), self._rules.new_column_default
         filled = has_rows and new.default is not None
         if filled and how is NewColumn.RE_SNAPSHOT:
-            raise not_in_place(self._rules, table.id, f"rows that are there cannot get the default of {column.name}")
+            raise not_in_place(self._rules, table.id, f"existing rows cannot get the default of {column.name}")
         yield op.AddColumnOp(table.id, table, new, after)
         if filled and how is NewColumn.BACK_FILL:
             yield op.FillColumnOp(table.id, table, new)
         self._layout.put(replace(table, columns=_inserted(table.columns, new, after)))
 
     def uncertain(self, change: AlterColumnType) -> UncertainValues | None:
-        """Whether a change of type that was planned leaves values of rows uncertain."""
+        """Return how a planned change of type leaves values of rows uncertain, None when it does not."""
         table = self._layout.get(change.table)
         there = None if table is None else table.column(change.column.name)
         if table is None or there is None or change.old is None or change.keeps:
@@ -54,7 +54,7 @@ class ColumnPlanner(Generic[T]):
         return self._uncertain(table, there, change.column.type, change.old.type)
 
     def widen(self, table: ActualTable[T], column: Column, old: Column) -> Iterator[Step]:
-        """Room for other values besides those that are there, which stay."""
+        """Widen a column for other values; existing ones stay."""
         rules, there = self._rules, self.required_column(table, column.name)
         key = table.in_key(there.name)
         plain = None if column.source_type else rules.respelled(there.type, replace(column, type=old.type), key=key)
@@ -62,7 +62,7 @@ class ColumnPlanner(Generic[T]):
             yield from self._change_to(table, op.Conversion(there, replace(there, type=plain), old.type))
             table = self._layout.get(table.id) or table
             there = self.required_column(table, column.name)
-        # Values that are text already keep their spelling, where later ones may have the wider type's.
+        # Values that are already text keep their spelling, while later ones may have that of the wider type.
         text = rules.is_text(rules.column_type(old.type, key=key))
         spelled = column.type.kind not in TEXTS or rules.spells(old.type)
         spelled = spelled and not (text and uncertain_text_key(column.type, old.type))
@@ -85,7 +85,7 @@ class ColumnPlanner(Generic[T]):
     def alter(
         self, table: ActualTable[T], column: Column, old: Column | None, *, copied: bool = False
     ) -> Iterator[Step]:
-        """Another type or comment. With `copied` no row stands against it, as the source re-snapshots all of them."""
+        """Change a column's type or comment. With `copied`, all existing rows are re-snapshotted and do not matter."""
         rules, there = self._rules, self.required_column(table, column.name)
         before = rules.data_type(there.type) if old is None else old.type
         key = table.in_key(there.name)
@@ -99,20 +99,20 @@ class ColumnPlanner(Generic[T]):
         against = self._uncertain(table, there, column.type, before)
         empty = against is not None and against.rows == AnyValue()
         if not stays and not empty and not rules.by_copy(there.type, new_type):
-            reason = f"{rules.name} does not turn {there.type} into {new_type} with the values that the source has"
+            reason = f"{rules.name} does not convert {there.type} to {new_type} with the values that the source has"
             against = UncertainValues(AnyValue(), reason)
         if against is not None and not copied:
             yield self._check(table, there.name, against.rows, f"column {column.name}: {against.reason}")
         if stays:
             yield from self.drop_left_copy(table.id)
         else:
-            # Values that do not fit become NULL until their row is copied; those of a key are of an empty table.
+            # Values that do not fit are NULL until their row is copied; a key column changes only in an empty table.
             values = op.Conversion(there, replace(there, type=new_type), before, loose=copied and not key)
             yield from self._change_to(table, values)
         yield from self._comment(table.id, column)
 
     def rename(self, table: ActualTable[T], old_name: str, new_name: str) -> Iterator[Step]:
-        """Another name."""
+        """Rename a column."""
         there, taken = table.column(old_name), table.column(new_name)
         if there is None and taken is not None:
             return
@@ -134,7 +134,7 @@ class ColumnPlanner(Generic[T]):
         self._layout.put(self._rules.renamed_column(new, there.name, new_name))
 
     def drop(self, table: ActualTable[T], name: str) -> Iterator[Step]:
-        """A column goes, with its part of the key."""
+        """Drop a column, also from the key."""
         there = table.column(name)
         if there is None:
             yield from self.drop_left_copy(table.id)
@@ -150,14 +150,14 @@ class ColumnPlanner(Generic[T]):
             self._layout.put(new)
 
     def drop_left_copy(self, table: TableId) -> Iterator[Step]:
-        """A copy is left when the process died after it had taken its table's place: it holds the rows as they were."""
+        """Drop the copy, with the old rows, that remains when the process died after it had replaced its table."""
         copy = self._rules.copy_of(table)
         if self._layout.get(copy) is not None:
             yield op.DropCopyOp(table, copy)
             self._layout.remove(copy)
 
     def required_column(self, table: ActualTable[T], name: str) -> ActualColumn[T]:
-        """The column that has to be there. Raises ChangeRefused when it is not."""
+        """Return an existing column. Raises ChangeRefused when it is missing."""
         actual = table.column(name)
         if actual is None:
             hint = f"it was dropped or renamed in {self._rules.name}; add it again"
@@ -165,7 +165,7 @@ class ColumnPlanner(Generic[T]):
         return actual
 
     def check_holds(self, table: ActualTable[T], column: Column) -> None:
-        """Raise ChangeRefused when the column is there and does not take every value of the source's."""
+        """Raise ChangeRefused when the column exists and does not hold every value of the source's."""
         there, key = table.column(column.name), table.in_key(column.name)
         if there is None or self._rules.holds(there.type, column.type, key=key):
             return
@@ -179,8 +179,8 @@ class ColumnPlanner(Generic[T]):
         )
 
     def check_key(self, table: ActualTable[T], new: ActualTable[T]) -> Iterator[Step]:
-        """No row may have a FLOAT or DOUBLE that becomes text in the new key: a cast spells it otherwise than rows that
-        come later have it, which would not meet it."""
+        """Check that no row has a FLOAT or DOUBLE that becomes text in the new key: a cast spells it differently from
+        later rows, which would not match it."""
         for column in new.columns:
             there = table.column(column.name)
             if there is None or not new.in_key(column.name) or not self._rules.is_text(column.type):
@@ -195,7 +195,7 @@ class ColumnPlanner(Generic[T]):
         key = table.in_key(there.name)
         text = self._rules.is_text(self._rules.column_type(new, key=key))
         if not text and new.kind is before.kind is Kind.TIME and (new.length or 0) >= (before.length or 0):
-            return None  # more digits are another text, and no other time
+            return None  # more digits change the text, but not the time
         if key and text:
             respelled = uncertain_text_key(new, before)
             if respelled is not None:
@@ -204,17 +204,17 @@ class ColumnPlanner(Generic[T]):
 
     def _check(self, table: ActualTable[T], column: str, rows: certain.Rows, reason: str) -> Check:
         if not self._rules.checks_rows:
-            raise not_in_place(self._rules, table.id, f"{reason}, and its rows cannot be looked at")
+            raise not_in_place(self._rules, table.id, f"{reason}, and its rows cannot be checked")
         return Check(table.id, column, rows, reason)
 
     def _change_to(self, table: ActualTable[T], values: op.Conversion) -> Iterator[Step]:
-        """Another type in place where that is possible and wanted, else by a copy of the table."""
+        """Change the type in place where that is possible and wanted, else by a copy of the table."""
         there, new = values.old, values.new
         if not values.loose and self._rules.in_place(table, there, new.type):
             yield op.AlterColumnOp(table.id, table, new, values)
             self._layout.put(_with(table, there, new))
             return
-        # A default is for rows that are there when a column is added, and may be none of the new type.
+        # A default is for the rows that exist when a column is added, and may not fit the new type.
         copied = self._rules.with_key(_with(table, there, replace(new, default=None)), table.key)
         yield from rebuild(self._rules, self._layout, table, copied, {new.name: values})
 
@@ -233,7 +233,7 @@ def _with(table: ActualTable[T], old: ActualColumn[T], new: ActualColumn[T]) -> 
 
 
 def _place(table: ActualTable[T], position: Position) -> str | None:
-    """Behind which column an added one goes: never among the keys. None means last."""
+    """Return the column after which to add one: never among the key columns. None means last."""
     last_key = table.key[-1] if table.key else None
     if position.first:
         return last_key

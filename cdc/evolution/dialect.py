@@ -1,7 +1,7 @@
-"""The SQL printer: a system's rules and the texts of its statements. Pure, nothing is executed here.
+"""Base class of SQL dialects: a system's rules and the text of its statements. Pure; executes nothing.
 
-The statements written here are those that most systems share; a dialect rewrites those that its system spells
-otherwise. Driver.
+The default statements are those that most systems share; a dialect overrides those that its system spells differently.
+Driver.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from cdc.types import certain
 
 
 class Dialect(TableRules[T]):
-    """One system's words.
+    """The SQL dialect of one system.
 
     Attributes:
-        all_in_jobs: new names and comments of columns may be carried out by a job too, not only what changes data.
-        native_bytes: bytes are kept as bytes rather than as text.
+        all_in_jobs: renames and comments of columns may run as a background job too, not only changes of data.
+        native_bytes: bytes are stored as bytes rather than as text.
     """
 
     all_in_jobs: ClassVar[bool] = False
     native_bytes: ClassVar[bool] = True
 
     def statements(self, operation: op.Operation) -> Iterator[Statement]:
-        """An operation as statements, in order. Raises TypeError for one that SQL systems have no use for."""
+        """Yield the statements of an operation, in order. Raises TypeError for one that SQL systems do not need."""
         table, jobs = operation.table, self.all_in_jobs
         match operation:
             case op.CreateTableOp(new=new, change=change):
@@ -63,7 +63,7 @@ class Dialect(TableRules[T]):
                 yield Statement(table, self._plain(operation))
 
     def _plain(self, operation: op.Operation) -> str:
-        """An operation that is one statement, and no job."""
+        """Return the statement of an operation that is a single statement and not a job."""
         match operation:
             case op.CreateDatabaseOp(database=database):
                 return self.create_database(database)
@@ -81,7 +81,7 @@ class Dialect(TableRules[T]):
                 raise TypeError(f"no statement for {type(operation).__name__}")
 
     def rebuild_table(self, operation: op.RebuildTableOp) -> Iterator[Statement]:
-        """A copy, made as the table has to be, takes its place. May be started over at any point before the last."""
+        """Create a copy in the new form and swap it in. May be restarted at any point before the last statement."""
         old, new = operation.actual, operation.new
         copy = replace(new, id=operation.copy)
         chosen = [(column.name, self._copied_value(operation, column)) for column in new.columns]
@@ -103,118 +103,118 @@ class Dialect(TableRules[T]):
         return self.cast(before, column)
 
     def expression(self, values: op.Conversion) -> str:
-        """SQL over the old column that gives the values of the new one."""
+        """Return the SQL expression that computes the new column's values from the old column."""
         if values.loose:
             return self.loose_cast(values.old, values.new)
         return self.cast(values.old, values.new, values.before)
 
     def finding(self, table: TableId, column: str, rows: certain.Rows) -> str:
-        """A query that gives a row when the table has some of these."""
+        """Return a query that finds a row when the table has such rows."""
         condition = self.condition(self.quoted(column), rows)
         return f"SELECT 1 FROM {self.table_name(table)} WHERE {condition} LIMIT 1"
 
     def any_row(self, table: TableId) -> str:
-        """A query that gives a row when the table has one."""
+        """Return a query that finds a row unless the table is empty."""
         return f"SELECT 1 FROM {self.table_name(table)} LIMIT 1"
 
     # names
 
     @abstractmethod
     def quoted(self, name: str) -> str:
-        """One identifier as the system reads it back."""
+        """Quote an identifier."""
 
     @abstractmethod
     def literal(self, text: str) -> str:
-        """A string literal."""
+        """Return a string literal."""
 
     def table_name(self, table: TableId) -> str:
-        """The whole name of a table."""
+        """Return the qualified, quoted name of a table."""
         return f"{self.quoted(table.database)}.{self.quoted(table.table)}"
 
     def written_name(self, table: TableId) -> str:
-        """The name in the form that statements have."""
+        """Return the name as in statements."""
         return self.table_name(table)
 
     # rows
 
     def condition(self, column: str, rows: certain.Rows) -> str:
-        """SQL that finds rows whose values are uncertain; `column` is the quoted name."""
+        """Return an SQL condition for rows whose values are uncertain; `column` is the quoted name."""
         return certain.condition(column, rows, native_bytes=self.native_bytes)
 
     def cast(self, old: ActualColumn[T], new: ActualColumn[T], before: DataType | None = None) -> str:
-        """An expression over a column that gives the same value under its new type.
+        """Return an expression that converts a column's value to its new type unchanged.
 
-        `before` is this tool's type of the values, None where the source does not change it.
+        `before` is this tool's type of the values; None where the source does not change it.
         """
         name = self.quoted(old.name)
         return name if old.type == new.type else f"CAST({name} AS {new.type})"
 
     def loose_cast(self, old: ActualColumn[T], new: ActualColumn[T]) -> str:
-        """`cast` that never fails: NULL for what the new type does not have, or for all."""
+        """Return a cast that never fails: NULL for values that the new type cannot hold, or for all values."""
         return f"CAST(NULL AS {new.type})"
 
     # statements
 
     def create_database(self, database: str) -> str:
-        """When there is none."""
+        """Return the statement that creates a database if it does not exist."""
         return f"CREATE DATABASE IF NOT EXISTS {self.quoted(database)}"
 
     @abstractmethod
     def create_table(self, table: ActualTable[T]) -> Sequence[str]:
-        """With its comments."""
+        """Return the statements that create a table, with its comments."""
 
     def create_like(self, table: ActualTable[T], new: TableId) -> Sequence[str]:
-        """An empty table with all that another one is made of, what somebody chose by hand included."""
+        """Return the statements that create an empty table like another one, including properties set by hand."""
         return self.create_table(replace(table, id=new))
 
     def drop_table(self, table: TableId) -> str:
-        """When there is one."""
+        """Return the statement that drops a table if it exists."""
         return f"DROP TABLE IF EXISTS {self.table_name(table)}"
 
     def drop_copy(self, copy: TableId) -> str:
-        """A copy that is left, when there is one."""
+        """Return the statement that drops a leftover copy if it exists."""
         return self.drop_table(copy)
 
     def truncate_table(self, table: TableId) -> str:
-        """All rows go."""
+        """Return the statement that removes all rows."""
         return f"TRUNCATE TABLE {self.table_name(table)}"
 
     def rename_table(self, table: TableId, new_name: str) -> str:
-        """Inside of its database."""
+        """Return the statement that renames a table within its database."""
         return f"ALTER TABLE {self.table_name(table)} RENAME TO {self.quoted(new_name)}"
 
     def move_table(self, table: ActualTable[T], new: ActualTable[T]) -> Sequence[str]:
-        """Into another database, which exists."""
+        """Return the statements that move a table to another, existing database."""
         values = [(column.name, self.quoted(column.name)) for column in new.columns]
         return [*self.create_table(new), self.copy_rows(table.id, new.id, values), self.drop_table(table.id)]
 
     def comment_table(self, table: ActualTable[T], comment: str) -> str:
-        """Another comment, or none."""
+        """Return the statement that changes or removes a table's comment."""
         return f"COMMENT ON TABLE {self.table_name(table.id)} IS {self.literal(comment)}"
 
     @abstractmethod
     def add_column(self, table: ActualTable[T], column: ActualColumn[T], after: str | None) -> Sequence[str]:
-        """Behind another column, or last. Rows that are there get the column's default."""
+        """Return the statements that add a column after another, or last. Existing rows get its default."""
 
     @abstractmethod
     def modify_column(self, table: ActualTable[T], column: ActualColumn[T], value: str) -> str:
-        """Another type in place; `value` is what `expression` gives."""
+        """Return the statement that changes a column's type in place; `value` is the result of `expression`."""
 
     def comment_column(self, table: ActualTable[T], column: ActualColumn[T]) -> str:
-        """Another comment, or none; `column` has it already."""
+        """Return the statement that changes or removes a column's comment; `column` already has the new one."""
         name = f"{self.table_name(table.id)}.{self.quoted(column.name)}"
         return f"COMMENT ON COLUMN {name} IS {self.literal(column.comment)}"
 
     def rename_column(self, table: TableId, old_name: str, new_name: str) -> str:
-        """Another name."""
+        """Return the statement that renames a column."""
         return f"ALTER TABLE {self.table_name(table)} RENAME COLUMN {self.quoted(old_name)} TO {self.quoted(new_name)}"
 
     def drop_column(self, table: TableId, name: str) -> str:
-        """One that is not fixed."""
+        """Return the statement that drops a column that is not fixed."""
         return f"ALTER TABLE {self.table_name(table)} DROP COLUMN {self.quoted(name)}"
 
     def copy_rows(self, source: TableId, target: TableId, values: Iterable[tuple[str, str]]) -> str:
-        """All rows of one table into another; each value is a column of the target and an expression."""
+        """Return the statement that copies all rows to another table; `values` are target columns and expressions."""
         pairs = list(values)
         names = ", ".join(self.quoted(name) for name, _ in pairs)
         expressions = ", ".join(expression for _, expression in pairs)
@@ -222,9 +222,9 @@ class Dialect(TableRules[T]):
 
     @abstractmethod
     def swap_shadow(self, copy: TableId, table: ActualTable[T]) -> Sequence[str]:
-        """A copy, with all rows, takes the place of a table that it is like; nothing of the old one is left.
+        """Return the statements that replace a table with a complete copy and drop the old table.
 
-        At every moment there is a table of that name, unless the dialect is transactional.
+        At every moment a table of that name exists, unless the dialect is transactional.
         """
 
 

@@ -1,4 +1,4 @@
-"""From an old to a new schema: the schema changes that lead there. Pure."""
+"""Computes the schema changes between an old and a new schema. Pure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from cdc.schema import (
 )
 
 Origins = Mapping[str, str | None]
-"""New column name to old column name, None for an added column."""
+"""Old column name by new column name; None for an added column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table by name, as one of the two sides."""
+    """A table's id and schema: one side of a diff."""
 
     id: TableId
     schema: TableSchema
@@ -38,11 +38,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Facts about two schemas that the schemas alone do not show.
+    """Information about two schemas that the schemas themselves do not have.
 
     Attributes:
-        origins: which old column each new one comes from; None matches columns by name, whatever its case.
-        fills: what rows already there get for added columns, by name, where it is not the column's default.
+        origins: the old column of each new one; None matches columns by case-insensitive name.
+        fills: values of added columns in existing rows, by name, where they are not the column's default.
     """
 
     origins: Origins | None = None
@@ -50,11 +50,11 @@ class Hints:
 
 
 def diff(old: Table | None, new: Table | None, hints: Hints | None = None) -> list[SchemaChange]:
-    """The changes that lead from `old` to `new`; applied in order to a table with `old`'s schema they give `new`'s.
+    """Return the changes from `old` to `new`: applied in order to a table with `old`'s schema they give `new`'s.
 
     Order: rename of the table, dropped columns, new types (under the old column names), renamed columns (those that
-    exchange names in one change), added columns, primary key, comment. The order of columns that are on both sides
-    stays as it is, as no schema change moves a column.
+    exchange names in one change), added columns, primary key, comment. Columns on both sides keep their order, as no
+    schema change moves a column.
     """
     if new is None:
         return [] if old is None else [DropTable(old.id)]
@@ -107,7 +107,7 @@ def _filled(column: Column, fills: Mapping[str, str | None]) -> Column:
 
 
 def _replaced(table: TableId, dropped: list[str], added: list[AddColumn]) -> list[SchemaChange]:
-    """No column stays: add before dropping, as a table without columns does not exist in most systems."""
+    """Replace all columns: add before dropping, as most systems do not allow tables without columns."""
     names = {change.column.name.lower() for change in added}
     changes: list[SchemaChange] = []
     leaving = []
@@ -121,7 +121,7 @@ def _replaced(table: TableId, dropped: list[str], added: list[AddColumn]) -> lis
 
 
 def _renames(table: TableId, kept: Mapping[str, str]) -> list[SchemaChange]:
-    """Renames that do not meet one by one; those in which a column gets the name of another as one change."""
+    """Return independent renames as single changes, those in which columns exchange names as one change."""
     pending = {old.lower(): (old, new) for old, new in kept.items() if old != new}
     changes: list[SchemaChange] = []
     while pending:
@@ -134,7 +134,7 @@ def _renames(table: TableId, kept: Mapping[str, str]) -> list[SchemaChange]:
 
 
 def _group(pending: dict[str, tuple[str, str]]) -> list[tuple[str, str]]:
-    """Takes the first rename off, with all that give a name to it or get one from it, in the order they were in."""
+    """Remove and return the first rename and all renames connected with it by a common name, in their order."""
     names = {next(iter(pending))}
     while True:
         more = {key for key, (_, new) in pending.items() if key in names or new.lower() in names}
@@ -156,6 +156,6 @@ def _position(names: tuple[str, ...], name: str, origins: Origins) -> Position:
 
 
 def _key_after(before: TableSchema, origins: Origins) -> tuple[str, ...]:
-    """The key as it is after columns were dropped and renamed."""
+    """Return the key after columns were dropped and renamed."""
     new_names = {origin: name for name, origin in origins.items() if origin is not None}
     return tuple(new_names[name] for name in before.primary_key if name in new_names)

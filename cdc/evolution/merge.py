@@ -1,7 +1,6 @@
-"""One schema that holds the rows of several tables: the widest type of each column. Pure.
+"""Merges the schemas of several tables into one with the widest type of each column. Pure.
 
-A column that one of the tables lacks, or that is nullable in one,
-is nullable.
+A column that is missing or nullable in one of the tables is nullable.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _NAMED = 3
 
 
 def column_index(schema: TableSchema, name: str) -> int | None:
-    """Where a column is in a schema, whatever the case of its name; None when it is not."""
+    """Return the index of a column by case-insensitive name; None when it is missing."""
     if name in schema.names:
         return schema.names.index(name)
     folded = name.casefold()
@@ -25,16 +24,16 @@ def column_index(schema: TableSchema, name: str) -> int | None:
 
 
 def find(schema: TableSchema, name: str) -> Column | None:
-    """The column of that name, whatever its case; None when there is none."""
+    """Return a column by case-insensitive name; None when it is missing."""
     at = column_index(schema, name)
     return None if at is None else schema.columns[at]
 
 
 def merge_schemas(sink: TableSchema, source: TableSchema) -> TableSchema:
-    """The schema that holds the rows of both: the sink's columns in their order, then those that only the source has.
+    """Return the schema that holds the rows of both: the sink's columns in their order, then those only in the source.
 
-    Names are compared whatever their case; the sink's spelling stays, and so do its key, comment and defaults. A column
-    keeps the source's own type where both have the same: another ENUM would not hold the labels of the first.
+    Names are case-insensitive; the sink's spelling, key, comment and defaults stay. A column keeps the source's own
+    type only where both have the same: a different ENUM would not hold the labels of the first.
     """
     columns = [_wider(column, find(source, column.name)) for column in sink.columns]
     columns += [replace(column, nullable=True) for column in source.columns if column_index(sink, column.name) is None]
@@ -42,9 +41,9 @@ def merge_schemas(sink: TableSchema, source: TableSchema) -> TableSchema:
 
 
 def without_defaults(new: TableSchema, there: TableSchema, added: str = "") -> TableSchema:
-    """The merged schema without defaults for columns that were not there, but for the one that was `added`.
+    """Return the merged schema without the defaults of new columns, except the one that was `added`.
 
-    The sink would give them to rows of other tables, which have no value there.
+    The sink would write these defaults to rows of other tables, which have no value there.
     """
     kept = {added.casefold(), *(name.casefold() for name in there.names)}
     columns = (column if column.name.casefold() in kept else replace(column, default=None) for column in new.columns)
@@ -60,21 +59,21 @@ def _wider(sink: Column, source: Column | None) -> Column:
 
 
 def same_key(left: TableSchema, right: TableSchema) -> bool:
-    """Whether two tables tell rows apart by the same columns, whatever their order and case."""
+    """Whether two tables have the same key columns, ignoring order and case."""
     return {name.casefold() for name in left.primary_key} == {name.casefold() for name in right.primary_key}
 
 
 def missing_columns(table: TableSchema, wanted: TableSchema) -> tuple[str, ...]:
-    """The columns of `wanted` that a table lacks, whatever the case of names."""
+    """Return the columns of `wanted` that a table lacks, by case-insensitive name."""
     there = {name.casefold() for name in table.names}
     return tuple(name for name in wanted.names if name.casefold() not in there)
 
 
 def fits_exactly(rows: TableSchema, sink: TableSchema) -> bool:
-    """Whether rows have the key of a table, a column for each that takes no NULL, and no column that it lacks.
+    """Whether rows have a table's key and all its NOT NULL columns, and no column that it lacks.
 
-    Their order does not count: a column that is moved in the source stays where it is in the sink. Nor do columns of
-    the sink's table that take NULL: a behavior of before may have kept them (`lenient`).
+    Column order does not matter: a column that is moved in the source stays in place in the sink. Nor do missing
+    nullable columns of the sink's table: an earlier behavior may have kept them (`lenient`).
     """
     if sink is rows:
         return True
@@ -85,11 +84,11 @@ def fits_exactly(rows: TableSchema, sink: TableSchema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TableMerge:
-    """Several tables as one.
+    """The merged schema of several tables.
 
     Attributes:
-        schema: of the one table.
-        why: column name -> why its type is what it is, for columns that are not the same in all tables.
+        schema: the merged schema.
+        why: the reason for a column's type, by name, for columns that differ between tables.
     """
 
     schema: TableSchema
@@ -97,7 +96,7 @@ class TableMerge:
 
 
 def merge_all(tables: Mapping[TableId, TableSchema]) -> TableMerge:
-    """The schema of one table for the rows of all of these, in their order; at least one."""
+    """Merge the schemas of at least one table, in order, into one that holds the rows of all."""
     first, *others = tables.values()
     schema = first
     for other in dict.fromkeys(others):

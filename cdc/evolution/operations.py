@@ -1,8 +1,8 @@
-"""Operations: what a sink has to do to its tables for a schema change. Frozen values, made by the planner.
+"""Operations: what a sink has to do to its tables for a schema change. Frozen values, created by the planner.
 
-`cdc.evolution.dialect` prints them as SQL; `cdc.evolution.api_sink` hands each to a method of a sink without SQL.
-Tables in an operation are the sink's own (`cdc.evolution.table`): as they are before it (`actual`), and after it
-(`new`). Every operation may be started over after a crash, as planning starts from the tables that are there then.
+`cdc.evolution.dialect` prints them as SQL; `cdc.evolution.api_sink` passes each to a method of a sink without SQL.
+Tables in an operation are the sink's own (`cdc.evolution.table`), before it (`actual`) and after it (`new`). Every
+operation may be restarted after a crash, as planning then starts from the tables that exist.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ ActualColumn = tables.ActualColumn[Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One step. `table` is the table that the schema change is about, for messages and for jobs that are waited for."""
+    """One step. `table` is the table of the schema change, for messages and for waiting for jobs."""
 
     table: TableId
 
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabaseOp(Operation):
-    """The database of a table, when there is none."""
+    """Create the database of a table if it does not exist."""
 
     database: str
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTableOp(Operation):
-    """A new, empty table. `change` has the options that a rule gives it, None where it is made for something else."""
+    """Create an empty table. `change` has the options from a rule; None for a table with another purpose."""
 
     new: ActualTable
     change: CreateTable | None = None
@@ -42,7 +42,7 @@ class CreateTableOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class CreateShadowOp(Operation):
-    """An empty shadow table `new`; as `like` is made, or for a new schema with the options of `change`."""
+    """Create the empty shadow table `new`: like `like`, or for a new schema with the options of `change`."""
 
     new: ActualTable
     like: ActualTable | None = None
@@ -51,7 +51,7 @@ class CreateShadowOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class SwapShadowOp(Operation):
-    """The shadow table takes the place of the table in one step: readers find one of them, whole. `new`: it then."""
+    """Replace the table with the shadow table in one step: readers find one of them, complete. `new`: the result."""
 
     shadow: TableId
     new: ActualTable
@@ -59,31 +59,31 @@ class SwapShadowOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DropShadowOp(Operation):
-    """A shadow table that exists goes."""
+    """Drop an existing shadow table."""
 
     shadow: TableId
 
 
 @dataclass(frozen=True, slots=True)
 class DropTableOp(Operation):
-    """The table goes."""
+    """Drop the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class TruncateTableOp(Operation):
-    """All rows go."""
+    """Remove all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenameTableOp(Operation):
-    """Another name inside of the table's database."""
+    """Rename the table within its database."""
 
     new: TableId
 
 
 @dataclass(frozen=True, slots=True)
 class MoveTableOp(Operation):
-    """A name in another database, which exists: rows are copied."""
+    """Move the table to another, existing database by copying its rows."""
 
     actual: ActualTable
     new: ActualTable
@@ -91,7 +91,7 @@ class MoveTableOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class CommentTableOp(Operation):
-    """Another comment, or none."""
+    """Change or remove the table's comment."""
 
     actual: ActualTable
     comment: str
@@ -99,7 +99,7 @@ class CommentTableOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class AddColumnOp(Operation):
-    """A column behind another (`after`), or last; rows that are there get its default."""
+    """Add a column after another one (`after`), or last; existing rows get its default."""
 
     actual: ActualTable
     column: ActualColumn
@@ -108,7 +108,7 @@ class AddColumnOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class FillColumnOp(Operation):
-    """Rows that are there get the default of a column that was just added, for `NewColumn.BACK_FILL`."""
+    """Write the default of a column that was just added to existing rows, for `NewColumn.BACK_FILL`."""
 
     actual: ActualTable
     column: ActualColumn
@@ -116,11 +116,11 @@ class FillColumnOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The values of `new` from those of `old`: the same ones, under another type.
+    """Converts the values of `old` to the same values with the type of `new`.
 
     Attributes:
-        before: this tool's type of the values that are there.
-        loose: NULL for what does not fit, as a re-snapshot brings the rows.
+        before: this tool's type of the existing values.
+        loose: values that do not fit become NULL, as a re-snapshot will write all rows.
     """
 
     old: ActualColumn
@@ -131,7 +131,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class AlterColumnOp(Operation):
-    """Another type in place."""
+    """Change a column's type in place."""
 
     actual: ActualTable
     column: ActualColumn
@@ -140,7 +140,7 @@ class AlterColumnOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class CommentColumnOp(Operation):
-    """Another comment of a column, or none; `column` has it already."""
+    """Change or remove a column's comment; `column` already has the new one."""
 
     actual: ActualTable
     column: ActualColumn
@@ -148,7 +148,7 @@ class CommentColumnOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class RenameColumnOp(Operation):
-    """Another name of a column."""
+    """Rename a column."""
 
     old_name: str
     new_name: str
@@ -156,16 +156,16 @@ class RenameColumnOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DropColumnOp(Operation):
-    """A column goes."""
+    """Drop a column."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildTableOp(Operation):
-    """A copy of the table under the name `copy`, with the columns, types and key of `new`, takes its place.
+    """Replace the table with a copy, created as `copy`, with the columns, types and key of `new`.
 
-    `values` are for columns of `new` by name; the others keep theirs.
+    `values` are the conversions of columns of `new`, by name; the other columns are copied unchanged.
     """
 
     actual: ActualTable
@@ -176,13 +176,13 @@ class RebuildTableOp(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DropCopyOp(Operation):
-    """A copy that `RebuildTableOp` left when the process died goes, when there is one."""
+    """Drop the copy left over by a `RebuildTableOp` when the process died, if it exists."""
 
     copy: TableId
 
 
 def text_of(operation: Operation) -> str:
-    """The operation for people, in words of `cdc plan`: no SQL."""
+    """Describe the operation for people, as in `cdc plan`: without SQL."""
     name = type(operation).__name__.removesuffix("Op")
     verb = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
     match operation:

@@ -1,4 +1,4 @@
-"""Schema changes of a batch in the order in which a sink refuses the fewest. Pure."""
+"""Reorders the schema changes of a batch so that a sink refuses as few as possible. Pure."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ALTERATIONS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, D
 
 
 def whole_tables_first(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
-    """The changes of a batch with those of a table's columns behind what happens to it as a whole; pure.
+    """Move changes of a table's columns after the changes of the table as a whole.
 
-    No row stands between them, so they come to the same: a table that is dropped need not be altered or copied before,
-    one that is emptied or renamed can be altered after it. Others keep their places.
+    No rows are written in between, so the result is the same: a table that is dropped need not be altered or copied
+    before, and one that is emptied or renamed can be altered afterwards. Other changes keep their places.
     """
     found: list[tuple[int, SchemaChange]] = []
     waiting: dict[TableId, list[tuple[int, SchemaChange]]] = {}
@@ -55,10 +55,10 @@ def whole_tables_first(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
 
 
 def _without_alters(found: Sequence[tuple[int, SchemaChange]], last: DropTable) -> list[tuple[int, SchemaChange]]:
-    """The changes without those that altered the columns of this table, or began a copy of it, since its creation."""
+    """Remove the changes since the table's creation that altered its columns or began a copy of it."""
     kept: list[tuple[int, SchemaChange]] = []
     name: TableId | None = last.table
-    for place, change in sorted(found, key=lambda entry: entry[0])[::-1]:  # those of one place turned round, too
+    for place, change in sorted(found, key=lambda entry: entry[0])[::-1]:  # also reverses the changes of one place
         under_it = change.table == name
         if under_it and isinstance(change, (*ALTERATIONS, CreateShadow)):
             continue
@@ -66,5 +66,5 @@ def _without_alters(found: Sequence[tuple[int, SchemaChange]], last: DropTable) 
         if isinstance(change, RenameTable) and change.new_table == name:
             name = change.table
         elif under_it and isinstance(change, (CreateTable, RenameTable)):
-            name = None  # what comes before is another table's
+            name = None  # earlier changes are of another table
     return kept[::-1]

@@ -1,18 +1,18 @@
-"""Schema changes as steps, planned against what is actually there. Nothing is executed here.
+"""Plans schema changes as steps, from the tables that actually exist. Executes nothing.
 
-Changes are planned in order over one layout, which is left as it will be after them. A change that is carried out
-already comes to no step at all, one that was half carried out to the rest of it: so planning again from the tables as
-they are is all that a crash in the middle needs.
+Changes are planned in order on one layout, which is updated to the state after them. A change that is already applied
+gives no steps, a partly applied one its remaining steps: after a crash it is enough to plan again from the existing
+tables.
 
-A table that is re-snapshotted is filled under another name, its shadow table, which then takes its place:
+A table that is re-snapshotted is filled under another name, its shadow table, which then replaces it:
 
-    CreateShadow  drop what is left of an earlier shadow table, create it, empty
-    rows          of the copy go to `shadow_of(table)`, those of the log to the table too
-    SwapShadow    the shadow table takes the live one's place in one step
+    CreateShadow  drop a leftover shadow table, create an empty one
+    rows          of the copy are written to `shadow_of(table)`, those of the log to the table too
+    SwapShadow    the shadow table replaces the live one in one step
 
-The steps of `CreateShadow` may be started over at any point: there are no rows of the copy before it is noted as done.
-Those of `SwapShadow` may not where one swaps two names, as nothing shows that it was done: the journal has which
-table the copy was, and after a crash it is asked which one is there.
+The steps of `CreateShadow` may be restarted at any point: the copy has no rows before it is recorded as done. Those of
+`SwapShadow` may not where two names are swapped, as the result does not show that it was done: the journal records the
+identity of the copy, which is compared with the existing table after a crash.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from cdc.schema import (
 
 
 def plan(rules: TableRules[T], layout: Layout[T], changes: Sequence[SchemaChange]) -> list[PlannedChange]:
-    """Plan the missing part of each change, from the layout on; exchanges of names are `in_turn` already.
+    """Plan the missing part of each change, starting from the layout; exchanges of names are already `in_turn`.
 
     Raises ChangeRefused for what the sink cannot do.
     """
@@ -59,21 +59,21 @@ def plan(rules: TableRules[T], layout: Layout[T], changes: Sequence[SchemaChange
 
 
 def tables_of(rules: TableRules[T], changes: Sequence[SchemaChange]) -> list[TableId]:
-    """The tables that a plan for these changes looks at: those named, and copies of them that a crash left."""
+    """Return the tables that a plan for these changes needs: those named, and copies of them left by a crash."""
     named = dict.fromkeys(change.table for change in changes)
     named |= dict.fromkeys(change.new_table for change in changes if isinstance(change, RenameTable))
     return [*named, *(copy for table in named for copy in (rules.copy_of(table), shadow_of(table)))]
 
 
 class Planner(Generic[T]):
-    """Plans changes one after another over one layout."""
+    """Plans changes one after another on one layout."""
 
     def __init__(self, rules: TableRules[T], layout: Layout[T]) -> None:
         self._rules, self._layout = rules, layout
         self._columns = ColumnPlanner(rules, layout)
 
     def plan(self, change: SchemaChange, later: Sequence[SchemaChange] = ()) -> PlannedChange:
-        """The steps of one change, given those that come after it. Raises ChangeRefused."""
+        """Plan the steps of one change, given the later changes. Raises ChangeRefused."""
         if self._layout.get(change.table) is None and self._has_left(change.table, later):
             return PlannedChange(change)
         steps = tuple(self._steps(change))
@@ -119,7 +119,7 @@ class Planner(Generic[T]):
                 yield from self._columns.drop(self._table(change.table), name)
 
     def _has_left(self, table: TableId, later: Sequence[SchemaChange]) -> bool:
-        """Whether later changes drop the table, or give it a name that is taken and stays so: they are done already."""
+        """Whether later changes drop the table or rename it to one that exists and stays: they are already applied."""
         for index, change in enumerate(later):
             if change.table != table or not isinstance(change, RenameTable | DropTable):
                 continue
@@ -148,7 +148,7 @@ class Planner(Generic[T]):
         self._layout.put(new)
 
     def _copy(self, change: CreateShadow) -> Iterator[Step]:
-        """A table for the copy: like the one that is there, or as one of the new schema is created."""
+        """Create the table for a copy: like the existing one, or as a table with the new schema."""
         table, created, new = replace(self._table(change.table), id=change.table), change.created, None
         if created is not None:
             self._rules.check_table(table.id)
@@ -162,10 +162,10 @@ class Planner(Generic[T]):
             yield op.CreateDatabaseOp(table, table.database)
 
     def _reconcile(self, actual: ActualTable[T], new: ActualTable[T], change: CreateTable) -> Iterator[Step]:
-        """The table is there already: it has to fit, and gets the columns that are missing."""
+        """Check that an existing table fits, and add its missing columns."""
         where, name = str(change.table), self._rules.name
         if self._rules.written_name(actual.id) != self._rules.written_name(change.table):
-            reason = f"{name} takes it for the table {actual.id}, which exists: names are the same whatever their case"
+            reason = f"{name} takes it for the table {actual.id}, which exists: names are case-insensitive"
             raise ChangeRefused(reason, where=where, hint="give one of them another name with a route")
         self._rules.check_existing(actual)
         for column in change.schema.columns:
@@ -227,7 +227,7 @@ class Planner(Generic[T]):
 def create_shadow(
     layout: Layout[T], table: ActualTable[T], new: ActualTable[T] | None, created: CreateTable | None
 ) -> Iterator[Step]:
-    """Create the table that a copy goes to, as `new` is or else like the table; afresh when there is one."""
+    """Create the table for a copy, as `new` or else like the table; replaces a leftover one."""
     copy = replace(new or table, id=shadow_of(table.id))
     yield from drop_shadow(layout, table.id)
     yield op.CreateShadowOp(table.id, copy, table if new is None else None, created)
@@ -235,7 +235,7 @@ def create_shadow(
 
 
 def drop_shadow(layout: Layout[T], table: TableId) -> Iterator[Step]:
-    """Drop what is left of a copy of the table."""
+    """Drop the leftover copy of the table, if any."""
     copy = shadow_of(table)
     if layout.get(copy) is not None:
         yield op.DropShadowOp(table, copy)
@@ -243,7 +243,7 @@ def drop_shadow(layout: Layout[T], table: TableId) -> Iterator[Step]:
 
 
 def swap_shadow(rules: TableRules[T], layout: Layout[T], table: ActualTable[T]) -> Iterator[Step]:
-    """The copy takes the place of the table. Raises ChangeRefused when there is none."""
+    """Replace the table with its copy. Raises ChangeRefused when there is no copy."""
     copy = layout.get(shadow_of(table.id))
     if copy is None:
         raise ChangeRefused(

@@ -1,4 +1,4 @@
-"""Tables whose sink cannot change them in place: a copy, made as the table has to be, takes its place. Pure."""
+"""Rebuilds tables that a sink cannot change in place: a copy in the new form replaces the table. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rebuild(
     new: ActualTable[T],
     values: Mapping[str, op.Conversion] | None = None,
 ) -> Iterator[Step]:
-    """The operation that gives `old` the columns, types and key of `new`. May be started over.
+    """Plan the operation that gives `old` the columns, types and key of `new`. May be restarted.
 
     Raises ChangeRefused, for a re-snapshot, where the sink does not rebuild tables.
     """
@@ -32,5 +32,5 @@ def rebuild(
 
 
 def not_in_place(rules: TableRules[T], table: TableId, reason: str) -> ChangeRefused:
-    """The refusal of what a sink does not do in place: a re-snapshot into a shadow table brings it."""
+    """Return the error for a change that a sink cannot make in place, but by a re-snapshot into a shadow table."""
     return ChangeRefused(f"{reason} in place in {rules.name}", where=str(table), curable=True)

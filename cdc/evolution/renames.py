@@ -1,9 +1,9 @@
-"""New names of several columns at the same moment, where one gets the name that another had. Pure.
+"""Renames of several columns at once, where one gets the former name of another. Pure.
 
     ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a;
 
-Such a change is carried out as a whole or not at all: with a part of it, or with rows that are matched by name, the
-values of two columns would be in one. Names are compared whatever their case.
+Such a change is applied as a whole or not at all: with a part of it, or with rows matched by name, values of two
+columns would be mixed in one. Names are case-insensitive.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ _LEAVE_OUT = "or leave the table out (tables.exclude) for a run and take it in a
 
 
 def in_turn(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
-    """The changes with each exchange of names as renames one after the other; a ring goes through a spare name.
+    """Replace each exchange of names by single renames, with a temporary name for a cycle.
 
-    For systems that rename one column at a time. Always the same for the same changes, so a list that was carried out
-    in part can be gone on with.
+    For systems that rename one column at a time. Deterministic, so that a partly applied list can be continued.
     """
     return [step for change in changes for step in _in_turn(change)]
 
@@ -59,9 +58,9 @@ def _one(change: RenameColumns, old: str, new: str) -> RenameColumn:
 
 
 def exchanged(change: RenameColumns, sink: TableSchema) -> tuple[SchemaChange, ...]:
-    """The change as it is in the sink's table; a column that is missing there is left out.
+    """Return the change for the sink's table, without columns that it lacks.
 
-    Raises ChangeRefused where a new name is that of a column which keeps it.
+    Raises ChangeRefused where a new name is that of a column that keeps it.
     """
     names = [(there.name, new) for old, new in change.names if (there := find(sink, old)) is not None]
     _check_free(change.table, names, sink)
@@ -71,10 +70,10 @@ def exchanged(change: RenameColumns, sink: TableSchema) -> tuple[SchemaChange, .
 def exchanged_leniently(
     change: RenameColumns, sink: TableSchema, source: TableSchema | None
 ) -> tuple[tuple[SchemaChange, ...], list[str]]:
-    """The change without loss of a column, and the names of columns that stay without values.
+    """Return the change without loss of a column, and the names of columns that stay without values.
 
-    A column whose name goes to another one, or that is of the key, is renamed; one whose name is free afterwards stays,
-    and its new name is a column of its own. Raises ChangeRefused as `exchanged` does.
+    A key column, or one whose name another column gets, is renamed; any other stays, and its new name is added as a
+    column of its own. Raises ChangeRefused as `exchanged` does.
     """
     new_names = {new.casefold() for _, new in change.names}
     moved, stay, missing = list[tuple[str, str]](), list[tuple[str, str]](), list[str]()
@@ -101,7 +100,7 @@ def exchanged_leniently(
 
 
 def check_held_back(change: RenameColumns, sink: TableSchema) -> None:
-    """Raise ChangeRefused where values would get into the column of another one if the change were held back."""
+    """Raise ChangeRefused where skipping the change would write values to another column."""
     taken = [new for _, new in change.names if find(sink, new) is not None]
     if taken:
         raise ChangeRefused(
@@ -113,7 +112,7 @@ def check_held_back(change: RenameColumns, sink: TableSchema) -> None:
 
 
 def pairs(change: RenameColumns) -> str:
-    """Old and new names in words."""
+    """Format old and new names."""
     return ", ".join(f"{old} to {new}" for old, new in change.names)
 
 

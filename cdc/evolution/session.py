@@ -1,7 +1,7 @@
-"""The driver's side of schema changes in a sink: read tables, carry out an operation, look for rows.
+"""Sessions for schema changes in a sink: read tables, execute operations, look for rows. Driver.
 
-Planning, order, repetition and the record of what is done are the core's. A SQL system executes statements
-(`SchemaSession`), a system with an API has a method for each operation (`cdc.evolution.api_sink.ApiSession`).
+The core does the planning, ordering, repetition and journaling. A SQL system executes statements (`SchemaSession`), a
+system with an API has one method per operation (`cdc.evolution.api_sink.ApiSession`).
 """
 
 from __future__ import annotations
@@ -26,53 +26,53 @@ class TableSession(ABC, Generic[T]):
     @property
     @abstractmethod
     def rules(self) -> TableRules[T]:
-        """The rules of the connected system for its tables."""
+        """The table rules of the connected system."""
 
     @abstractmethod
     def read(self, tables: Sequence[TableId]) -> Layout[T]:
-        """The existing ones of these tables, and the existing databases. Raises SinkError."""
+        """Read those of the tables that exist, and the existing databases. Raises SinkError."""
 
     @abstractmethod
     def carry_out(self, operation: Operation) -> Iterator[None]:
-        """Carry out an operation: one item after each step of it that shows in the system, jobs included.
+        """Execute an operation and yield after each step that is visible in the system, including finished jobs.
 
-        Runs once, or again from the start of its change after a crash: planning reads the tables again then. Raises
-        ChangeRefused when the system refuses, SinkUnavailable when the answer is lost or a job takes too long.
+        After a crash its change is planned again from the tables and executed from its start. Raises ChangeRefused when
+        the system refuses, SinkUnavailable when the response is lost or a job takes too long.
         """
 
     @abstractmethod
     def texts(self, operation: Operation) -> Sequence[str]:
-        """The operation as `cdc plan` shows it. Does nothing."""
+        """Return the operation as `cdc plan` shows it. Executes nothing."""
 
     @abstractmethod
     def has_rows(self, check: Check) -> bool:
-        """Whether a table has some of the rows that stand against a change. Raises SinkError."""
+        """Whether a table has rows that prevent a change. Raises SinkError."""
 
     def holds_rows(self, table: TableId) -> bool:
-        """Whether a table that is there has rows; False where it cannot be asked. Raises SinkError."""
+        """Whether an existing table has rows; False where it cannot be queried. Raises SinkError."""
         return False
 
     def identity(self, table: TableId) -> str | None:
-        """The identity of a table, the same under another name, and different from a later table of its name.
+        """Return the identity of a table, which a rename keeps and a new table of the same name does not have.
 
-        None where the shadow table's name is free once it took its table's place. Raises SinkError.
+        None where the shadow table's name is unused after it replaced its table. Raises SinkError.
         """
         return None
 
     def missing(self, tables: Sequence[TableId]) -> list[TableId]:
-        """The tables of these that do not exist, or are hidden from the user. Raises SinkError."""
-        there = self.read(tables)
-        return [table for table in tables if there.get(table) is None]
+        """Return those of the tables that do not exist or are hidden from the user. Raises SinkError."""
+        layout = self.read(tables)
+        return [table for table in tables if layout.get(table) is None]
 
     def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
-        """Wait for what was begun before and does not show yet: jobs of an earlier run, loads of earlier batches.
+        """Wait for earlier work that is not visible yet: jobs of an earlier run, loads of earlier batches.
 
-        Before tables are read. Raises SinkUnavailable when that takes too long.
+        Called before tables are read. Raises SinkUnavailable when that takes too long.
         """
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A transaction: its body is carried out whole or not at all, where the rules say `transactional`."""
+        """Run the body in a transaction, where the rules say `transactional`."""
         yield
 
 
@@ -82,14 +82,14 @@ class SchemaSession(TableSession[T]):
     @property
     @abstractmethod
     def dialect(self) -> Dialect[T]:
-        """The dialect of the system that is connected."""
+        """The dialect of the connected system."""
 
     @abstractmethod
     def execute(self, statement: Statement) -> None:
-        """Carry out one statement; returns when the table is so, jobs that it started included.
+        """Execute one statement and wait for the jobs that it starts.
 
-        Runs once, or again from the start of its change after a crash. Raises ChangeRefused when the system refuses,
-        SinkUnavailable when the answer is lost or a job takes too long.
+        After a crash its change is executed again from the start. Raises ChangeRefused when the system refuses,
+        SinkUnavailable when the response is lost or a job takes too long.
         """
 
     @abstractmethod
@@ -98,29 +98,29 @@ class SchemaSession(TableSession[T]):
 
     @property
     def rules(self) -> Dialect[T]:
-        """The dialect's."""
+        """The dialect."""
         return self.dialect
 
     def carry_out(self, operation: Operation) -> Iterator[None]:
-        """Statement by statement; what those before a refused one made for it alone is taken away again."""
+        """Execute the statements one by one; when one is refused, undo what the earlier ones did only for it."""
         for statement in self.dialect.statements(operation):
             try:
                 self.execute(statement)
             except ChangeRefused:
                 if statement.undo and not self.dialect.transactional:
-                    with suppress(ChangeRefused):  # who may not change the table may not drop its copy either
+                    with suppress(ChangeRefused):  # there may be no right to drop the copy either
                         self.execute(Statement(statement.table, statement.undo))
                 raise
             yield
 
     def texts(self, operation: Operation) -> Sequence[str]:
-        """Its statements."""
+        """Return the statements."""
         return [statement.sql for statement in self.dialect.statements(operation)]
 
     def has_rows(self, check: Check) -> bool:
-        """A query that finds one."""
+        """Whether a query finds such a row."""
         return self.finds(self.dialect.finding(check.table, check.column, check.rows))
 
     def holds_rows(self, table: TableId) -> bool:
-        """A query that finds one."""
+        """Whether a query finds a row."""
         return self.finds(self.dialect.any_row(table))

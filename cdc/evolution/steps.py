@@ -1,4 +1,4 @@
-"""Parts of a plan: operations, questions about rows, remarks. Frozen values, made by the planner."""
+"""Parts of a plan: operations, checks of rows, remarks. Frozen values, created by the planner."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cdc.types.certain import Rows, UncertainValues
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement that an operation is printed as.
+    """One SQL statement of an operation.
 
     Attributes:
-        job: the sink may carry it out later, in a job of `table` that has to be waited for.
-        undo: a statement that takes away what those before it have made for it alone, for when it is refused.
+        job: the sink may execute it in a background job of `table` that has to be waited for.
+        undo: a statement that undoes what earlier statements did only for this one, should it be refused.
     """
 
     table: TableId
@@ -26,7 +26,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """No row of the table may be among these `rows`, by the value of a column; else the change is refused: `reason`."""
+    """Refuses a change, with `reason`, when the table has any of these `rows`, by the value of a column."""
 
     table: TableId
     column: str
@@ -36,7 +36,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRemark:
-    """Something that the user should know about a change that is carried out."""
+    """Something that the user should know about an applied change."""
 
     table: TableId
     text: str
@@ -47,11 +47,11 @@ Step = Operation | Check | ChangeRemark
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """One schema change and the steps that are missing for it, in order; none when it is carried out already.
+    """One schema change and its missing steps, in order; none when it is already applied.
 
     Attributes:
-        uncertain: set when the log does not tell the values that rows already there have after the change. The steps
-            then check that there are no such rows.
+        uncertain: set when the log does not determine the values of existing rows after the change. The steps then
+            check that there are no such rows.
     """
 
     change: SchemaChange

@@ -1,7 +1,7 @@
-"""A sink's tables as they are, in one form for all sinks, and as they will be after what is planned so far. Pure.
+"""A sink's tables, in one form for all sinks: as they are, and as they will be after the steps planned so far. Pure.
 
-`T` is a sink's own type of a column: a value with an SQL spelling, compared and printed by the core, made and
-understood by the sink's dialect.
+`T` is a sink's own column type: a value with an SQL spelling, compared and printed by the core, created and interpreted
+by the sink's dialect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ActualColumn(Generic[T]):
-    """A column that exists, as it is spelled there. `default` is the text of a constant, None when there is none."""
+    """An existing column, in the sink's spelling. `default` is the text of a constant; None without one."""
 
     name: str
     type: T
@@ -28,10 +28,10 @@ class ActualColumn(Generic[T]):
 
 @dataclass(frozen=True)
 class ActualTable(Generic[T]):
-    """A table that exists. A sink whose tables have more to them (a model, a distribution) derives from it.
+    """An existing table. A sink whose tables have more properties (a model, a distribution) derives from it.
 
     Attributes:
-        key: the columns that tell rows apart; empty for a table that keeps every row.
+        key: the columns that identify rows; empty for a table that keeps every row.
     """
 
     id: TableId
@@ -40,7 +40,7 @@ class ActualTable(Generic[T]):
     comment: str = ""
 
     def column(self, name: str) -> ActualColumn[T] | None:
-        """The column of that name, None when there is none. Column names are the same whatever their case."""
+        """Return a column by case-insensitive name, None when it is missing."""
         return next((column for column in self.columns if same(column.name, name)), None)
 
     def in_key(self, name: str) -> bool:
@@ -49,12 +49,12 @@ class ActualTable(Generic[T]):
 
 
 class Layout(Generic[T]):
-    """Databases and tables of a sink, those that a plan asks for.
+    """The databases and tables of a sink that a plan needs.
 
     Args:
-        tables: what is there.
-        databases: names of the databases that are there.
-        ignore_case: the sink takes names of tables and databases for the same whatever their case.
+        tables: existing tables.
+        databases: names of existing databases.
+        ignore_case: names of tables and databases are case-insensitive in the sink.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class Layout(Generic[T]):
             self.put(table)
 
     def get(self, table: TableId) -> ActualTable[T] | None:
-        """The table that the sink takes for this name, None when there is none."""
+        """Return the sink's table of this name, None when there is none."""
         return self._tables.get(self._key(table))
 
     def has_database(self, name: str) -> bool:
-        """Whether there is the database."""
+        """Whether the database exists."""
         return self._folded(name) in self._databases
 
     def put(self, table: ActualTable[T]) -> None:
-        """Add the table, or replace the one of its name."""
+        """Add the table, or replace the one of the same name."""
         self._databases.add(self._folded(table.id.database))
         self._tables[self._key(table.id)] = table
 
@@ -95,7 +95,7 @@ class Layout(Generic[T]):
 
 
 def same(left: str, right: str) -> bool:
-    """Whether two column names are the same to a sink."""
+    """Whether two column names are equal to a sink: case-insensitively."""
     return left.casefold() == right.casefold()
 
 

@@ -1,12 +1,13 @@
-"""A sink with tables: it says what they can be and carries out operations, the core plans, orders and repeats.
+"""Base class of sinks with tables: the sink has table rules and executes operations, the core plans and repeats them.
 
-Carries out the schema changes of a batch in a sink whose changes are planned. Driver.
+Applies the schema changes of a batch. Driver.
 
-    read the tables -> plan all changes -> per change: its steps, then a note in the journal
+    read the tables -> plan all changes -> per change: its steps, then an entry in the journal
 
-All is planned before anything is executed, so that a change that the sink cannot do leaves those before it undone too.
-In order, but for tables that are created: a CREATE TABLE takes a server tens of milliseconds, most of which it waits,
-and a new pipeline has a thousand of them. They show in the tables, so a row of creations is noted as one.
+All changes are planned before any is executed, so that one that the sink cannot apply prevents the earlier ones too.
+They are executed in order, except that tables are created concurrently: a CREATE TABLE takes a server tens of
+milliseconds, mostly waiting, and a new pipeline may have a thousand of them. Created tables are visible, so consecutive
+creations get one journal entry.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Sessions = Callable[[], AbstractContextManager[TableSession[T]]]
 
 
 class TableSink(Sink, Generic[T]):
-    """Schema changes and `cdc plan` for a sink that can open a `TableSession`. Picklable, as every sink."""
+    """Implements schema changes and `cdc plan` for a sink that can open a `TableSession`. Picklable, as every sink."""
 
     shadows: ClassVar[bool] = True
 
@@ -47,14 +48,14 @@ class TableSink(Sink, Generic[T]):
 
     @abstractmethod
     def schema_session(self, *, write: bool) -> AbstractContextManager[TableSession[T]]:
-        """A session for schema changes, or only to look. Driver. Raises SinkError."""
+        """Open a session for schema changes, or read-only. Driver. Raises SinkError."""
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out schema changes in order, each from the tables as they are. Driver."""
+        """Apply schema changes in order, each planned from the existing tables. Driver."""
         SchemaChanges(lambda: self.schema_session(write=True), self._store).apply(batch, changes)
 
     def describe(self, table: TableId) -> TableSchema | None:
-        """The table as it is, None when it does not exist. Driver."""
+        """Return the table's actual schema, None when it does not exist. Driver."""
         with self.schema_session(write=False) as session:
             actual = session.read([table]).get(table)
             return None if actual is None else session.rules.schema(actual)
@@ -65,12 +66,12 @@ class TableSink(Sink, Generic[T]):
             return session.read([table]).get(table) is not None and session.holds_rows(table)
 
     def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
-        """The tables of these that do not exist. Driver."""
+        """Return those of the tables that do not exist. Driver."""
         with self.schema_session(write=False) as session:
             return session.missing(tables)
 
     def plan_text(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
-        """The statements or operations that `apply` would carry out now. Driver."""
+        """Return the statements or operations that `apply` would execute now. Driver."""
         with self.schema_session(write=False) as session:
             rules, changes = session.rules, in_turn(changes)
             planned = plan(rules, session.read(tables_of(rules, changes)), changes)
@@ -79,7 +80,7 @@ class TableSink(Sink, Generic[T]):
 
 
 class SchemaChanges(Generic[T]):
-    """Plans and runs.
+    """Plans and executes schema changes.
 
     Args:
         sessions: opens a session of the sink.
@@ -90,7 +91,7 @@ class SchemaChanges(Generic[T]):
         self._sessions, self._store = sessions, store
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out what the journal does not have yet; may repeat after a crash, and for the same batch.
+        """Apply the changes that are not in the journal yet; may be repeated after a crash, for the same batch.
 
         Raises ChangeRefused for what the sink cannot do, SinkError, and StateError when the journal cannot be written.
         """
@@ -111,7 +112,7 @@ class SchemaChanges(Generic[T]):
 
 
 class _Run(Generic[T]):
-    """One call: `session` is the first one, others are opened to create tables side by side."""
+    """One call of `apply`: `session` is the first session, others are opened to create tables concurrently."""
 
     def __init__(self, sessions: Sessions[T], session: TableSession[T], batch: int) -> None:
         self._sessions, self._session, self._batch = sessions, session, batch
@@ -133,7 +134,7 @@ class _Run(Generic[T]):
             first = last
 
     def _create(self, new: Sequence[PlannedChange]) -> None:
-        """The first table of a database comes with it, and goes ahead."""
+        """Create tables: the first one of each database, with the database, before the others."""
         limit = self._session.rules.sessions
         work, databases = [], set[str]()
         for planned in new:
@@ -152,9 +153,9 @@ class _Run(Generic[T]):
 
 
 def run_step(session: TableSession[T], step: Step) -> Iterator[None]:
-    """Carry out one step, with an item wherever a crash may leave it.
+    """Execute one step and yield wherever a crash may leave it.
 
-    Raises ChangeRefused when a check finds a row, else as `TableSession.carry_out`.
+    Raises ChangeRefused when a check finds a row, otherwise as `TableSession.carry_out`.
     """
     match step:
         case ChangeRemark(table=table, text=text):
@@ -173,7 +174,7 @@ def run_step(session: TableSession[T], step: Step) -> Iterator[None]:
 
 
 def creations(planned: Sequence[PlannedChange], first: int) -> list[PlannedChange]:
-    """The CreateTables from `first` on up to the next other change, or the next one for the same table."""
+    """Return the CreateTables from `first` on, up to the next other change or the next one for the same table."""
     found: dict[object, PlannedChange] = {}
     for item in planned[first:]:
         if not isinstance(item.change, CreateTable) or item.change.table in found:
@@ -188,9 +189,9 @@ def side_by_side(
     run: Callable[[TableSession[T], Sequence[Step]], None],
     limit: int,
 ) -> None:
-    """Carry out pieces of work that do not depend on each other, in up to `limit` sessions.
+    """Execute independent pieces of work in up to `limit` sessions.
 
-    Raises the first error once every piece that had begun is through; those that had not are left.
+    Raises the first error once every running piece has ended; the others are not begun.
     """
     waiting = deque(work)
 
@@ -216,9 +217,9 @@ def side_by_side(
 
 
 def was_swapped(session: TableSession[T], layout: Layout[T], table: TableId, identity: str | None) -> bool:
-    """Whether a copy that was about to take its table's place, when a run ended, has done so; ends it then. Driver.
+    """Whether a copy that was about to replace its table when a run ended has done so; then drop the old table. Driver.
 
-    `identity` is that of the copy before. `layout` is left as it is then. Raises as `TableSession.carry_out`.
+    `identity` is the identity of the copy. `layout` is updated. Raises as `TableSession.carry_out`.
     """
     copy = shadow_of(table)
     if layout.get(copy) is None:

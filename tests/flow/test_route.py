@@ -76,7 +76,7 @@ def test_sink_tables_whose_names_differ_only_in_case_are_refused() -> None:
     told = "shop.items would go to ods.all; shop.orders would go to ods.All"
     assert collisions([ORDERS, ITEMS], table) == [told]
     assert collisions([ORDERS, TableId("Shop", "Orders")], RouteTable())
-    with pytest.raises(SpecError, match=rf"p\.yaml:1:1: route: {told} \(sinks may take such names for the same"):
+    with pytest.raises(SpecError, match=rf"p\.yaml:1:1: route: {told} \(some sinks treat such names as equal"):
         table.check([ORDERS, ITEMS])
 
 

@@ -52,5 +52,5 @@ def test_a_connector_that_cannot_be_loaded_says_why(monkeypatch: pytest.MonkeyPa
 
 def test_something_that_is_no_options_class_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "json:dumps")
-    with pytest.raises(registry.BrokenConnector, match=r"is no Options class"):
+    with pytest.raises(registry.BrokenConnector, match=r"is not an Options class"):
         registry.options("sink", "x")

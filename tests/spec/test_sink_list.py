@@ -92,5 +92,5 @@ def test_tables_that_two_sinks_would_write_are_refused_once_they_are_known() -> 
     first, _ = checked(duck("a", "a.db"), duck("b", "a.db", ROUTE)).specs
     routes = compile_spec(first).routes
     routes.check([ORDERS])
-    with pytest.raises(SpecError, match=r"shop\.lines would be written by the sink b too"):
+    with pytest.raises(SpecError, match=r"shop\.lines would also be written by the sink b"):
         routes.check([LINES, ORDERS])

@@ -99,7 +99,7 @@ def not_filled(entries: Sequence[Entry], known: HistoryState) -> Iterator[str]:
             continue
         table, schema = table_from_json(entry["table"]), schema_from_json(entry["schema"])
         for name, why in known.not_filled(table, schema).items():
-            yield f"{table}: rows that are there get NULL in the new column {name}: {why}"
+            yield f"{table}: existing rows get NULL in the new column {name}: {why}"
 
 
 def _early(messages: Messages, statement: DdlMessage, around: Around) -> Entry | None:
@@ -123,7 +123,7 @@ def _unsure(statement: DdlMessage, known: HistoryState) -> str:
 def _unsure_values(change: AlteredColumns, key: Sequence[str]) -> Iterator[str]:
     if change.uncertain:
         names = ", ".join(item.name for item in change.uncertain)
-        yield f"rows that are there get NULL in {change.table}, column {names} ({change.uncertain[0].uncertain})"
+        yield f"existing rows get NULL in {change.table}, column {names} ({change.uncertain[0].uncertain})"
     if change.computed:
         names = ", ".join(change.computed)
         yield f"rows that are there keep their values in {change.table}, column {names}, which the source recomputed"

@@ -109,5 +109,5 @@ def literal(default: str, kind: pa.DataType, column: str, table: TableId) -> pa.
             return pc.assume_timezone(pa.array([text]).cast(pa.timestamp(kind.unit)), kind.tz)[0]
         return pa.array([text]).cast(kind)[0]
     except pa.ArrowException as error:
-        reason = f"rows that are there cannot get the default {default!r} of {column}: {error}"
+        reason = f"existing rows cannot get the default {default!r} of {column}: {error}"
         raise ChangeRefused(reason, where=str(table), hint="`cdc resync` re-snapshots the table") from error

@@ -258,8 +258,8 @@ def _existing(sql: str) -> Callable[[Shop], None]:
         (
             "CREATE TABLE shop.Orders (id INT PRIMARY KEY)",
             CreateTable(ORDERS, PLAIN),
-            "shop.orders: DuckDB takes it for the table shop.Orders, which exists: names are the same whatever their "
-            "case (give one of them another name with a route)",
+            "shop.orders: DuckDB takes it for the table shop.Orders, which exists: names are "
+            "case-insensitive (give one of them another name with a route)",
         ),
         (
             "CREATE TABLE shop.orders (id INT, name DATE)",

@@ -217,7 +217,7 @@ def test_a_type_that_values_do_not_survive_needs_a_column_without_values() -> No
     digits = AlterColumnType(ORDERS, Column("c", DataType.parse("INT")), Column("c", DataType.parse("DECIMAL(5, 2)")))
     check = steps(layout(orders(column("c", "DECIMAL", 5, 2))), digits)[0]
     assert isinstance(check, Query)
-    assert "StarRocks does not turn DECIMAL(5, 2) into INT" in check.reason
+    assert "StarRocks does not convert DECIMAL(5, 2) to INT" in check.reason
 
 
 WIDE_ID = AlterColumnType(ORDERS, Column("id", DataType.parse("BIGINT UNSIGNED"), nullable=False))
