@@ -17,6 +17,7 @@ from cdc.offsets import BATCH_KEY
 from cdc.source import Offset
 from cdc.state.directory import StateDir
 from cdc.state.durable import sync_file, way_out
+from cdc.state.store import RESTORE
 
 
 def mend(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
@@ -76,18 +77,20 @@ class OffsetLog:
 
 
 def logged_offset(checkpoint: Path, batch: int) -> Offset | None:
-    """The end offset of a batch from Spark's offset log, None when it has none.
+    """The end offset of a batch from Spark's offset log, None when it has none. Raises StateError.
 
     Format (Spark's OffsetSeqLog, version v1): a version line, a metadata line, then one line per source.
     """
     path = checkpoint / "offsets" / str(batch)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
+        if len(lines) < 3 or lines[0] != "v1":
+            raise ValueError("it is no entry of an offset log of version v1")
+        return dict(json.loads(lines[2]))
     except FileNotFoundError:
         return None
-    if len(lines) < 3 or lines[0] != "v1":
-        raise StateError("is not an offset log of version v1", where=str(path), hint="it was written by another Spark")
-    return dict(json.loads(lines[2]))
+    except (ValueError, TypeError) as error:
+        raise StateError(f"cannot be read: {error}", where=str(path), hint=RESTORE) from error
 
 
 def _mend_offsets(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
